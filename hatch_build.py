@@ -6,9 +6,18 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SHIPPED = ("docker", "envs", "lockfiles", "smoke",
-           # A bundle sets itself up with these, as a clone does.
-           "LICENSE", "README.md", "hatch_build.py", "noxfile.py", "pyproject.toml")  # fmt: skip
+SHIPPED = (
+    "docker",
+    "envs",
+    "lockfiles",
+    "smoke",
+    # A bundle sets itself up with these, as a clone does.
+    "LICENSE",
+    "README.md",
+    "hatch_build.py",
+    "noxfile.py",
+    "pyproject.toml",
+)
 
 
 class ShippedData(BuildHookInterface[Any]):
@@ -17,4 +26,6 @@ class ShippedData(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the folders."""
         if version == "standard":
-            build_data["force_include"] |= {name: f"provision/shipped/{name}" for name in SHIPPED}
+            build_data["force_include"] |= {
+                name: f"provision/shipped/{name}" for name in SHIPPED
+            }

@@ -26,11 +26,24 @@ AGAIN = 75  # exit code of nox: the tools for development have to be added, from
 # The settings of pip that decide what can be reached; any other (target, user, dry-run …) would
 # break the set-up or change it. With each the variable that uv has for it, as it reads no pip
 # configuration (https://docs.astral.sh/uv/pip/compatibility/); for no-index it has only an option.
-NETWORK = {"index-url": "UV_DEFAULT_INDEX", "find-links": "UV_FIND_LINKS",
-           "no-index": "", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
-           "trusted-host": "UV_INSECURE_HOST", "client-cert": "SSL_CLIENT_CERT",
-           "timeout": "UV_HTTP_TIMEOUT", "default-timeout": "UV_HTTP_TIMEOUT"}  # fmt: skip
-OWN = ("NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS")
+NETWORK = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "no-index": "",
+    "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY",
+    "trusted-host": "UV_INSECURE_HOST",
+    "client-cert": "SSL_CLIENT_CERT",
+    "timeout": "UV_HTTP_TIMEOUT",
+    "default-timeout": "UV_HTTP_TIMEOUT",
+}
+OWN = (
+    "NETRC",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "UV_NATIVE_TLS",
+    "UV_SYSTEM_CERTS",
+)
 
 # They are the caller's Python's, and would reach every program that a session starts.
 for variable in [name for name in os.environ if name.upper().startswith("PYTHON")]:
@@ -53,24 +66,34 @@ def ensure_tools(*, dev: bool = False) -> None:
     if is_ready(wanted):
         return
     if Path(sys.prefix).resolve() == TOOLS:
-        sys.stderr.write("the tools for development are absent; `python3 noxfile.py` adds them\n")
+        sys.stderr.write(
+            "the tools for development are absent; `python3 noxfile.py` adds them\n"
+        )
         raise SystemExit(AGAIN)
     sys.path.insert(0, str(HERE))  # these modules need nothing but Python
     from provision.core.errors import ProvisionError  # noqa: PLC0415
     from provision.core.locking import folder_lock  # noqa: PLC0415
 
     def waiting() -> None:
-        sys.stderr.write(f"another process is setting up {TOOLS.name}; waiting for it …\n")
+        sys.stderr.write(
+            f"another process is setting up {TOOLS.name}; waiting for it …\n"
+        )
 
     try:
         with folder_lock(HERE / ".cache" / "tools", waiting) as lock:
             if not is_ready(wanted):
                 source = wanted.relative_to(HERE)
-                sys.stderr.write(f"setting up the tools in {TOOLS.name} from {source} …\n")
+                sys.stderr.write(
+                    f"setting up the tools in {TOOLS.name} from {source} …\n"
+                )
                 replace_tools(wanted, lock)
     except (ProvisionError, OSError) as error:
         sys.stderr.write(f"error: could not set up {TOOLS}\n")
-        parts = vars(error) if isinstance(error, ProvisionError) else {"evidence": str(error)}
+        parts = (
+            vars(error)
+            if isinstance(error, ProvisionError)
+            else {"evidence": str(error)}
+        )
         for name, text in parts.items():
             sys.stderr.write(f"  {name + ':':<10}{text}\n" if text else "")
         raise SystemExit(3) from None
@@ -132,15 +155,49 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
         seed = made.with_name("seed")
         call(sys.executable, "-I", "-m", "venv", seed, env=pip)
         python = seed / BIN.name / f"python{EXE}"
-        call(python, "-I", "-m", "pip", "install", "-qq", "--disable-pip-version-check",
-             "--no-deps", "--require-hashes", "-r", LOCKS / "uv.txt", env=pip)  # fmt: skip
+        call(
+            python,
+            "-I",
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--require-hashes",
+            "-r",
+            LOCKS / "uv.txt",
+            env=pip,
+        )
         program = seed / BIN.name / f"uv{EXE}"
-    call(program, "venv", "--quiet", "--no-config", "--no-project", "--relocatable",
-         "--python", sys.executable, made)  # fmt: skip
+    call(
+        program,
+        "venv",
+        "--quiet",
+        "--no-config",
+        "--no-project",
+        "--relocatable",
+        "--python",
+        sys.executable,
+        made,
+    )
     python = made / BIN.name / f"python{EXE}"
-    install = (program, "pip", "install", "--quiet", "--no-config", "--no-deps",
-               "--compile-bytecode", "--python", python)  # fmt: skip
-    local = ["--no-index"] if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"} else []
+    install = (
+        program,
+        "pip",
+        "install",
+        "--quiet",
+        "--no-config",
+        "--no-deps",
+        "--compile-bytecode",
+        "--python",
+        python,
+    )
+    local = (
+        ["--no-index"]
+        if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"}
+        else []
+    )
     call(*install, *local, "--require-hashes", "-r", wanted)
     # The backend that pyproject.toml names is one of the tools, so this needs no network.
     call(*install, "--offline", "--no-build-isolation", "-e", HERE)
@@ -157,7 +214,9 @@ def has_uv(program: Path) -> bool:
     """Whether a uv is the locked one, so that no other has to be fetched."""
     from provision.core.process import run  # noqa: PLC0415
 
-    locked = re.search(r"^uv==(\S+)", (LOCKS / "uv.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    locked = re.search(
+        r"^uv==(\S+)", (LOCKS / "uv.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
     words = run([program, "--version"]).stdout.split() if program.is_file() else []
     return locked is not None and words[1:2] == [locked[1]]
 
@@ -184,8 +243,12 @@ def settings() -> tuple[dict[str, str], dict[str, str]]:
     from provision.core.process import clean_environment  # noqa: PLC0415
 
     own = {name: os.environ[name] for name in OWN if name in os.environ}
-    found = {key: value for key, value in pip_settings(os.environ).items() if key in NETWORK}
-    pip = {f"PIP_{key.replace('-', '_').upper()}": value for key, value in found.items()}
+    found = {
+        key: value for key, value in pip_settings(os.environ).items() if key in NETWORK
+    }
+    pip = {
+        f"PIP_{key.replace('-', '_').upper()}": value for key, value in found.items()
+    }
     uv = {NETWORK[key]: value for key, value in found.items() if NETWORK[key]}
     if links := uv.get("UV_FIND_LINKS"):
         uv["UV_FIND_LINKS"] = ",".join(links.split())
@@ -196,7 +259,15 @@ def settings() -> tuple[dict[str, str], dict[str, str]]:
 
 def main() -> int:
     """Run nox from ``.tools`` with this command's arguments."""
-    argv = [str(BIN / f"python{EXE}"), "-I", "-m", "nox", "-f", str(Path(__file__)), *sys.argv[1:]]
+    argv = [
+        str(BIN / f"python{EXE}"),
+        "-I",
+        "-m",
+        "nox",
+        "-f",
+        str(Path(__file__)),
+        *sys.argv[1:],
+    ]
     try:
         ensure_tools()
         code = subprocess.run(argv, check=False).returncode
@@ -219,7 +290,9 @@ from provision.sessions import add_sessions, listing  # noqa: E402
 
 def with_tools(verb: str) -> str:
     """Return the Python of ``.tools``, after the set-up that a verb needs."""
-    ensure_tools(dev=verb == "lock")  # which needs conda-lock, and may be asked for pip-tools
+    ensure_tools(
+        dev=verb == "lock"
+    )  # which needs conda-lock, and may be asked for pip-tools
     return str(BIN / f"python{EXE}")
 
 
@@ -233,7 +306,9 @@ def refuse_unknown(known: set[str]) -> None:
             and any(name.startswith(f"{verb}-") for name in known)
         ):
             near = " or ".join(difflib.get_close_matches(word, known, 3, 0.4))
-            sys.stderr.write(f"no session {word}: {near}? `nox -l -t {verb}` lists them\n")
+            sys.stderr.write(
+                f"no session {word}: {near}? `nox -l -t {verb}` lists them\n"
+            )
             raise SystemExit(3)
 
 
@@ -255,8 +330,17 @@ def run_tests(session: nox.Session, *runner: str) -> None:
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
     # Sessions of their own.
-    others = ("aarch64", "attack", "browser", "docker", "faults",
-              "fleet", "profiles", "release", "wine")  # fmt: skip
+    others = (
+        "aarch64",
+        "attack",
+        "browser",
+        "docker",
+        "faults",
+        "fleet",
+        "profiles",
+        "release",
+        "wine",
+    )
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
@@ -298,8 +382,20 @@ def faults(session: nox.Session) -> None:
 def attacks(session: nox.Session) -> None:
     """Try every known attack, 2,000 damaged files and 100 kills; prints a table."""
     # Each kind of damage and each verb is a test, and takes long: one file may use all processes.
-    tool(session, "pytest", "-n", WORKERS, "--dist", "worksteal", "-m", "attack", *session.posargs,
-         PROVISION_FUZZ="2000", PROVISION_KILLS="100", PROVISION_POINTS="8")  # fmt: skip
+    tool(
+        session,
+        "pytest",
+        "-n",
+        WORKERS,
+        "--dist",
+        "worksteal",
+        "-m",
+        "attack",
+        *session.posargs,
+        PROVISION_FUZZ="2000",
+        PROVISION_KILLS="100",
+        PROVISION_POINTS="8",
+    )
 
 
 @nox.session
@@ -349,8 +445,15 @@ def bench(session: nox.Session) -> None:
 def fleet(session: nox.Session) -> None:
     """Run the tests of fleets under Ansible and Slurm, which `.ci/fleet` prepares."""
     ensure_tools(dev=True)
-    tool(session, "pytest", "-m", "fleet", "tests/fleet", *session.posargs,
-         PROVISION_FLEET_TOOLS=str(Path(apart(session, "fleet")).parent))  # fmt: skip
+    tool(
+        session,
+        "pytest",
+        "-m",
+        "fleet",
+        "tests/fleet",
+        *session.posargs,
+        PROVISION_FLEET_TOOLS=str(Path(apart(session, "fleet")).parent),
+    )
 
 
 def apart(session: nox.Session, name: str) -> str:
@@ -359,9 +462,21 @@ def apart(session: nox.Session, name: str) -> str:
     python = str(prefix / BIN.name / f"python{EXE}")
     prefix.parent.mkdir(exist_ok=True)
     uv = [str(BIN / f"uv{EXE}")]
-    session.run(*uv, "venv", "--quiet", "--no-config", "--clear", str(prefix), external=True)
-    session.run(*uv, "pip", "sync", "--quiet", "--no-config", "--require-hashes", "--python",
-                python, str(LOCKS / f"{name}.txt"), external=True)  # fmt: skip
+    session.run(
+        *uv, "venv", "--quiet", "--no-config", "--clear", str(prefix), external=True
+    )
+    session.run(
+        *uv,
+        "pip",
+        "sync",
+        "--quiet",
+        "--no-config",
+        "--require-hashes",
+        "--python",
+        python,
+        str(LOCKS / f"{name}.txt"),
+        external=True,
+    )
     return python
 
 
@@ -394,7 +509,9 @@ def pictures(session: nox.Session) -> None:
     """Make the pictures of docs/ again: real verbs in a terminal, a report in Chromium."""
     ensure_tools(dev=True)
     script = str(HERE / "docs" / "record_pictures.py")
-    session.run(str(BIN / f"python{EXE}"), script, apart(session, "pictures"), external=True)
+    session.run(
+        str(BIN / f"python{EXE}"), script, apart(session, "pictures"), external=True
+    )
 
 
 @engine
@@ -403,12 +520,32 @@ def browser(session: nox.Session) -> None:
     ensure_tools(dev=True)
     # The one wheel that has a current axe-core, without the browsers' driver that it requires.
     axe = HERE / ".cache" / "axe"
-    session.run(str(BIN / f"uv{EXE}"), "pip", "install", "--quiet", "--no-config", "--no-deps",
-                "--require-hashes", "--target", str(axe), "-r", str(LOCKS / "axe.txt"),
-                external=True)  # fmt: skip
+    session.run(
+        str(BIN / f"uv{EXE}"),
+        "pip",
+        "install",
+        "--quiet",
+        "--no-config",
+        "--no-deps",
+        "--require-hashes",
+        "--target",
+        str(axe),
+        "-r",
+        str(LOCKS / "axe.txt"),
+        external=True,
+    )
     script = axe / "axe_playwright_python" / "axe.min.js"
-    tool(session, "pytest", "-n", "2", "-m", "browser", "tests/test_site.py", *session.posargs,
-         PROVISION_AXE=str(script))  # fmt: skip
+    tool(
+        session,
+        "pytest",
+        "-n",
+        "2",
+        "-m",
+        "browser",
+        "tests/test_site.py",
+        *session.posargs,
+        PROVISION_AXE=str(script),
+    )
 
 
 @nox.session
@@ -417,10 +554,19 @@ def release(session: nox.Session) -> None:
     ensure_tools(dev=True)
     judge = apart(session, "release")
     tool(session, "release", judge)
-    wheel, source = (str(next((HERE / "dist").glob(name))) for name in ("*.whl", "*.tar.gz"))
+    wheel, source = (
+        str(next((HERE / "dist").glob(name))) for name in ("*.whl", "*.tar.gz")
+    )
     session.run(judge, "-m", "twine", "check", "--strict", wheel, source, external=True)
-    tool(session, "pytest", "-m", "release", "tests/test_tool.py", *session.posargs,
-         PROVISION_WHEEL=wheel)  # fmt: skip
+    tool(
+        session,
+        "pytest",
+        "-m",
+        "release",
+        "tests/test_tool.py",
+        *session.posargs,
+        PROVISION_WHEEL=wheel,
+    )
 
 
 @nox.session
@@ -431,21 +577,53 @@ def audit(session: nox.Session) -> None:
     until a day, in [[pip.accepted]], is none.
     """
     ensure_tools(dev=True)
-    session.run(str(BIN / f"provision{EXE}"), "outdated", "--audit", *session.posargs,
-                external=True)  # fmt: skip
+    session.run(
+        str(BIN / f"provision{EXE}"),
+        "outdated",
+        "--audit",
+        *session.posargs,
+        external=True,
+    )
     if not session.posargs:  # the toolkit's own tools, which have no spec
-        tool(session, "pip_audit", "--strict", "--disable-pip", "--no-deps",
-             "--progress-spinner", "off", "--requirement", str(LOCKS / "dev.txt"))  # fmt: skip
+        tool(
+            session,
+            "pip_audit",
+            "--strict",
+            "--disable-pip",
+            "--no-deps",
+            "--progress-spinner",
+            "off",
+            "--requirement",
+            str(LOCKS / "dev.txt"),
+        )
 
 
 @nox.session(name="update-tools")
 def update_tools(session: nox.Session) -> None:
     """Lock the toolkit's own tools again, for every platform."""
-    compile_ = ["uv", "pip", "compile", "--universal", "--generate-hashes",
-                "--quiet", "--upgrade", "--no-config", "--python-version", "3.11",
-                "--custom-compile-command", "nox -s update-tools"]  # fmt: skip
-    separate = {f"{name}.txt": [name] for name in ("axe", "bench", "fleet", "pictures", "release")}
-    groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"]}
+    compile_ = [
+        "uv",
+        "pip",
+        "compile",
+        "--universal",
+        "--generate-hashes",
+        "--quiet",
+        "--upgrade",
+        "--no-config",
+        "--python-version",
+        "3.11",
+        "--custom-compile-command",
+        "nox -s update-tools",
+    ]
+    separate = {
+        f"{name}.txt": [name]
+        for name in ("axe", "bench", "fleet", "pictures", "release")
+    }
+    groups = {
+        "uv.txt": ["uv"],
+        "requirements.txt": ["tools"],
+        "dev.txt": ["tools", "dev"],
+    }
     for name, parts in (groups | separate).items():
         chosen = [word for part in parts for word in ("--group", part)]
         source = [] if name == "uv.txt" or name in separate else ["pyproject.toml"]

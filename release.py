@@ -22,7 +22,10 @@ SUMS = "SHA256SUMS"
 DYNAMIC = 'dynamic = ["version"]'
 UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 # What may not reach the bytes: each build has other permissions, another time zone and language.
-WAYS = ((0o022, {"TZ": "UTC", "LC_ALL": "C"}), (0o077, {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"}))
+WAYS = (
+    (0o022, {"TZ": "UTC", "LC_ALL": "C"}),
+    (0o077, {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"}),
+)
 
 
 def main(lister: Path, out: Path) -> None:
@@ -36,7 +39,13 @@ def main(lister: Path, out: Path) -> None:
     epoch, source = committed(ROOT)
     with tempfile.TemporaryDirectory(prefix="release-") as scratch:
         made = [
-            build(source, Path(scratch, f"{'way-' * number}{number}"), epoch, umask, variables)
+            build(
+                source,
+                Path(scratch, f"{'way-' * number}{number}"),
+                epoch,
+                umask,
+                variables,
+            )
             for number, (umask, variables) in enumerate(WAYS, 1)
         ]
         if found := differing(*made):
@@ -57,7 +66,9 @@ def release_version(root: Path, variables: os._Environ[str] | dict[str, str]) ->
     if variables.get("GITHUB_REF_TYPE") == "tag":
         tag = variables.get("GITHUB_REF_NAME", "")
         if tag != f"v{version}":
-            raise SystemExit(f"the tag is {tag}, and provision/__init__.py has {version}")
+            raise SystemExit(
+                f"the tag is {tag}, and provision/__init__.py has {version}"
+            )
         changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
         if f"\n## [{version}] - " not in changes:
             raise SystemExit(f"CHANGELOG.md has no heading `## [{version}] - DATE`")
@@ -70,50 +81,92 @@ def committed(root: Path) -> tuple[str, bytes]:
     return epoch, _run("git", "-C", root, "archive", "HEAD")
 
 
-def build(source: bytes, folder: Path, epoch: str, umask: int, variables: dict[str, str]) -> Path:
+def build(
+    source: bytes, folder: Path, epoch: str, umask: int, variables: dict[str, str]
+) -> Path:
     """Build an archive's wheel, by way of its sdist, in a folder; return that of the results."""
     out, tree = folder / "dist", folder / "source"
     before = os.umask(umask)
     try:
         with tarfile.open(fileobj=io.BytesIO(source)) as archive:
             archive.extractall(tree, filter="tar")
-        for path in tree.rglob("*"):  # a commit knows neither their times nor all of their modes
+        for path in tree.rglob(
+            "*"
+        ):  # a commit knows neither their times nor all of their modes
             os.utime(path, (1e9 + umask, 1e9 + umask), follow_symlinks=False)
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode & ~umask)
         _run(
-            UV, "build", "--quiet", "--offline", "--no-config", "--no-build-isolation",
-            "--no-create-gitignore", "--python", sys.executable, "--out-dir", out, tree,
-            SOURCE_DATE_EPOCH=epoch, **variables,
-        )  # fmt: skip
+            UV,
+            "build",
+            "--quiet",
+            "--offline",
+            "--no-config",
+            "--no-build-isolation",
+            "--no-create-gitignore",
+            "--python",
+            sys.executable,
+            "--out-dir",
+            out,
+            tree,
+            SOURCE_DATE_EPOCH=epoch,
+            **variables,
+        )
     finally:
         os.umask(before)
     return out
 
 
-def list_parts(wheel: Path, version: str, lister: Path, scratch: Path, epoch: str) -> None:
+def list_parts(
+    wheel: Path, version: str, lister: Path, scratch: Path, epoch: str
+) -> None:
     """Write the SBOM of a wheel beside it, from an environment with what it needs as locked."""
     environment = scratch / "environment"
     _run(UV, "venv", "--quiet", "--no-config", "--python", sys.executable, environment)
-    _run(UV, "pip", "install", "--quiet", "--no-config", "--python", environment, "--constraint",
-         ROOT / "lockfiles" / "tools" / "requirements.txt", wheel)  # fmt: skip
+    _run(
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--no-config",
+        "--python",
+        environment,
+        "--constraint",
+        ROOT / "lockfiles" / "tools" / "requirements.txt",
+        wheel,
+    )
     # It reads the file itself, and knows no version that is elsewhere.
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     stated = scratch / "pyproject.toml"
-    stated.write_text(project.replace(DYNAMIC, f'version = "{version}"'), encoding="utf-8")
+    stated.write_text(
+        project.replace(DYNAMIC, f'version = "{version}"'), encoding="utf-8"
+    )
     parts = wheel.with_name(f"{'-'.join(wheel.name.split('-')[:2])}.cdx.json")
-    _run(lister, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--pyproject",
-         stated, "--output-file", parts, environment, SOURCE_DATE_EPOCH=epoch)  # fmt: skip
+    _run(
+        lister,
+        "-m",
+        "cyclonedx_py",
+        "environment",
+        "--output-reproducible",
+        "--pyproject",
+        stated,
+        "--output-file",
+        parts,
+        environment,
+        SOURCE_DATE_EPOCH=epoch,
+    )
 
 
 def differing(one: Path, other: Path) -> list[str]:
     """Return the names of the files that only one folder has, or whose bytes differ."""
     names = {path.name for folder in (one, other) for path in folder.iterdir()}
     return sorted(
-        name for name in names
-        if not (one / name).is_file() or not (other / name).is_file()
+        name
+        for name in names
+        if not (one / name).is_file()
+        or not (other / name).is_file()
         or _digest(one / name) != _digest(other / name)
-    )  # fmt: skip
+    )
 
 
 def _run(*argv: str | Path, **variables: str) -> bytes:

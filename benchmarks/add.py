@@ -60,14 +60,19 @@ def _uv_project(bench: Workbench) -> dict[Path, bytes]:
         "project.version": "0",
         "project.requires-python": f"=={PYTHON}.*",
         "project.dependencies": list(requirements),
-        "tool.uv.environments": ["sys_platform == 'linux' and platform_machine == 'x86_64'"],
+        "tool.uv.environments": [
+            "sys_platform == 'linux' and platform_machine == 'x86_64'"
+        ],
         "tool.uv.find-links": list(map(str, read_pip_config().wheelhouses)),
     }
     # TOML takes JSON's texts and lists.
     lines = (f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
     (folder / "pyproject.toml").write_text("".join(lines), encoding="utf-8")
     call([UV, "--project", str(folder), "sync", "--python", PYTHON])
-    return {path: path.read_bytes() for path in (folder / "pyproject.toml", folder / "uv.lock")}
+    return {
+        path: path.read_bytes()
+        for path in (folder / "pyproject.toml", folder / "uv.lock")
+    }
 
 
 def _restore(files: dict[Path, bytes]) -> None:

@@ -31,7 +31,13 @@ _LOCKED = ["--no-deps", "--require-hashes"]
 
 def rows(bench: Workbench) -> list[Row]:
     """Return the rows of every kind of build."""
-    return [*_warm(bench), *_no_op(bench), *_changed(bench), *_repaired(bench), *_cold(bench)]
+    return [
+        *_warm(bench),
+        *_no_op(bench),
+        *_changed(bench),
+        *_repaired(bench),
+        *_cold(bench),
+    ]
 
 
 def _warm(bench: Workbench) -> list[Row]:
@@ -91,7 +97,11 @@ def _changed(bench: Workbench) -> list[Row]:
         call(build, env=env)
         current = (bench.project() / ".envs" / TARGET / "current").resolve()
         for folder in current.parent.iterdir():
-            if folder.is_dir() and folder.resolve() != current and folder.name != "reports":
+            if (
+                folder.is_dir()
+                and folder.resolve() != current
+                and folder.name != "reports"
+            ):
                 shutil.rmtree(folder)
         write(new)
 
@@ -102,7 +112,9 @@ def _changed(bench: Workbench) -> list[Row]:
 
     seconds = interleave(
         [
-            Contestant("uv, in place", lambda: call(install, env=env), go_back_in_place),
+            Contestant(
+                "uv, in place", lambda: call(install, env=env), go_back_in_place
+            ),
             Contestant(
                 "uv, new environment",
                 lambda: call(_venv(prefix), install, env=env),
@@ -129,7 +141,9 @@ def _repaired(bench: Workbench) -> list[Row]:
     seconds = interleave(
         [
             Contestant("uv", lambda: call(reinstall, env=env), lambda: _damage(prefix)),
-            Contestant("provision", lambda: call(repair, env=env), lambda: _damage(current)),
+            Contestant(
+                "provision", lambda: call(repair, env=env), lambda: _damage(current)
+            ),
         ],
         bench.rounds,
     )
@@ -145,8 +159,19 @@ def _cold(bench: Workbench) -> list[Row]:
         for folder in (prefix, Path(env["UV_CACHE_DIR"]), bench.project() / ".envs"):
             _remove(folder)
 
-    by_pip = [str(prefix / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet",
-              "--no-cache-dir", *_LOCKED, "-r", str(bench.lock()), *links]  # fmt: skip
+    by_pip = [
+        str(prefix / "bin" / "python"),
+        "-I",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-cache-dir",
+        *_LOCKED,
+        "-r",
+        str(bench.lock()),
+        *links,
+    ]
     venv = [interpreter(PYTHON), "-m", "venv", str(prefix)]
     contestants: dict[str, Callable[[], None]] = {
         "uv": lambda: call(_venv(prefix), _install(bench, prefix, *links), env=env),
@@ -168,19 +193,40 @@ def _venv(prefix: Path) -> list[str]:
 
 
 def _install(bench: Workbench, prefix: Path, *more: str) -> list[str]:
-    return [UV, "pip", "install", "--no-config", "--python", str(prefix), *_LOCKED,
-            "-r", str(bench.lock()), *more]  # fmt: skip
+    return [
+        UV,
+        "pip",
+        "install",
+        "--no-config",
+        "--python",
+        str(prefix),
+        *_LOCKED,
+        "-r",
+        str(bench.lock()),
+        *more,
+    ]
 
 
 def _pip_sync(bench: Workbench, prefix: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "piptools", "sync", "--no-config", "--quiet",
-            "--python-executable", str(prefix / "bin" / "python"), str(bench.lock()),
-            *more]  # fmt: skip
+    return [
+        sys.executable,
+        "-m",
+        "piptools",
+        "sync",
+        "--no-config",
+        "--quiet",
+        "--python-executable",
+        str(prefix / "bin" / "python"),
+        str(bench.lock()),
+        *more,
+    ]
 
 
 def _links() -> list[str]:
     return [
-        word for folder in read_pip_config().wheelhouses for word in ("--find-links", str(folder))
+        word
+        for folder in read_pip_config().wheelhouses
+        for word in ("--find-links", str(folder))
     ]
 
 
@@ -188,13 +234,20 @@ def _offline(bench: Workbench) -> tuple[dict[str, str], list[str], list[str]]:
     """Return variables, uv's options and the build command for one wheelhouse and a fresh cache."""
     wheels = str(bench.wheelhouse())
     env = {"UV_CACHE_DIR": str(bench.folder / "cache"), "PIP_FIND_LINKS": wheels}
-    build = [*bench.provision("build", TARGET, "--no-smoke"), "--offline", "--wheelhouse", wheels]
+    build = [
+        *bench.provision("build", TARGET, "--no-smoke"),
+        "--offline",
+        "--wheelhouse",
+        wheels,
+    ]
     return env, ["--no-index", "--find-links", wheels], build
 
 
 def _with_new_version(lock: Path, wheelhouse: Path) -> str:
     """Put a new version of a package into a wheelhouse; return the lock that names it."""
-    wheel = make_wheel(wheelhouse, CHANGED, "99.0", {f"{CHANGED}/__init__.py": "version = 99\n"})
+    wheel = make_wheel(
+        wheelhouse, CHANGED, "99.0", {f"{CHANGED}/__init__.py": "version = 99\n"}
+    )
     old = read_lock(lock.parent)
     changed = {CHANGED: replace(artifact(wheel), index="default")}
     # Without the schema, which render_requirements() writes itself.

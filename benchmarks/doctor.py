@@ -53,11 +53,16 @@ def _environment(prefix: Path, size: int) -> Path:
         needs = f"Requires-Dist: generated-{number - 1}\n" if number else ""
         info = site / f"generated_{number}-1.0.dist-info"
         info.mkdir()
-        metadata = f"Metadata-Version: 2.1\nName: generated-{number}\nVersion: 1.0\n{needs}"
+        metadata = (
+            f"Metadata-Version: 2.1\nName: generated-{number}\nVersion: 1.0\n{needs}"
+        )
         (info / "METADATA").write_text(metadata, encoding="utf-8")
         (info / "INSTALLER").write_text("uv", encoding="utf-8")
         (site / f"generated_{number}.py").write_text("", encoding="utf-8")
-        listed = (f"generated_{number}.py", *(f"{info.name}/{p.name}" for p in info.iterdir()))
+        listed = (
+            f"generated_{number}.py",
+            *(f"{info.name}/{p.name}" for p in info.iterdir()),
+        )
         record = "".join(f"{path},,\n" for path in (*listed, f"{info.name}/RECORD"))
         (info / "RECORD").write_text(record, encoding="utf-8")
     return prefix / "bin" / "python"
@@ -69,7 +74,10 @@ def _logs(bench: Workbench) -> list[Row]:
         doctor = bench.provision("doctor", "--log", str(log))
         return [
             Contestant(_TOOL, lambda: call(doctor, accepted=(0, 1))),
-            Contestant("grep for one text", lambda: call(["grep", "-c", "RuntimeError", str(log)])),
+            Contestant(
+                "grep for one text",
+                lambda: call(["grep", "-c", "RuntimeError", str(log)]),
+            ),
         ]
 
     sizes = {megabytes: contestants(megabytes) for megabytes in MEGABYTES}

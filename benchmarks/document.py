@@ -31,7 +31,9 @@ def render(results: Results) -> str:
     for subject, (machine, rows) in sorted(results.items()):
         title = importlib.import_module(f"benchmarks.{subject}").__doc__ or ""
         facts = ", ".join(f"{key} {value}" for key, value in machine.items())
-        parts.append(f"## {subject}\n\n{title.strip()}\n\n{_table(rows)}\nMachine: {facts}.\n")
+        parts.append(
+            f"## {subject}\n\n{title.strip()}\n\n{_table(rows)}\nMachine: {facts}.\n"
+        )
     return "\n".join(parts)
 
 
@@ -44,10 +46,24 @@ def _table(rows: list[Row]) -> str:
 def _line(row: Row) -> str:
     size = "" if row.size is None else f"{row.size:,}"
     spread = f"{_figure(row.low)} to {_figure(row.high)}"
-    cells = (row.case, size, row.tool, row.against, f"**{_figure(row.ratio)}**", spread, row.rounds)
+    cells = (
+        row.case,
+        size,
+        row.tool,
+        row.against,
+        f"**{_figure(row.ratio)}**",
+        spread,
+        row.rounds,
+    )
     return f"| {' | '.join(map(str, cells))} |\n"
 
 
 def _figure(ratio: float) -> str:
     """Return a ratio with two significant digits or more."""
-    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}"
+    return (
+        f"{ratio:.0f}"
+        if ratio >= 100
+        else f"{ratio:.1f}"
+        if ratio >= 10
+        else f"{ratio:.2f}"
+    )

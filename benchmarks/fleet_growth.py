@@ -32,7 +32,13 @@ ROOT = Path(__file__).parents[1]
 SIZES = (1, 4, 16)
 NODES = (100, 1_000, 10_000, 100_000)
 TARGETS = ("cpu-linux", "cuda-linux", "max-linux")
-WAVES = (1, 10, 0.01, 0.1, 1.0)  # hosts, or shares of the fleet: the default of the playbook
+WAVES = (
+    1,
+    10,
+    0.01,
+    0.1,
+    1.0,
+)  # hosts, or shares of the fleet: the default of the playbook
 SLOTS = 16  # pushes at once of a controller or mirror: provision_pushes
 LINK = 1.25e9  # bytes per second of its network card, 10 Gbit/s
 HOST = 125e6  # of a host's, 1 Gbit/s
@@ -49,11 +55,18 @@ def main() -> None:
     figures = {
         "measured": measured,
         "bytes": sent,
-        "pushed": [push(nodes, mirrors, sent["cuda-linux"]["bundle"])
-                   for nodes in NODES for mirrors in sorted({1, nodes // 500, nodes // 50} - {0})],
-        "stopped": [rollout(nodes, share, stop_at)
-                    for nodes in NODES for share in (0.01, 0.1) for stop_at in (1, 3)],
-    }  # fmt: skip
+        "pushed": [
+            push(nodes, mirrors, sent["cuda-linux"]["bundle"])
+            for nodes in NODES
+            for mirrors in sorted({1, nodes // 500, nodes // 50} - {0})
+        ],
+        "stopped": [
+            rollout(nodes, share, stop_at)
+            for nodes in NODES
+            for share in (0.01, 0.1)
+            for stop_at in (1, 3)
+        ],
+    }
     text = json.dumps(figures, indent=1)
     Path(__file__).with_suffix(".json").write_text(f"{text}\n", encoding="utf-8")
     print(text)
@@ -61,7 +74,11 @@ def main() -> None:
 
 def measure(fleet: Fleet, names: Sequence[str], size: int) -> dict[str, Any]:
     """Provision as many hosts as are fresh of the first ones, then run again on all of these."""
-    fresh = [n for n in names[:size] if not (fleet.lab.hosts[n].root / "opt/provision").exists()]
+    fresh = [
+        n
+        for n in names[:size]
+        if not (fleet.lab.hosts[n].root / "opt/provision").exists()
+    ]
     found: dict[str, Any] = {"hosts": size, "fresh": len(fresh)}
     for case, chosen in (("first", fresh), ("again", names[:size])):
         before = received(fleet, chosen)
@@ -96,11 +113,17 @@ def received(fleet: Fleet, names: Sequence[str]) -> int:
 
 def lock_bytes(target: str) -> dict[str, int]:
     """Return what a host is sent: for the first time, and when torch or another package changes."""
-    text = (ROOT / "lockfiles" / target / "requirements.txt").read_text(encoding="utf-8")
+    text = (ROOT / "lockfiles" / target / "requirements.txt").read_text(
+        encoding="utf-8"
+    )
     names = re.findall(r"^([\w.-]+)==", text, re.MULTILINE)
     sizes = [int(size) for size in re.findall(r"# size: (\d+)", text)]
     torch = sizes[names.index("torch")]
-    return {"bundle": sum(sizes), "torch": torch, "median_package": int(statistics.median(sizes))}
+    return {
+        "bundle": sum(sizes),
+        "torch": torch,
+        "median_package": int(statistics.median(sizes)),
+    }
 
 
 def push(nodes: int, mirrors: int, size: int) -> dict[str, Any]:
@@ -116,8 +139,12 @@ def push(nodes: int, mirrors: int, size: int) -> dict[str, Any]:
         heapq.heapreplace(free, free[0] + spent)
     # The mirrors are fed by the controller in the same way.
     feed = 0 if mirrors == 1 else -(-mirrors // SLOTS) * size / (LINK / SLOTS)
-    return {"nodes": nodes, "mirrors": mirrors, "hours": round((max(free) + feed) / 3600, 2),
-            "terabytes": round(nodes * size / 1e12, 2)}  # fmt: skip
+    return {
+        "nodes": nodes,
+        "mirrors": mirrors,
+        "hours": round((max(free) + feed) / 3600, 2),
+        "terabytes": round(nodes * size / 1e12, 2),
+    }
 
 
 def rollout(nodes: int, share: float, stop_at: int) -> dict[str, Any]:
@@ -126,15 +153,21 @@ def rollout(nodes: int, share: float, stop_at: int) -> dict[str, Any]:
     for _ in range(ROUNDS):
         done = bad = 0
         for wave in WAVES:
-            size = min(wave if isinstance(wave, int) else int(nodes * wave), nodes - done)
+            size = min(
+                wave if isinstance(wave, int) else int(nodes * wave), nodes - done
+            )
             bad += sum(source.random() < share for _ in range(size))
             done += size
             if bad >= stop_at:
                 break
         broken.append((bad, done))
-    return {"nodes": nodes, "share": share, "stop_at": stop_at,
-            "broken": statistics.median(b for b, _ in broken),
-            "changed": statistics.median(d for _, d in broken)}  # fmt: skip
+    return {
+        "nodes": nodes,
+        "share": share,
+        "stop_at": stop_at,
+        "broken": statistics.median(b for b, _ in broken),
+        "changed": statistics.median(d for _, d in broken),
+    }
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ def make_packages(folder: Path, count: int) -> None:
         wheel = make_wheel(page, module, "1.0", {f"{module}.py": ""}, requires=needs)
         text = metadata(module, "1.0", needs)
         wheel.with_name(f"{wheel.name}.metadata").write_text(text, encoding="utf-8")
-        (page / "index.html").write_text(json.dumps(_page(name, wheel)), encoding="utf-8")
+        (page / "index.html").write_text(
+            json.dumps(_page(name, wheel)), encoding="utf-8"
+        )
 
 
 def _page(name: str, wheel: Path) -> dict[str, object]:

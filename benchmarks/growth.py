@@ -42,5 +42,8 @@ def series(
     smallest, *larger = sorted(sizes)
     names = (tool, f"itself with {smallest} {unit}")
     base = seconds[f"{smallest} {tool}"]
-    grown = [make_row(case, names, (seconds[f"{size} {tool}"], base), size) for size in larger]
+    grown = [
+        make_row(case, names, (seconds[f"{size} {tool}"], base), size)
+        for size in larger
+    ]
     return [*found, *grown]

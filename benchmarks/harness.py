@@ -70,7 +70,9 @@ def interleave(
         rounds: How many rounds count.
         warm_up: Run one round first that does not count, which fills the caches.
     """
-    seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    seconds: dict[str, list[float]] = {
+        contestant.name: [] for contestant in contestants
+    }
     # Round -1 is the warm-up.
     for number in range(-int(warm_up), rounds):
         for contestant in contestants:
@@ -103,7 +105,10 @@ def make_row(
     """Return the row of two contestants that were timed in the same rounds."""
     ratios = [mine / other for mine, other in zip(*seconds, strict=True)]
     low, middle, high = (
-        statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+        statistics.quantiles(ratios, n=4, method="inclusive")
+        if len(ratios) > 1
+        else ratios * 3
     )
-    return Row(case, *names, round(middle, 3), round(low, 3), round(high, 3),
-               len(ratios), size)  # fmt: skip
+    return Row(
+        case, *names, round(middle, 3), round(low, 3), round(high, 3), len(ratios), size
+    )

@@ -54,7 +54,9 @@ def _committed(bench: Workbench) -> list[Row]:
         seconds = interleave(
             [
                 Contestant(_UV, lambda: call(*commands, env=env)),
-                Contestant(_TOOL, lambda: call(bench.provision("lock", "--check", "--resolve"))),
+                Contestant(
+                    _TOOL, lambda: call(bench.provision("lock", "--check", "--resolve"))
+                ),
             ],
             max(1, bench.rounds // 2),
         )
@@ -71,8 +73,13 @@ def _compile(
     overrides = bench.folder / f"{name}.overrides"
     lines = [override.requirement for override in target.pip.overrides]
     overrides.write_text("\n".join(lines), encoding="utf-8")
-    return [*compile_argv(UV, target, indexes), "--generate-hashes",
-            "--overrides", overrides, requirements]  # fmt: skip
+    return [
+        *compile_argv(UV, target, indexes),
+        "--generate-hashes",
+        "--overrides",
+        overrides,
+        requirements,
+    ]
 
 
 def _targets(bench: Workbench) -> list[Row]:
@@ -85,7 +92,9 @@ def _packages(bench: Workbench) -> list[Row]:
     return _series(bench, "packages", {size: (1, size) for size in PACKAGES})
 
 
-def _series(bench: Workbench, case: str, shapes: dict[int, tuple[int, int]]) -> list[Row]:
+def _series(
+    bench: Workbench, case: str, shapes: dict[int, tuple[int, int]]
+) -> list[Row]:
     with contextlib.ExitStack() as stack:
         sizes = {}
         for size, (targets, packages) in shapes.items():
@@ -98,11 +107,15 @@ def _series(bench: Workbench, case: str, shapes: dict[int, tuple[int, int]]) -> 
         return series(f"generated {case}", case, sizes, bench.rounds)
 
 
-def _generated(bench: Workbench, folder: Path, url: str, targets: int) -> list[Contestant]:
+def _generated(
+    bench: Workbench, folder: Path, url: str, targets: int
+) -> list[Contestant]:
     """Return the contestants on generated targets; each size has its own warm cache."""
     project = make_project(folder / "project", targets, name_of(1))
     env = _environment(folder, url)
-    bare = [_compile(bench, path.stem, {}, project) for path in project.specs.glob("*.toml")]
+    bare = [
+        _compile(bench, path.stem, {}, project) for path in project.specs.glob("*.toml")
+    ]
     ours = [*PROVISION, "lock", "--project", str(project.root)]
     return [
         Contestant(_TOOL, lambda: call(ours, env=env)),
@@ -113,9 +126,21 @@ def _generated(bench: Workbench, folder: Path, url: str, targets: int) -> list[C
 def _pip_compile(folder: Path, url: str) -> Contestant:
     source, pins = folder / "source.in", folder / "pins.txt"
     source.write_text(name_of(1), encoding="utf-8")
-    compile_ = [sys.executable, "-m", "piptools", "compile", "--quiet", "--no-config",
-                "--generate-hashes", "--output-file", str(pins), str(source)]  # fmt: skip
-    return Contestant("pip-compile", lambda: call(compile_, env=_environment(folder, url)))
+    compile_ = [
+        sys.executable,
+        "-m",
+        "piptools",
+        "compile",
+        "--quiet",
+        "--no-config",
+        "--generate-hashes",
+        "--output-file",
+        str(pins),
+        str(source),
+    ]
+    return Contestant(
+        "pip-compile", lambda: call(compile_, env=_environment(folder, url))
+    )
 
 
 def _environment(folder: Path, url: str) -> dict[str, str]:

@@ -23,7 +23,9 @@ _ITSELF = "itself with "
 def main() -> None:
     """Write the plot; the same results give the same bytes."""
     # Text stays text, and the ids do not depend on the time, so that a change shows in a diff.
-    mpl.rcParams.update({"svg.hashsalt": "provision", "svg.fonttype": "none", "font.size": 9})
+    mpl.rcParams.update(
+        {"svg.hashsalt": "provision", "svg.fonttype": "none", "font.size": 9}
+    )
     figure = Figure(figsize=(11, 8), layout="constrained")
     ratios, growth = figure.subplots(1, 2)
     results = read_results()
@@ -45,7 +47,9 @@ def draw_ratios(axes: Axes, results: Results) -> None:
         [row.ratio - row.low for _, row in chosen],
         [row.high - row.ratio for _, row in chosen],
     ]
-    axes.barh([label for label, _ in chosen], ratios, xerr=spread, color="tab:blue", alpha=0.7)
+    axes.barh(
+        [label for label, _ in chosen], ratios, xerr=spread, color="tab:blue", alpha=0.7
+    )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_xlabel("times as long as the other tool")
@@ -54,8 +58,14 @@ def draw_ratios(axes: Axes, results: Results) -> None:
 def draw_growth(axes: Axes, results: Results) -> None:
     """Draw how the time of each series grows, beside linear growth."""
     for subject, (_, rows) in sorted(results.items()):
-        for case in dict.fromkeys(row.case for row in rows if row.against.startswith(_ITSELF)):
-            series = [row for row in rows if row.case == case and row.against.startswith(_ITSELF)]
+        for case in dict.fromkeys(
+            row.case for row in rows if row.against.startswith(_ITSELF)
+        ):
+            series = [
+                row
+                for row in rows
+                if row.case == case and row.against.startswith(_ITSELF)
+            ]
             smallest = int(series[0].against.removeprefix(_ITSELF).split()[0])
             factors = [1.0, *(row.size / smallest for row in series if row.size)]
             times = [1.0, *(row.ratio for row in series)]

@@ -30,7 +30,9 @@ def read_results(path: Path = RESULTS) -> Results:
     }
 
 
-def write_results(results: Mapping[str, tuple[Machine, list[Row]]], path: Path = RESULTS) -> None:
+def write_results(
+    results: Mapping[str, tuple[Machine, list[Row]]], path: Path = RESULTS
+) -> None:
     """Write results in the order of their subjects."""
     subjects = {
         subject: {"machine": machine, "rows": [asdict(row) for row in rows]}

@@ -33,5 +33,7 @@ def rows(bench: Workbench) -> list[Row]:
     return [
         row
         for name in list(commands)[2:]
-        for row in compare(name, {key: seconds[key] for key in (name, _PYTHON, _UV)}, name)
+        for row in compare(
+            name, {key: seconds[key] for key in (name, _PYTHON, _UV)}, name
+        )
     ]

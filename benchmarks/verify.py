@@ -30,4 +30,7 @@ def sha256sum(prefix: Path) -> None:
     """Hash every file of an environment, with one process per core."""
     site = next(prefix.glob("lib/python3.*/site-packages"))
     files = b"\0".join(os.fsencode(path) for path in site.rglob("*") if path.is_file())
-    call(["xargs", "-0", "-n", "500", "-P", str(os.cpu_count()), "sha256sum"], stdin=files)
+    call(
+        ["xargs", "-0", "-n", "500", "-P", str(os.cpu_count()), "sha256sum"],
+        stdin=files,
+    )

@@ -44,11 +44,17 @@ def call(
     """Run commands one after the other; an exit code that is not accepted ends the benchmark."""
     for command in commands:
         done = subprocess.run(
-            command, env=os.environ | (env or {}), input=stdin, capture_output=True, check=False
+            command,
+            env=os.environ | (env or {}),
+            input=stdin,
+            capture_output=True,
+            check=False,
         )
         if done.returncode not in accepted:
             sys.stderr.buffer.write(done.stderr)
-            raise subprocess.CalledProcessError(done.returncode, [str(word) for word in command])
+            raise subprocess.CalledProcessError(
+                done.returncode, [str(word) for word in command]
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,12 @@ def loaded(names: list[str]) -> list[str]:
         if name.partition(".")[0] in names:
             with contextlib.suppress(Exception, SystemExit):
                 importlib.import_module(name)
-    files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-    return sorted(file for file in files if file.startswith(sys.prefix) and file.endswith(".py"))
+    files = {
+        getattr(module, "__file__", None) or "" for module in list(sys.modules.values())
+    }
+    return sorted(
+        file for file in files if file.startswith(sys.prefix) and file.endswith(".py")
+    )
 
 
 def main(words: list[str]) -> None:

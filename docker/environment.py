@@ -94,7 +94,9 @@ def build_request(
     target = load_target(project.specs, name)
     supply = artifact_sources(project, target, [wheelhouse], offline=offline)
     lock = read_lock(project.lock(name))
-    return build.BuildRequest(project, target, lock, supply, smoke=False, absent="", stack=dict)
+    return build.BuildRequest(
+        project, target, lock, supply, smoke=False, absent="", stack=dict
+    )
 
 
 def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> None:
@@ -115,15 +117,20 @@ def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> Non
     removed = leave_out(site, _patterns(request.project.root / "docker"))
     write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in removed))
     progress.step("compiling imported modules")
-    compile_imported(prefix, request.target, request.project.root / "docker" / "bytecode.py", run)
+    compile_imported(
+        prefix, request.target, request.project.root / "docker" / "bytecode.py", run
+    )
     remove_pip_shim(prefix)  # it explains a command that no image has
     _drop_cache_paths(prefix)
     _rewrite_record(built.generation, request, epoch)
 
 
 def _patterns(folder: Path) -> list[str]:
-    lines = [line for path in sorted(folder.glob("leave-out*.txt"))
-             for line in path.read_text(encoding="utf-8").splitlines()]  # fmt: skip
+    lines = [
+        line
+        for path in sorted(folder.glob("leave-out*.txt"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -138,7 +145,9 @@ def leave_out(site: Path, patterns: Iterable[str]) -> list[str]:
         table = dist.folder / "RECORD"
         with table.open(encoding="utf-8", newline="") as stream:
             rows = [row for row in csv.reader(stream) if row]
-        leaving = {row[0] for row in rows if any(fnmatch.fnmatch(row[0], p) for p in chosen)}
+        leaving = {
+            row[0] for row in rows if any(fnmatch.fnmatch(row[0], p) for p in chosen)
+        }
         if leaving:
             with table.open("w", encoding="utf-8", newline="") as stream:
                 keep = [row for row in rows if row[0] not in leaving]
@@ -172,7 +181,9 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
     variables = {"PATH": os.defpath, "PYTHONHASHSEED": "0"} | target.variables(prefix)
     names = [Requirement(text).name for text in target.pip.requirements]
     listed = run([*python, "list", *names], env=variables)
-    paths = listed.require("could not list what the environment imports").stdout.splitlines()
+    paths = listed.require(
+        "could not list what the environment imports"
+    ).stdout.splitlines()
 
     def compile_share(start: int) -> None:
         share = "\n".join(paths[start::_SHARES])
@@ -183,17 +194,23 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
         list(pool.map(compile_share, range(_SHARES)))
 
 
-def _rewrite_record(generation: Generation, request: build.BuildRequest, epoch: int) -> None:
+def _rewrite_record(
+    generation: Generation, request: build.BuildRequest, epoch: int
+) -> None:
     """Verify again, and write the record with the remaining files and the fixed time.
 
     Raises:
         ToolError: A removed file is needed.
     """
-    result = verify(generation.folder, request.lock, request.target.pip.forbid, deep=False)
+    result = verify(
+        generation.folder, request.lock, request.target.pip.forbid, deep=False
+    )
     if result.findings:
         evidence = "\n".join(finding.symptom for finding in result.findings)
         remedy = "remove the pattern at fault from docker/leave-out*.txt"
-        raise ToolError("removing files broke the environment", evidence=evidence, remedy=remedy)
+        raise ToolError(
+            "removing files broke the environment", evidence=evidence, remedy=remedy
+        )
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).isoformat(timespec="seconds")
     facts = {"files": result.files, "size": result.size, "built": moment}
     write_record(generation.folder, generation.record.model_copy(update=facts))
@@ -214,7 +231,9 @@ def set_times(folder: Path, epoch: int) -> None:
         for name in (*names, *leaves):
             path = Path(base, name)
             if not path.is_symlink():
-                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+                path.chmod(
+                    0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644
+                )
             os.utime(path, (epoch, epoch), follow_symlinks=False)
     os.utime(folder, (epoch, epoch))
 

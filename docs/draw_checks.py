@@ -39,7 +39,9 @@ def draw() -> str:
 
 
 def _faults(check: str) -> list[str]:
-    aimed = [each for each in FAULTS if each.code and each.check.partition("@")[0] == check]
+    aimed = [
+        each for each in FAULTS if each.code and each.check.partition("@")[0] == check
+    ]
     return [each.name.replace("_", " ") for each in aimed]
 
 

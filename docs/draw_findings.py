@@ -52,11 +52,20 @@ def draw() -> str:
     page += "|---|---|---|---|---|\n"
     shown: dict[str, set[str]] = {}
     for fault in FAULTS:
-        shown.setdefault(fault.code or "", set()).add(f"`{fault.check.partition('@')[0]}`")
+        shown.setdefault(fault.code or "", set()).add(
+            f"`{fault.check.partition('@')[0]}`"
+        )
     for code in sorted(TABLE.keys() | shown.keys() - {""}):
         texts = TABLE.get(code, {})
-        why, remedy = (texts.get(key) or "see the finding" for key in ("cause", "remedy"))
-        words = (texts.get("level", "error"), why, remedy, ", ".join(sorted(shown.get(code, ()))))
+        why, remedy = (
+            texts.get(key) or "see the finding" for key in ("cause", "remedy")
+        )
+        words = (
+            texts.get("level", "error"),
+            why,
+            remedy,
+            ", ".join(sorted(shown.get(code, ()))),
+        )
         page += f"| `{code}` | {' | '.join(map(_cell, words))} |\n"
     return f"{page}\n{COMPARED}{_table('report/findings')}"
 
@@ -65,7 +74,12 @@ def _table(name: str) -> str:
     table = tomllib.loads((ROOT / "provision" / f"{name}.toml").read_text("utf-8"))
     page = "| code | level | what you see | why | remedy |\n|---|---|---|---|---|\n"
     for key, each in sorted(table.items()):
-        words = (each.get("level", "error"), each["symptom"], each["cause"], each["remedy"])
+        words = (
+            each.get("level", "error"),
+            each["symptom"],
+            each["cause"],
+            each["remedy"],
+        )
         page += f"| `{each.get('code', key)}` | {' | '.join(map(_cell, words))} |\n"
     return page
 

@@ -61,15 +61,24 @@ def draw() -> str:
     signed = judge(PROJECT, files, PROJECT.evidence / "keys") if files else []
     return HEAD + "".join(
         _table(vendor, list(rows), signed)
-        for vendor, rows in (("nvidia", _nvidia()), ("intel", _intel()), ("apple", _apple()))
+        for vendor, rows in (
+            ("nvidia", _nvidia()),
+            ("intel", _intel()),
+            ("apple", _apple()),
+        )
     )
 
 
-def _table(vendor: str, rows: list[tuple[str, str, Device]], signed: list[Evidence]) -> str:
+def _table(
+    vendor: str, rows: list[tuple[str, str, Device]], signed: list[Evidence]
+) -> str:
     own = {t.platform for t in TARGETS if ACCELERATORS[t.accelerator].vendor == vendor}
     platforms = [name for name in PLATFORMS if name in own]
-    text = TABLE.format(title=MAKERS[vendor], platforms=" | ".join(platforms),
-                        dashes="---|" * (len(platforms) - 1) + "---")  # fmt: skip
+    text = TABLE.format(
+        title=MAKERS[vendor],
+        platforms=" | ".join(platforms),
+        dashes="---|" * (len(platforms) - 1) + "---",
+    )
     for ids, name, device in rows:
         served = [_served(vendor, ids, device, platform) for platform in platforms]
         known = _evidence(vendor, name, device, signed) if any(served) else "*facts*"
@@ -84,7 +93,11 @@ def _intel() -> Iterator[tuple[str, str, Device]]:
     for key, device in DEVICES.intel.items():
         models.setdefault((device.family or "", device.name), []).append(key)
     for (family, name), keys in models.items():
-        yield " ".join(keys), f"{name.removeprefix('Intel ')} ({family})", DEVICES.intel[keys[0]]
+        yield (
+            " ".join(keys),
+            f"{name.removeprefix('Intel ')} ({family})",
+            DEVICES.intel[keys[0]],
+        )
 
 
 def _nvidia() -> Iterator[tuple[str, str, Device]]:
@@ -102,11 +115,20 @@ def _apple() -> Iterator[tuple[str, str, Device]]:
 def _served(vendor: str, ids: str, device: Device, platform: str) -> list[str]:
     """Return the targets that a GPU gets on a platform, the best one first."""
     gpu = Gpu(
-        vendor, ids[:4].strip("-"), device.name, "0000:01:00.0", device.family, device.supported,
-        device.integrated, device.compute_capability, Driver("any"),
-    )  # fmt: skip
+        vendor,
+        ids[:4].strip("-"),
+        device.name,
+        "0000:01:00.0",
+        device.family,
+        device.supported,
+        device.integrated,
+        device.compute_capability,
+        Driver("any"),
+    )
     found = detect(TARGETS, Host(platform, "", gpus=(gpu,), runtimes=HEALTHY))
-    return [fit.target for fit in found.fits if fit.device and fit.verdict is not Verdict.NO]
+    return [
+        fit.target for fit in found.fits if fit.device and fit.verdict is not Verdict.NO
+    ]
 
 
 def _target(name: str) -> str:
@@ -114,13 +136,24 @@ def _target(name: str) -> str:
 
 
 def _evidence(vendor: str, name: str, device: Device, signed: list[Evidence]) -> str:
-    proven = [f"{each.device}, `{each.target}`, {each.day}" for each in signed
-              if each.state == "valid" and _is_of(each.device, name)]  # fmt: skip
+    proven = [
+        f"{each.device}, `{each.target}`, {each.day}"
+        for each in signed
+        if each.state == "valid" and _is_of(each.device, name)
+    ]
     if proven:
         return "**signed**: " + "; ".join(proven)
-    played = [key for key, profile in profiles().items() if _plays(profile, vendor, name, device)]
+    played = [
+        key
+        for key, profile in profiles().items()
+        if _plays(profile, vendor, name, device)
+    ]
     unproven = "unproven: " if vendor == "apple" else ""
-    return f"{unproven}*simulated*: {', '.join(played)}" if played else f"{unproven}*facts*"
+    return (
+        f"{unproven}*simulated*: {', '.join(played)}"
+        if played
+        else f"{unproven}*facts*"
+    )
 
 
 def _plays(profile: Profile, vendor: str, name: str, device: Device) -> bool:
@@ -131,7 +164,9 @@ def _plays(profile: Profile, vendor: str, name: str, device: Device) -> bool:
     names = profile.played("names", ())
     if vendor == "apple":
         return name in names
-    return device.family in profile.played("families", ()) and any(_is_of(n, name) for n in names)
+    return device.family in profile.played("families", ()) and any(
+        _is_of(n, name) for n in names
+    )
 
 
 def _is_of(reported: str, name: str) -> bool:

@@ -26,8 +26,12 @@ from provision.spec.model import Target, spec_schema  # noqa: E402
 from provision.ui import documents as documents_module  # noqa: E402
 from provision.ui.console import SCHEMA  # noqa: E402
 
-EXAMPLES = tomllib.loads((ROOT / "provision" / "cli" / "examples.toml").read_text("utf-8"))
-MADE = "Made from the code by `docs/draw_reference.py`; `nox -s docs` makes it again.\n\n"
+EXAMPLES = tomllib.loads(
+    (ROOT / "provision" / "cli" / "examples.toml").read_text("utf-8")
+)
+MADE = (
+    "Made from the code by `docs/draw_reference.py`; `nox -s docs` makes it again.\n\n"
+)
 VERBS = f"""# Verbs
 
 {MADE}[The verbs at a glance](overview.md) groups them by what they are for. All of them take:
@@ -86,7 +90,9 @@ that breaks readers; new fields do not raise it.
 
 def _common() -> set[str]:
     verbs = _parsers()
-    return set.intersection(*({_words(a) for a in verb._actions} for verb in verbs.values()))  # noqa: SLF001 - argparse has no other way
+    return set.intersection(
+        *({_words(a) for a in verb._actions} for verb in verbs.values())  # noqa: SLF001
+    )
 
 
 def _parsers() -> dict[str, argparse.ArgumentParser]:
@@ -131,7 +137,9 @@ def verbs() -> str:
     common, table = _common(), "| argument | meaning |\n|---|---|\n"
     found = _parsers()
     first = next(iter(found.values()))
-    page = VERBS + table + "".join(_row(a) for a in first._actions if _words(a) in common)  # noqa: SLF001
+    page = (
+        VERBS + table + "".join(_row(a) for a in first._actions if _words(a) in common)  # noqa: SLF001
+    )
     for name, verb in found.items():
         own = [a for a in verb._actions if _words(a) not in common]  # noqa: SLF001
         usage = " ".join(
@@ -145,7 +153,10 @@ def verbs() -> str:
         page += f"```text\nprovision {name} {usage}".rstrip() + "\n```\n"
         page += f"\n{table}{''.join(map(_row, own))}" if own else ""
         page += f"\n{verb.epilog}\n" if verb.epilog else ""
-        page += "".join(f"\n- `{typed}`: {does}" for typed, does in EXAMPLES[name].items()) + "\n"
+        page += (
+            "".join(f"\n- `{typed}`: {does}" for typed, does in EXAMPLES[name].items())
+            + "\n"
+        )
     return page
 
 
@@ -162,7 +173,9 @@ def undocumented() -> list[str]:
 def spec() -> str:
     """Return the page of the spec."""
     schema = spec_schema()
-    needed = [f.alias or name for name, f in Target.model_fields.items() if f.is_required()]
+    needed = [
+        f.alias or name for name, f in Target.model_fields.items() if f.is_required()
+    ]
     page = SPEC + _fields({**schema, "required": needed})
     for name, each in schema["$defs"].items():
         key = next(_places(name, schema))
@@ -208,7 +221,10 @@ def _kind(value: dict[str, Any]) -> str:
     if value["type"] == "array":
         return f"list of: {_kind(value['items'])}"
     if value["type"] == "object":
-        inner = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
+        inner = [
+            *value.get("patternProperties", {}).values(),
+            value.get("additionalProperties"),
+        ]
         return f"table of: {_kind(inner[0])}"
     kind = {"date": "day"}.get(value.get("format", ""), str(value["type"]))
     return f"{kind} like `{value['pattern']}`" if "pattern" in value else kind
@@ -234,7 +250,9 @@ def codes() -> str:
 
 def documents() -> str:
     """Return the page of the JSON documents."""
-    table = json.loads(Path(documents_module.__file__).with_suffix(".json").read_text("utf-8"))
+    table = json.loads(
+        Path(documents_module.__file__).with_suffix(".json").read_text("utf-8")
+    )
     page = JSON
     for verb in verb_names():
         page += f"| `{verb}` | {_cell(_shape(table['results'][verb], said=True))} |\n"
@@ -252,7 +270,9 @@ def documents() -> str:
 def _shape(value: dict[str, Any], *, said: bool = False) -> str:
     """Return what a schema allows, in words; ``said`` adds its description."""
     about = (
-        f" ({value['description'].removesuffix('.')})" if said and "description" in value else ""
+        f" ({value['description'].removesuffix('.')})"
+        if said and "description" in value
+        else ""
     )
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]

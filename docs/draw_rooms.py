@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "explanation" / "rooms.svg"
 # What is started as a program, which no import shows: from, to, and the line that starts it.
 PROGRAMS = (
-    ("noxfile.py", "cli", "provision/sessions.py", r'"-m", "provision"'),
+    ("noxfile.py", "cli", "provision/sessions.py", r'"-m",\s+"provision"'),
     ("commands", "smoke/", "provision/commands/smoke.py", r'"run\.py"'),
     ("image", "docker/", "provision/image/*.py", r'"Dockerfile"'),
     ("docker/", "smoke/", "docker/bin/smoke", r"smoke/run\.py"),
@@ -66,13 +66,21 @@ def imports() -> Counter[Edge]:
     rooms = {name.partition(".")[2]: name for name in graph.find_children("provision")}
     for module in ("__main__", "sessions"):  # the latter is of noxfiles
         rooms.pop(module)
-    within = {room: {name, *graph.find_descendants(name)} for room, name in rooms.items()}
-    return Counter({
-        (upper, lower): count
-        for upper, lower in itertools.permutations(within, 2)
-        if (count := sum(len(graph.find_modules_directly_imported_by(module) & within[lower])
-                         for module in within[upper]))
-    })  # fmt: skip
+    within = {
+        room: {name, *graph.find_descendants(name)} for room, name in rooms.items()
+    }
+    return Counter(
+        {
+            (upper, lower): count
+            for upper, lower in itertools.permutations(within, 2)
+            if (
+                count := sum(
+                    len(graph.find_modules_directly_imported_by(module) & within[lower])
+                    for module in within[upper]
+                )
+            )
+        }
+    )
 
 
 def programs() -> list[Edge]:
@@ -82,7 +90,9 @@ def programs() -> list[Edge]:
         LookupError: The line that starts it is not there any more: correct ``PROGRAMS``.
     """
     for upper, lower, files, pattern in PROGRAMS:
-        if not any(re.search(pattern, path.read_text("utf-8")) for path in ROOT.glob(files)):
+        if not any(
+            re.search(pattern, path.read_text("utf-8")) for path in ROOT.glob(files)
+        ):
             raise LookupError(f"{upper} -> {lower}: no {pattern} in {files}")
     return [(upper, lower) for upper, lower, *_ in PROGRAMS]
 
@@ -135,7 +145,10 @@ def chains(arrows: list[Edge], layer: dict[str, int]) -> dict[Edge, list[Node]]:
     return {
         (upper, lower): [
             Node(upper, None, layer[upper]),
-            *(Node("", (upper, lower), at) for at in range(layer[upper] - 1, layer[lower], -1)),
+            *(
+                Node("", (upper, lower), at)
+                for at in range(layer[upper] - 1, layer[lower], -1)
+            ),
             Node(lower, None, layer[lower]),
         ]
         for upper, lower in arrows
@@ -180,7 +193,9 @@ def _cost(
     steps: list[tuple[Node, Node]], above: dict[Node, float], row: dict[Node, float]
 ) -> float:
     ends = [(above[upper], row[lower]) for upper, lower in steps]
-    crossings = sum((a - c) * (b - d) < 0 for (a, b), (c, d) in itertools.combinations(ends, 2))
+    crossings = sum(
+        (a - c) * (b - d) < 0 for (a, b), (c, d) in itertools.combinations(ends, 2)
+    )
     return 200 * crossings + sum(abs(a - b) for a, b in ends)
 
 
@@ -224,7 +239,9 @@ def _port(
     """Return where an arrow touches a box: side by side with the others, in their order."""
     if not node.name:
         return middle[node]
-    side = 0 if node.name == edge[0] else -1  # it leaves at the bottom, or arrives at the top
+    side = (
+        0 if node.name == edge[0] else -1
+    )  # it leaves at the bottom, or arrives at the top
     others = [line for line in lines.values() if line[side] == node]
     next_to = sorted(others, key=lambda line: middle[line[1 if side == 0 else -2]])
     step = min(12, (node.width - 12) / len(others))
@@ -245,7 +262,10 @@ def _arrow(points: list[tuple[float, int]], count: int) -> list[str]:
         x = end
     kind = "" if count else ' class="program"'
     head = f"M{x:.0f} {points[-1][1]} l-4 -7 h8 z"
-    return [f'<path{kind} stroke-width="{width}" d="{path}"/>', f'<path class="head" d="{head}"/>']
+    return [
+        f'<path{kind} stroke-width="{width}" d="{path}"/>',
+        f'<path class="head" d="{head}"/>',
+    ]
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ _VERSION = re.compile(r"(?:[a-z-]*v?|.*@)(\d+(?:\.\d+)+)(?:\.post\d+)?")
 _SKIPPED = re.compile(
     r"(^|/)(tests?|testing|dummy_\w+|conftest|benchmarks?|examples?|_vendor|_internal)(/|\.py)"
 )
-_FLAT = re.compile(r"^(?:class|def|async def)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=", re.MULTILINE)
+_FLAT = re.compile(
+    r"^(?:class|def|async def)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=", re.MULTILINE
+)
 _ALL = re.compile(r"^__all__\s*\+?=\s*\[(.*?)\]", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _EMPTY: frozenset[str] = frozenset()
@@ -45,22 +47,38 @@ class Library(NamedTuple):
     tag: str = ""  # pattern of the tags, where others are of something else
     step: int = 1  # of the minor releases every so many, and the last
     flat: str = ""  # modules, by path, of which only the names at the top level matter
-    members: bool = True  # whether the members of classes and arguments are told, or names alone
+    members: bool = (
+        True  # whether the members of classes and arguments are told, or names alone
+    )
     attributes: bool = True  # whether the members are, or arguments alone
     also: tuple[str, ...] = ()  # other names under which the same modules are imported
-    reached: int = 0  # into what is not exported other code reaches: 1 for what went, 2 for all
+    reached: int = (
+        0  # into what is not exported other code reaches: 1 for what went, 2 for all
+    )
 
 
 LIBRARIES = {
-    "transformers": Library("", ("transformers",), "4.0", flat=r"/models/|_tf_|_flax_", reached=1),
-    "diffusers": Library(
-        "huggingface/diffusers", ("src/diffusers",), "0.2", flat="/pipelines/", reached=2
+    "transformers": Library(
+        "", ("transformers",), "4.0", flat=r"/models/|_tf_|_flax_", reached=1
     ),
-    "accelerate": Library("huggingface/accelerate", ("src/accelerate",), "0.3", reached=1),
+    "diffusers": Library(
+        "huggingface/diffusers",
+        ("src/diffusers",),
+        "0.2",
+        flat="/pipelines/",
+        reached=2,
+    ),
+    "accelerate": Library(
+        "huggingface/accelerate", ("src/accelerate",), "0.3", reached=1
+    ),
     "peft": Library("huggingface/peft", ("src/peft",), "0.1", reached=1),
     "trl": Library("huggingface/trl", ("trl",), "0.2", reached=1),
     "datasets": Library(
-        "huggingface/datasets", ("src/datasets",), "1.1", flat="packaged_modules", reached=1
+        "huggingface/datasets",
+        ("src/datasets",),
+        "1.1",
+        flat="packaged_modules",
+        reached=1,
     ),
     "huggingface_hub": Library(
         "huggingface/huggingface_hub", ("src/huggingface_hub",), "0.0", reached=1
@@ -73,7 +91,10 @@ LIBRARIES = {
         reached=2,
     ),
     "safetensors": Library(
-        "huggingface/safetensors", ("bindings/python/py_src/safetensors",), "0.2", reached=2
+        "huggingface/safetensors",
+        ("bindings/python/py_src/safetensors",),
+        "0.2",
+        reached=2,
     ),
     "optimum": Library("huggingface/optimum", ("optimum",), "1.2", flat="."),
     "sentence-transformers": Library(
@@ -88,18 +109,34 @@ LIBRARIES = {
     "torchao": Library("pytorch/ao", ("torchao",), "0.1", flat="."),
     "pytorch-lightning": Library(
         "Lightning-AI/pytorch-lightning",
-        ("src/pytorch_lightning", "pytorch_lightning", "src/lightning/pytorch=pytorch_lightning"),
+        (
+            "src/pytorch_lightning",
+            "pytorch_lightning",
+            "src/lightning/pytorch=pytorch_lightning",
+        ),
         "1.0",
         also=("lightning.pytorch",),
     ),
     "torchmetrics": Library(
-        "Lightning-AI/torchmetrics", ("src/torchmetrics", "torchmetrics"), "0.2", attributes=False
+        "Lightning-AI/torchmetrics",
+        ("src/torchmetrics", "torchmetrics"),
+        "0.2",
+        attributes=False,
     ),
-    "torchvision": Library("", ("torchvision",), "0.12", flat="/models/|/prototype/", reached=1),
-    "torchaudio": Library("", ("torchaudio",), "0.12", flat="/models/|/prototype/", reached=2),
+    "torchvision": Library(
+        "", ("torchvision",), "0.12", flat="/models/|/prototype/", reached=1
+    ),
+    "torchaudio": Library(
+        "", ("torchaudio",), "0.12", flat="/models/|/prototype/", reached=2
+    ),
     "torchtext": Library("pytorch/text", ("torchtext",), "0.5", reached=2),
     "xformers": Library(
-        "facebookresearch/xformers", ("xformers",), "0.0", tag=r"v(?=0\.0\.)", flat=".", reached=2
+        "facebookresearch/xformers",
+        ("xformers",),
+        "0.0",
+        tag=r"v(?=0\.0\.)",
+        flat=".",
+        reached=2,
     ),
     "deepspeed": Library(
         "deepspeedai/DeepSpeed",
@@ -121,20 +158,34 @@ LIBRARIES = {
     "librosa": Library("librosa/librosa", ("librosa",), "0.6", reached=2),
     "numba": Library("numba/numba", ("numba",), "0.48", flat=".", step=2),
     "numpy": Library(
-        "numpy/numpy", ("numpy",), "1.15", flat="/core/|/_core/|/f2py/|distutils", members=False
+        "numpy/numpy",
+        ("numpy",),
+        "1.15",
+        flat="/core/|/_core/|/f2py/|distutils",
+        members=False,
     ),
     "scipy": Library("scipy/scipy", ("scipy",), "1.2", flat="."),
     "pandas": Library("", ("pandas",), "1.1", flat=r"/(io|plotting|_libs|arrays)/"),
-    "scikit-learn": Library("", ("sklearn",), "0.22", flat="/externals/", attributes=False),
+    "scikit-learn": Library(
+        "", ("sklearn",), "0.22", flat="/externals/", attributes=False
+    ),
     "scikit-image": Library(
         "scikit-image/scikit-image", ("skimage", "src/skimage"), "0.15", members=False
     ),
-    "matplotlib": Library("", ("matplotlib",), "3.2", flat="/backends/", attributes=False),
-    "networkx": Library("networkx/networkx", ("networkx",), "2.1", tag="networkx-", members=False),
+    "matplotlib": Library(
+        "", ("matplotlib",), "3.2", flat="/backends/", attributes=False
+    ),
+    "networkx": Library(
+        "networkx/networkx", ("networkx",), "2.1", tag="networkx-", members=False
+    ),
     "pillow": Library("python-pillow/Pillow", ("src/PIL",), "6.0", reached=2),
     "moviepy": Library("Zulko/moviepy", ("moviepy",), "1.0", members=False, reached=2),
-    "gradio": Library("gradio-app/gradio", ("gradio",), "3.0", tag="(gradio@|v)", step=4),
-    "pydantic": Library("pydantic/pydantic", ("pydantic",), "1.4", flat="/v1/", reached=2),
+    "gradio": Library(
+        "gradio-app/gradio", ("gradio",), "3.0", tag="(gradio@|v)", step=4
+    ),
+    "pydantic": Library(
+        "pydantic/pydantic", ("pydantic",), "1.4", flat="/v1/", reached=2
+    ),
     "protobuf": Library(
         "protocolbuffers/protobuf",
         ("python/google/protobuf",),
@@ -156,7 +207,9 @@ LIBRARIES = {
     "omegaconf": Library("omry/omegaconf", ("omegaconf",), "1.4", reached=2),
     "hydra-core": Library("facebookresearch/hydra", ("hydra",), "1.0", reached=2),
     "fsspec": Library("fsspec/filesystem_spec", ("fsspec",), "0.6", reached=2),
-    "packaging": Library("pypa/packaging", ("src/packaging", "packaging"), "19.0", reached=2),
+    "packaging": Library(
+        "pypa/packaging", ("src/packaging", "packaging"), "19.0", reached=2
+    ),
     "setuptools": Library(
         "pypa/setuptools",
         ("setuptools", "pkg_resources"),
@@ -167,7 +220,10 @@ LIBRARIES = {
         reached=2,
     ),
     "typing_extensions": Library(
-        "python/typing_extensions", ("src", "typing_extensions/src_py3"), "3.7", reached=2
+        "python/typing_extensions",
+        ("src", "typing_extensions/src_py3"),
+        "3.7",
+        reached=2,
     ),
     "urllib3": Library("urllib3/urllib3", ("src/urllib3",), "1.25", reached=2),
     "jinja2": Library("pallets/jinja", ("src/jinja2", "jinja2"), "2.10", reached=2),
@@ -175,7 +231,11 @@ LIBRARIES = {
     "click": Library("pallets/click", ("src/click", "click"), "7.0", reached=2),
     "flask": Library("pallets/flask", ("src/flask", "flask"), "1.0", reached=2),
     "werkzeug": Library(
-        "pallets/werkzeug", ("src/werkzeug", "werkzeug"), "0.15", members=False, reached=2
+        "pallets/werkzeug",
+        ("src/werkzeug", "werkzeug"),
+        "0.15",
+        members=False,
+        reached=2,
     ),
 }
 
@@ -188,7 +248,9 @@ class Module(NamedTuple):
     """What one file defines."""
 
     names: frozenset[str]
-    stars: tuple[str, ...]  # modules, relative ones with their dots, whose names it takes over
+    stars: tuple[
+        str, ...
+    ]  # modules, relative ones with their dots, whose names it takes over
     classes: dict[str, Class]
     functions: dict[str, frozenset[str]]
     public: frozenset[str]  # __all__
@@ -231,14 +293,24 @@ def _parsed(source: bytes, top: str, *, init: bool) -> Module:  # noqa: C901 - o
                 names.update(alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names.update(x.id for t in targets for x in ast.walk(t) if isinstance(x, ast.Name))
-        if init and not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.update(
+                x.id for t in targets for x in ast.walk(t) if isinstance(x, ast.Name)
+            )
+        if init and not isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ):
             # Packages that load their parts on demand hold the names as strings.
             texts = (x.value for x in ast.walk(node) if isinstance(x, ast.Constant))
             names.update(x for x in texts if isinstance(x, str) and _WORD.fullmatch(x))
-    public = frozenset(_WORD.findall(" ".join(_ALL.findall(source.decode(errors="replace")))))
+    public = frozenset(
+        _WORD.findall(" ".join(_ALL.findall(source.decode(errors="replace"))))
+    )
     return Module(
-        frozenset(names | set(classes) | set(functions)), tuple(stars), classes, functions, public
+        frozenset(names | set(classes) | set(functions)),
+        tuple(stars),
+        classes,
+        functions,
+        public,
     )
 
 
@@ -249,7 +321,9 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             if isinstance(node, ast.If | ast.Try | ast.With):
                 for inner in getattr(node, part, []):
                     yield from _top_level(
-                        getattr(inner, "body", [inner]) if part == "handlers" else [inner]
+                        getattr(inner, "body", [inner])
+                        if part == "handlers"
+                        else [inner]
                     )
 
 
@@ -257,7 +331,8 @@ def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
     a = node.args
     found = {x.arg for x in [*a.args, *a.kwonlyargs] if x.arg not in ("self", "cls")}
     decorated = any(
-        "deprecat" in ast.unparse(x) or "wrap" in ast.unparse(x) for x in node.decorator_list
+        "deprecat" in ast.unparse(x) or "wrap" in ast.unparse(x)
+        for x in node.decorator_list
     )
     return frozenset(found | ({"**"} if a.kwarg or decorated else set()))
 
@@ -268,16 +343,23 @@ def _class(node: ast.ClassDef) -> Class:
         if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
             methods[item.name] = _arguments(item)
             members |= {
-                x.attr for x in ast.walk(item)
-                if isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Store)
-                and isinstance(x.value, ast.Name) and x.value.id == "self"
-            }  # fmt: skip
+                x.attr
+                for x in ast.walk(item)
+                if isinstance(x, ast.Attribute)
+                and isinstance(x.ctx, ast.Store)
+                and isinstance(x.value, ast.Name)
+                and x.value.id == "self"
+            }
         elif isinstance(item, ast.Assign | ast.AnnAssign):
             targets = item.targets if isinstance(item, ast.Assign) else [item.target]
-            found = {x.id for t in targets for x in ast.walk(t) if isinstance(x, ast.Name)}
+            found = {
+                x.id for t in targets for x in ast.walk(t) if isinstance(x, ast.Name)
+            }
             members |= found
             fields |= found if isinstance(item, ast.AnnAssign) else set()
-    bases = tuple(ast.unparse(x).rpartition(".")[2].partition("[")[0] for x in node.bases)
+    bases = tuple(
+        ast.unparse(x).rpartition(".")[2].partition("[")[0] for x in node.bases
+    )
     if (
         any("dataclass" in ast.unparse(x) for x in node.decorator_list)
         and "__init__" not in methods
@@ -292,16 +374,30 @@ def names_of(files: dict[str, bytes], library: Library) -> set[tuple[str, str]]:
     for package in library.packages:
         folder, _, imported = package.partition("=")
         parts = folder.split("/")
-        cut = len(parts) - (2 if "google" in parts else 0 if parts[-1].startswith("src") else 1)
+        cut = len(parts) - (
+            2 if "google" in parts else 0 if parts[-1].startswith("src") else 1
+        )
         for path, source in files.items():
-            if path.startswith(folder + "/") and not _SKIPPED.search(path.removeprefix(folder)):
-                rest = path.removeprefix(folder) if imported else "/".join(path.split("/")[cut:])
-                name = re.sub(r"(\.__init__)?\.pyi?$", "", (imported + rest).replace("/", "."))
-                flat = bool(library.flat and re.search(library.flat, path)) and not path.endswith(
-                    "__init__.py"
+            if path.startswith(folder + "/") and not _SKIPPED.search(
+                path.removeprefix(folder)
+            ):
+                rest = (
+                    path.removeprefix(folder)
+                    if imported
+                    else "/".join(path.split("/")[cut:])
                 )
-                read_in = read(source, name.split(".")[0], flat=flat, init="__init__" in path)
-                modules[name] = _merged(modules[name], read_in) if name in modules else read_in
+                name = re.sub(
+                    r"(\.__init__)?\.pyi?$", "", (imported + rest).replace("/", ".")
+                )
+                flat = bool(
+                    library.flat and re.search(library.flat, path)
+                ) and not path.endswith("__init__.py")
+                read_in = read(
+                    source, name.split(".")[0], flat=flat, init="__init__" in path
+                )
+                modules[name] = (
+                    _merged(modules[name], read_in) if name in modules else read_in
+                )
     found = {("/", name) for name in modules}
     for name in modules:
         found.update((name, each) for each in _visible(name, modules, frozenset()))
@@ -314,38 +410,56 @@ def _merged(one: Module, other: Module) -> Module:
     return one._replace(names=one.names | other.names, stars=one.stars + other.stars)
 
 
-def _visible(name: str, modules: dict[str, Module], seen: frozenset[str]) -> frozenset[str]:
+def _visible(
+    name: str, modules: dict[str, Module], seen: frozenset[str]
+) -> frozenset[str]:
     if name in seen or name not in modules:
         return _EMPTY
     module, found, seen = modules[name], set[str](), seen | {name}
     is_package = any(each.startswith(name + ".") for each in modules)
     for star in (each for each in module.stars if "dummy" not in each):
         dots = len(star) - len(star.lstrip("."))
-        base = name.split(".")[: len(name.split(".")) - dots + is_package] if dots else []
+        base = (
+            name.split(".")[: len(name.split(".")) - dots + is_package] if dots else []
+        )
         source = ".".join([*base, *filter(None, [star.lstrip(".")])])
         public = modules[source].public if source in modules else _EMPTY
         found |= public or _visible(source, modules, seen)
     if "define_import_structure" in module.names or name == "transformers":
         below = "transformers.models" if name == "transformers" else name
-        found |= {x for m in modules if m.startswith(below + ".") for x in modules[m].public}
+        found |= {
+            x for m in modules if m.startswith(below + ".") for x in modules[m].public
+        }
     return module.names | found
 
 
 def _joined(name: str, one: Class, other: Class) -> Class:
     """Return two classes of one name, such as an old place and the new one, as one."""
-    methods = {m: one[2].get(m, _EMPTY) | other[2].get(m, _EMPTY) for m in {**one[2], **other[2]}}
-    return tuple(b for b in (*one[0], *other[0]) if b != name), one[1] | other[1], methods
+    methods = {
+        m: one[2].get(m, _EMPTY) | other[2].get(m, _EMPTY)
+        for m in {**one[2], **other[2]}
+    }
+    return (
+        tuple(b for b in (*one[0], *other[0]) if b != name),
+        one[1] | other[1],
+        methods,
+    )
 
 
 def _members(modules: dict[str, Module]) -> set[tuple[str, str]]:  # noqa: C901 - one loop
     classes = dict[str, Class]()
     for module in modules.values():
         for name, one in module.classes.items():
-            classes[name] = _joined(name, classes[name], one) if name in classes else one
+            classes[name] = (
+                _joined(name, classes[name], one) if name in classes else one
+            )
     found = {
-        (":", name) for name in [*classes, *(f for m in modules.values() for f in m.functions)]
+        (":", name)
+        for name in [*classes, *(f for m in modules.values() for f in m.functions)]
     }
-    found |= {(":<", f"{n}<{b}") for n, c in classes.items() for b in c[0][:1] if b in classes}
+    found |= {
+        (":<", f"{n}<{b}") for n, c in classes.items() for b in c[0][:1] if b in classes
+    }
     for name in classes:
         chain, todo = list[str](), [name]
         while todo:
@@ -366,7 +480,9 @@ def _members(modules: dict[str, Module]) -> set[tuple[str, str]]:  # noqa: C901 
 
 
 def _git(folder: Path, *command: str) -> bytes:
-    return subprocess.run(["git", "-C", folder, *command], check=True, capture_output=True).stdout
+    return subprocess.run(
+        ["git", "-C", folder, *command], check=True, capture_output=True
+    ).stdout
 
 
 def _chosen(library: Library, versions: dict[str, str]) -> list[str]:
@@ -396,15 +512,21 @@ def from_git(library: Library, folder: Path) -> Iterator[tuple[str, dict[str, by
         yield (
             version,
             _blobs(
-                repository, tags[version], [each.partition("=")[0] for each in library.packages]
+                repository,
+                tags[version],
+                [each.partition("=")[0] for each in library.packages],
             ),
         )
 
 
 def _blobs(repository: Path, tag: str, folders: list[str]) -> dict[str, bytes]:
-    listed = _git(repository, "ls-tree", "-r", tag, "--", *folders).decode().splitlines()
+    listed = (
+        _git(repository, "ls-tree", "-r", tag, "--", *folders).decode().splitlines()
+    )
     rows = [
-        (line.split()[2], line.split("\t")[1]) for line in listed if line.endswith((".py", ".pyi"))
+        (line.split()[2], line.split("\t")[1])
+        for line in listed
+        if line.endswith((".py", ".pyi"))
     ]
     asked = "\n".join(blob for blob, _ in rows).encode()
     command = ["git", "-C", str(repository), "cat-file", "--batch"]
@@ -435,9 +557,15 @@ def from_wheels(name: str, library: Library) -> Iterator[tuple[str, dict[str, by
             "manylinux_2_28_x86_64",
         ]
         command = [*pip[:-1], "index", "versions", name, *asked]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        listed = text.partition("Available versions: ")[2].partition("\n")[0].split(", ")
-        versions.update((each, "") for each in listed if re.fullmatch(r"\d+(\.\d+)+", each))
+        text = subprocess.run(
+            command, check=True, capture_output=True, text=True
+        ).stdout
+        listed = (
+            text.partition("Available versions: ")[2].partition("\n")[0].split(", ")
+        )
+        versions.update(
+            (each, "") for each in listed if re.fullmatch(r"\d+(\.\d+)+", each)
+        )
     for version in _chosen(library, versions):
         with tempfile.TemporaryDirectory() as folder:
             for python, platform in (
@@ -465,7 +593,11 @@ def from_wheels(name: str, library: Library) -> Iterator[tuple[str, dict[str, by
                 with zipfile.ZipFile(wheel) as z:
                     yield (
                         version,
-                        {n: z.read(n) for n in z.namelist() if n.endswith((".py", ".pyi"))},
+                        {
+                            n: z.read(n)
+                            for n in z.namelist()
+                            if n.endswith((".py", ".pyi"))
+                        },
                     )
 
 
@@ -479,7 +611,9 @@ def presence(name: str, folder: Path) -> tuple[list[str], Has]:
         list[str](),
         defaultdict[tuple[str, str], list[int]](list),
     )
-    source = from_git(library, folder) if library.repository else from_wheels(name, library)
+    source = (
+        from_git(library, folder) if library.repository else from_wheels(name, library)
+    )
     for version, files in source:
         found = names_of(files, library)
         if len(found) < 5:
@@ -507,7 +641,9 @@ _CALLED = {
     "fit",
     "prepare",
 }
-_IMPORTED = 4  # a name in more modules than these is one that they import for themselves
+_IMPORTED = (
+    4  # a name in more modules than these is one that they import for themselves
+)
 Spans = dict[tuple[str, str], tuple[int, int]]
 _PRIVATE = re.compile(
     r"(^|\.)(_\w*|cli|commands|scripts|launch\w*|onnx|examples|dummy_\w+|testing\w*|test_\w+|experimental|benchmark\w*|__main__|legacy\w*)(\.|$)"
@@ -521,8 +657,13 @@ def entry(name: str, releases: list[str], has: Has) -> dict[str, Any]:
     """Return the part of the table for a library: what came or went, said once."""
     library, end = LIBRARIES[name], len(releases) - 1
     folder = library.packages[0].rpartition("/")[2]
-    top = "google.protobuf" if name == "protobuf" else name if folder == "src" else folder
-    bases = {sub: base for sub, _, base in (each.partition("<") for w, each in has if w == ":<")}
+    top = (
+        "google.protobuf" if name == "protobuf" else name if folder == "src" else folder
+    )
+    bases = {
+        sub: base
+        for sub, _, base in (each.partition("<") for w, each in has if w == ":<")
+    }
     any_argument = {where: at for (where, what), at in has.items() if what == "**"}
     life = dict[tuple[str, str], tuple[int, int]]()
     for (where, what), at in has.items():
@@ -534,17 +675,23 @@ def entry(name: str, releases: list[str], has: Has) -> dict[str, Any]:
         if span != (0, end) and not (key[0][0] != ":" and _PRIVATE.search(key[0]))
     }
     kept = {key: span for key, span in kept.items() if _telling(key, span, life, bases)}
-    packages = {module.rpartition(".")[0] for where, module in has if where == "/"} | {top}
+    packages = {module.rpartition(".")[0] for where, module in has if where == "/"} | {
+        top
+    }
     public = {what for where, what in has if where in packages}
     flat = re.compile(library.flat or "$^").search
     asking = {
         w
         for w, _ in has
-        if w[0] not in "/:" and w not in packages and not flat(f"/{w.replace('.', '/')}/")
+        if w[0] not in "/:"
+        and w not in packages
+        and not flat(f"/{w.replace('.', '/')}/")
     }
     plain = Counter(what for where, what in has if where in asking)
     kept = {
-        key: span for key, span in kept.items() if _asked(key, library, public, gone=span[1] < end)
+        key: span
+        for key, span in kept.items()
+        if _asked(key, library, public, gone=span[1] < end)
     }
     kept = {
         (w, n): s
@@ -566,26 +713,37 @@ def entry(name: str, releases: list[str], has: Has) -> dict[str, Any]:
     used = set[str]()
 
     def root(module: str) -> str:
-        return next((each for each in imports if f"{module}.".startswith(f"{each}.")), "")
+        return next(
+            (each for each in imports if f"{module}.".startswith(f"{each}.")), ""
+        )
 
     for (where, what), span in sorted(kept.items()):
         place, name_of = where, what
         if where == "/":
             name_of = what[len(root(what)) :]
         elif where[0] != ":":
-            place = "." if len(everywhere[what]) == 1 else where[len(root(where)) :] or "."
+            place = (
+                "." if len(everywhere[what]) == 1 else where[len(root(where)) :] or "."
+            )
         else:
             used.add(where[1:].partition(".")[0])
         table[place]["-".join(map(str, span))].add(name_of)
     rows = {
-        at: {span: " ".join(sorted(v)) for span, v in spans.items()} for at, spans in table.items()
+        at: {span: " ".join(sorted(v)) for span, v in spans.items()}
+        for at, spans in table.items()
     }
     derived = {sub: base for sub, base in bases.items() if base in used}
-    return {"imports": [*imports, *library.also], "releases": releases, "moved": rows,
-            "bases": derived}  # fmt: skip
+    return {
+        "imports": [*imports, *library.also],
+        "releases": releases,
+        "moved": rows,
+        "bases": derived,
+    }
 
 
-def _asked(key: tuple[str, str], library: Library, public: set[str], *, gone: bool) -> bool:
+def _asked(
+    key: tuple[str, str], library: Library, public: set[str], *, gone: bool
+) -> bool:
     """Whether other code asks for a name: a public one, or one within reach until it went."""
     where, what = key
     if where == "/":
@@ -604,7 +762,8 @@ def _asked(key: tuple[str, str], library: Library, public: set[str], *, gone: bo
             and (owner in public or library.reached > (not gone))
         )
     return not _FOREIGN.match(what) and (
-        what in public or (library.reached > (not gone) and not _INNER.search(where + "."))
+        what in public
+        or (library.reached > (not gone) and not _INNER.search(where + "."))
     )
 
 
@@ -655,10 +814,14 @@ def tell(table: dict[str, Any]) -> None:
                     _put(row["moved"], place or ".", set(names.split()), span)
 
 
-def _put(moved: dict[str, dict[str, str]], place: str, names: set[str], span: str) -> None:
+def _put(
+    moved: dict[str, dict[str, str]], place: str, names: set[str], span: str
+) -> None:
     spans = moved.setdefault(place, {})
     for each in {*spans, span}:
-        left = set(spans.pop(each, "").split()) - names | (names if each == span else set())
+        left = set(spans.pop(each, "").split()) - names | (
+            names if each == span else set()
+        )
         spans |= {each: " ".join(sorted(left))} if left else {}
 
 
@@ -676,7 +839,9 @@ def main(arguments: list[str]) -> None:
 
 def write(table: dict[str, Any]) -> None:
     """Write the table: equal bytes for an equal table."""
-    text = json.dumps(dict(sorted(table.items())), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(
+        dict(sorted(table.items())), separators=(",", ":"), ensure_ascii=False
+    )
     TABLE.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 

@@ -28,12 +28,20 @@ COLUMNS, SECONDS = 100, 16  # the width of a terminal, and how long a recording 
 # A failed program, whose output `doctor` is to explain: IPEX without its operators for the device.
 FAILED = "Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend."
 LOG = f"loading chatglm2-6b\nNotImplementedError: {FAILED}\n"
-TERMINALS: dict[str, tuple[int, dict[str, int]]] = {  # rows, and what is typed with its exit code
-    "build": (24, {"provision init --target cpu-linux": 0, "provision build cpu-linux": 0}),
+TERMINALS: dict[
+    str, tuple[int, dict[str, int]]
+] = {  # rows, and what is typed with its exit code
+    "build": (
+        24,
+        {"provision init --target cpu-linux": 0, "provision build cpu-linux": 0},
+    ),
     "smoke": (42, {"provision smoke cpu-linux": 0}),
     "doctor": (
         24,
-        {"provision doctor --target cpu-linux": 0, "provision doctor --log chat.log": 1},
+        {
+            "provision doctor --target cpu-linux": 0,
+            "provision doctor --log chat.log": 1,
+        },
     ),
 }
 # Who asks for no motion sees the end.
@@ -61,7 +69,17 @@ def main(termtosvg: Path) -> None:
 
 def environment(home: Path) -> dict[str, str]:
     """Return what a person's shell has, and nothing of who runs this."""
-    kept = ("HOME", "LANG", "UV_", "PIP_", "SSL_CERT", "HTTP", "NO_PROXY", "http", "no_proxy")
+    kept = (
+        "HOME",
+        "LANG",
+        "UV_",
+        "PIP_",
+        "SSL_CERT",
+        "HTTP",
+        "NO_PROXY",
+        "http",
+        "no_proxy",
+    )
     own = {name: text for name, text in os.environ.items() if name.startswith(kept)}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return own | {"PATH": path, "TERM": "xterm-256color", "PWD": str(home / "demo")}
@@ -69,18 +87,36 @@ def environment(home: Path) -> dict[str, str]:
 
 def record(termtosvg: Path, home: Path, rows: int, typed: dict[str, int]) -> Path:
     """Run commands in a terminal, and return the recording (asciicast 2)."""
-    cast, script, codes = (home / name for name in ("terminal.cast", "script.sh", "codes"))
-    lines = [f"printf '\\033[1m$ %s\\033[0m\\n' '{one}'\n{one}\necho $? >> {codes}\n"
-             for one in typed]  # fmt: skip
+    cast, script, codes = (
+        home / name for name in ("terminal.cast", "script.sh", "codes")
+    )
+    lines = [
+        f"printf '\\033[1m$ %s\\033[0m\\n' '{one}'\n{one}\necho $? >> {codes}\n"
+        for one in typed
+    ]
     codes.write_text("", encoding="utf-8")
     script.write_text("".join(lines), encoding="utf-8")
     with subprocess.Popen(
-        [termtosvg, "-m", "termtosvg", "record", cast, "-g", f"{COLUMNS}x{rows}",
-         "-c", f"bash {script}"],
-        cwd=home / "demo", env=environment(home), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-    ) as recorder:  # fmt: skip
+        [
+            termtosvg,
+            "-m",
+            "termtosvg",
+            "record",
+            cast,
+            "-g",
+            f"{COLUMNS}x{rows}",
+            "-c",
+            f"bash {script}",
+        ],
+        cwd=home / "demo",
+        env=environment(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    ) as recorder:
         recorder.wait()  # its input stays open until then, because a recording ends with that
-    if (found := codes.read_text(encoding="utf-8").split()) != list(map(str, typed.values())):
+    if (found := codes.read_text(encoding="utf-8").split()) != list(
+        map(str, typed.values())
+    ):
         raise SystemExit(f"{list(typed)} ended with {found}")
     return paced(cast, str(home))
 
@@ -98,12 +134,27 @@ def paced(cast: Path, home: str) -> Path:
 def draw(termtosvg: Path, cast: Path, picture: Path) -> None:
     """Draw a recording as one picture, which moves once and then shows the end."""
     subprocess.run(
-        [termtosvg, "-m", "termtosvg", "render", cast, picture, "-m", "200", "-M", "2500",
-         "-t", "gjm8_single_loop"],
-        check=True, env=environment(cast.parent),
-    )  # fmt: skip
+        [
+            termtosvg,
+            "-m",
+            "termtosvg",
+            "render",
+            cast,
+            picture,
+            "-m",
+            "200",
+            "-M",
+            "2500",
+            "-t",
+            "gjm8_single_loop",
+        ],
+        check=True,
+        env=environment(cast.parent),
+    )
     text = picture.read_text(encoding="utf-8")
-    picture.write_text(text.replace("</style>", f"{STILL}</style>", 1), encoding="utf-8")
+    picture.write_text(
+        text.replace("</style>", f"{STILL}</style>", 1), encoding="utf-8"
+    )
 
 
 def report(home: Path, picture: Path) -> None:
@@ -111,14 +162,27 @@ def report(home: Path, picture: Path) -> None:
     page = home / "report.html"
     words = ["provision", "report", "cpu-linux", "-o", str(page)]
     subprocess.run(
-        words, check=True, cwd=home / "demo", env=environment(home), stdout=subprocess.DEVNULL
+        words,
+        check=True,
+        cwd=home / "demo",
+        env=environment(home),
+        stdout=subprocess.DEVNULL,
     )
     browser = shutil.which("chromium")
     if not browser:
         raise SystemExit("there is no chromium on PATH")
-    argv = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--hide-scrollbars", f"--user-data-dir={home / 'browser'}", "--window-size=1100,820",
-            f"--screenshot={picture}", page.as_uri()]  # fmt: skip
+    argv = [
+        browser,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--hide-scrollbars",
+        f"--user-data-dir={home / 'browser'}",
+        "--window-size=1100,820",
+        f"--screenshot={picture}",
+        page.as_uri(),
+    ]
     subprocess.run(argv, check=True, capture_output=True)
 
 
@@ -126,7 +190,9 @@ def visible(path: Path) -> list[str]:
     """Return the lines of text of a terminal's SVG, or the headings of a page."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".html":
-        return [re.sub(r"<[^>]*>", "", part) for part in re.findall(r"<h\d.*?</h\d>", text)]
+        return [
+            re.sub(r"<[^>]*>", "", part) for part in re.findall(r"<h\d.*?</h\d>", text)
+        ]
     # The texts of one line of a terminal are one after the other, in a group.
     groups = re.findall(r"<g id=.*?</g>", text, flags=re.DOTALL)
     lines = [html.unescape(re.sub(r"<[^>]*>", " ", group)).strip() for group in groups]
@@ -143,10 +209,15 @@ def words_of(text: str) -> list[str]:
 def printed() -> str:
     """Return all that the toolkit and its checks may print: their strings, as words."""
     texts: list[str] = []
-    for path in sorted([*(ROOT / "provision").rglob("*"), *(ROOT / "smoke").rglob("*")]):
+    for path in sorted(
+        [*(ROOT / "provision").rglob("*"), *(ROOT / "smoke").rglob("*")]
+    ):
         if path.suffix == ".py":
             texts += _strings(path)
-        elif path.suffix in {".toml", ".j2", ".html", ".json"} and "shipped" not in path.parts:
+        elif (
+            path.suffix in {".toml", ".j2", ".html", ".json"}
+            and "shipped" not in path.parts
+        ):
             texts.append(path.read_text(encoding="utf-8"))
     return "\n".join(f" {' '.join(words_of(text))} " for text in texts)
 
@@ -155,9 +226,12 @@ def _strings(path: Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return [
-        node.value for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
-    ]  # fmt: skip
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in said
+    ]
 
 
 def phrases(lines: list[str]) -> list[str]:

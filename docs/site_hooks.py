@@ -35,14 +35,18 @@ def _place(uri: str) -> str:
 
 def _uri(place: str) -> str:
     """Return where in the site a file of the repository lies."""
-    inside = place.removeprefix("docs/") if place.startswith("docs/") else COPIES + place
+    inside = (
+        place.removeprefix("docs/") if place.startswith("docs/") else COPIES + place
+    )
     return FRONT.get(place, inside)
 
 
 def _target(uri: str, link: str) -> str:
     """Return the file of the site that a link of a page means."""
     place = posixpath.normpath(posixpath.join(posixpath.dirname(_place(uri)), link))
-    return _uri(f"{place}/README.md" if (ROOT / place / "README.md").is_file() else place)
+    return _uri(
+        f"{place}/README.md" if (ROOT / place / "README.md").is_file() else place
+    )
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -55,7 +59,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         path = ROOT / _place(uri)
         if path.is_file() and not files.get_file_from_path(uri):
             files.append(File.generated(config, uri, abs_src_path=str(path)))
-            wanted += _outside(uri, path.read_text("utf-8")) if uri.endswith(".md") else []
+            wanted += (
+                _outside(uri, path.read_text("utf-8")) if uri.endswith(".md") else []
+            )
     return files
 
 
@@ -65,7 +71,9 @@ def _outside(uri: str, text: str) -> list[str]:
     return [name for name in found if name.startswith(COPIES)]
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(
+    markdown: str, page: Page, config: MkDocsConfig, files: Files
+) -> str:
     """Lead the links of a page, which are those of the repository, through the site."""
     del config, files
     uri = page.file.src_uri
@@ -85,14 +93,18 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     """Remember the order of the pages: that of the navigation, then those that it leaves out."""
     del config
     every = [page.file.src_uri for page in nav.pages]
-    _INDEX[:] = dict.fromkeys(every + sorted(page.src_uri for page in files.documentation_pages()))
+    _INDEX[:] = dict.fromkeys(
+        every + sorted(page.src_uri for page in files.documentation_pages())
+    )
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Name the language of a page, its Markdown, and the search for those who hear it."""
     del config
     uri = page.file.src_uri
-    twin = f'<link rel="alternate" type="text/markdown" href="{posixpath.basename(uri)}">'
+    twin = (
+        f'<link rel="alternate" type="text/markdown" href="{posixpath.basename(uri)}">'
+    )
     if uri.endswith(".zh.md") or uri.startswith("zh/"):
         output = output.replace('<html lang="en"', '<html lang="zh"', 1)
     return _named(output).replace("</head>", f"{twin}</head>", 1)
@@ -111,16 +123,27 @@ def _named(page: str) -> str:
 def on_post_build(config: MkDocsConfig) -> None:
     """Write the Markdown of each page beside it, and ``llms.txt``."""
     site = Path(config.site_dir)
-    lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", "## Pages", ""]
+    lines = [
+        f"# {config.site_name}",
+        "",
+        f"> {config.site_description}",
+        "",
+        "## Pages",
+        "",
+    ]
     for uri in _INDEX:
         text = _TEXTS[uri]
         file = site / uri
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        plain = re.sub(r"<!--.*?-->|^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        plain = re.sub(
+            r"<!--.*?-->|^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE
+        )
         title = re.search(r"^# (.+)$", plain, re.MULTILINE)
         first = re.search(r"^(?![#|<!\[\s-])(?:.+\n?)+", plain, re.MULTILINE)
-        words = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join((first or [""])[0].split()))
+        words = re.sub(
+            r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join((first or [""])[0].split())
+        )
         name = title[1] if title else uri
         lines.append(f"- [{name}]({uri}): {re.split(r'(?<=[.。]) ', words)[0] or name}")
     (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")

@@ -15,16 +15,30 @@ from provision.core.errors import ProvisionError
 from provision.spec.extends import resolved, spec_chain
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_SELECTING = {"-s", "-e", "--session", "--sessions", "-t", "--tags", "-k", "--keywords", "--json"}
+_SELECTING = {
+    "-s",
+    "-e",
+    "--session",
+    "--sessions",
+    "-t",
+    "--tags",
+    "-k",
+    "--keywords",
+    "--json",
+}
 
 
 def listing() -> bool:
     """Whether all sessions are to be listed, and none is selected: those of targets are many."""
     words = {word.partition("=")[0] for word in sys.argv[1:]}
-    return bool(words & {"-l", "--list", "--list-sessions"}) and words.isdisjoint(_SELECTING)
+    return bool(words & {"-l", "--list", "--list-sessions"}) and words.isdisjoint(
+        _SELECTING
+    )
 
 
-def add_sessions(noxfile: str, python: Callable[[str], str] = lambda _: sys.executable) -> set[str]:
+def add_sessions(
+    noxfile: str, python: Callable[[str], str] = lambda _: sys.executable
+) -> set[str]:
     """Add the sessions of a noxfile's project, given the noxfile's path; return their names.
 
     ``python`` returns the Python that has the toolkit and what a verb needs.
@@ -38,8 +52,15 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = lambda _: sys.exec
     def add(name: str, doc: str, *words: str, tags: Sequence[str] = ()) -> None:
         def call(session: nox.Session) -> None:
             # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
-            session.run(python(words[0]), "-I", "-m", "provision", *words, *session.posargs,
-                        external=True)  # fmt: skip
+            session.run(
+                python(words[0]),
+                "-I",
+                "-m",
+                "provision",
+                *words,
+                *session.posargs,
+                external=True,
+            )
 
         call.__doc__ = doc
         nox.session(name=name, tags=tags)(call)
@@ -48,14 +69,23 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = lambda _: sys.exec
     for name, (doc, *words) in _TABLES["project"].items():
         add(name, doc, *words)
     if listing():
-        add("VERB-TARGET", f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.")
+        add(
+            "VERB-TARGET",
+            f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.",
+        )
         return known
     for spec in sorted((root / "envs").glob("*.toml")):
         target, said = spec.stem, _said(spec)
         for verb, does in verbs.items():
             if verb != "docker" or "docker" in said:
-                add(f"{verb}-{target}", f"{does} {target}: {said.get('summary', '')}", verb, target,
-                    *_TABLES["words"].get(verb, ()), tags=[verb])  # fmt: skip
+                add(
+                    f"{verb}-{target}",
+                    f"{does} {target}: {said.get('summary', '')}",
+                    verb,
+                    target,
+                    *_TABLES["words"].get(verb, ()),
+                    tags=[verb],
+                )
     return known
 
 

@@ -47,10 +47,16 @@ def large_tensors(device: torch.device) -> str:
     """Probe for `LARGE` bytes: IPEX 2.1 refuses them, integrated GPUs and WSL don't tell."""
     try:
         free = int(devices.backend(device).mem_get_info(device)[0])
-        torch.empty(LARGE if free > 1.5 * LARGE else 0, dtype=torch.uint8, device=device)
+        torch.empty(
+            LARGE if free > 1.5 * LARGE else 0, dtype=torch.uint8, device=device
+        )
     except (RuntimeError, AttributeError) as error:
-        return f"the device does not say that it may: {str(error).splitlines()[0][:120]}"
-    return "" if free > 1.5 * LARGE else f"only {free / 2**30:.1f} GiB of memory are free"
+        return (
+            f"the device does not say that it may: {str(error).splitlines()[0][:120]}"
+        )
+    return (
+        "" if free > 1.5 * LARGE else f"only {free / 2**30:.1f} GiB of memory are free"
+    )
 
 
 def backend(device: torch.device) -> str | None:
@@ -68,7 +74,9 @@ def collectives(device: torch.device) -> str:
     """Probe for a collective back end that takes tensors of the device; see `backend`."""
     if not distributed.is_available() or backend(device):
         return ""  # without the whole package the check fails: each wheel of these platforms has it
-    return f"this torch is built without a collective back end for {devices.kind(device)}"
+    return (
+        f"this torch is built without a collective back end for {devices.kind(device)}"
+    )
 
 
 def compiler(device: torch.device) -> str:
@@ -79,7 +87,11 @@ def compiler(device: torch.device) -> str:
     """
     if devices.kind(device) == "cuda":
         return compilers.for_triton_cuda()
-    return compilers.for_triton_xpu() if devices.kind(device) == "xpu" else compilers.for_inductor()
+    return (
+        compilers.for_triton_xpu()
+        if devices.kind(device) == "xpu"
+        else compilers.for_inductor()
+    )
 
 
 def triton(device: torch.device) -> str:

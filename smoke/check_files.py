@@ -18,10 +18,27 @@ HERE = Path(__file__).resolve().parent
 # A cause before its symptoms, and what disturbs measurements (memory, processes) after them. This
 # is an order only: `check_files` returns every check file, named here or not.
 ORDER = (
-    "identity", "requirements", "device", "selection", "operators", "fused", "rotary",
-    "libraries", "resume", "offload", "throughput", "autocast", "models", "training",
-    "programs", "compile", "memory", "transfer", "collective", "noise",
-)  # fmt: skip
+    "identity",
+    "requirements",
+    "device",
+    "selection",
+    "operators",
+    "fused",
+    "rotary",
+    "libraries",
+    "resume",
+    "offload",
+    "throughput",
+    "autocast",
+    "models",
+    "training",
+    "programs",
+    "compile",
+    "memory",
+    "transfer",
+    "collective",
+    "noise",
+)
 # Their checks take the device, but are about the machine or the environment: one run of them serves
 # all devices.
 SHARED = ("selection", "collective", "noise")
@@ -54,7 +71,10 @@ def check_files(folder: Path = HERE) -> list[Path]:
     """Return every check file of the suite, those of `ORDER` first."""
     last = len(ORDER)
     rank = {f"test_{area}.py": place for place, area in enumerate(ORDER)}
-    return sorted(folder.glob("test_*.py"), key=lambda path: (rank.get(path.name, last), path.name))
+    return sorted(
+        folder.glob("test_*.py"),
+        key=lambda path: (rank.get(path.name, last), path.name),
+    )
 
 
 def declared(files: Iterable[Path]) -> list[Declared]:
@@ -77,7 +97,8 @@ def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
             title = (ast.get_docstring(function) or "").partition("\n")[0]
             given = {word.arg: word.value for word in call.keywords}
             full, depends = (
-                ast.literal_eval(given.get(name, "None")) for name in ("full", "depends")
+                ast.literal_eval(given.get(name, "None"))
+                for name in ("full", "depends")
             )
             on_device = is_on_device(identifier, parameters)
             yield Declared(identifier, title, bool(full), on_device, depends)

@@ -72,13 +72,21 @@ def needs_package(name: str) -> When:
 def since(name: str, *release: int) -> When:
     """Apply where a library is locked, from a release on: older ones are not known."""
     old = f"older than {name} {release}"
-    return lambda expect: needs_package(name)(expect) or old * (expect.release(name) < release)
+    return lambda expect: (
+        needs_package(name)(expect) or old * (expect.release(name) < release)
+    )
 
 
 def check(
-    identifier: str, *, stands_for: str, when: When = always, needs: Sequence[Capability] = (),
-    full: bool = False, advisory: bool = False, depends: tuple[str, ...] | None = None,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:  # fmt: skip
+    identifier: str,
+    *,
+    stands_for: str,
+    when: When = always,
+    needs: Sequence[Capability] = (),
+    full: bool = False,
+    advisory: bool = False,
+    depends: tuple[str, ...] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Mark a function as a smoke check; its docstring says what it proves.
 
     Args:
@@ -111,7 +119,10 @@ class Numbers:
     """The measurements of one check, each with its unit, and why others are not measured."""
 
     def __init__(self, journal: Journal, least: float = 0.0) -> None:
-        self.journal, self._least = journal, least  # what torch allows on the device, as an error
+        self.journal, self._least = (
+            journal,
+            least,
+        )  # what torch allows on the device, as an error
         self.values: dict[str, dict[str, Any]] = {}
         self.missing: dict[str, str] = {}
 
@@ -131,7 +142,9 @@ class Numbers:
         """Store one measurement; the unit of a ratio is ``1``."""
         self.values[name] = {"value": value, "unit": unit}
 
-    def sample(self, name: str, values: Sequence[float], unit: str, every: float = 0.0) -> float:
+    def sample(
+        self, name: str, values: Sequence[float], unit: str, every: float = 0.0
+    ) -> float:
         """Store repeated measurements and their spread (max - min); return their median.
 
         The comparison of reports needs each round: bursts of load show in their distribution.
@@ -140,7 +153,12 @@ class Numbers:
         middle = statistics.median(values)
         spread = max(values) - min(values)
         rounds = [float(f"{value:.5g}") for value in values]
-        self.values[name] = {"value": middle, "unit": unit, "spread": spread, "rounds": rounds}
+        self.values[name] = {
+            "value": middle,
+            "unit": unit,
+            "spread": spread,
+            "rounds": rounds,
+        }
         self.values[name] |= {"every": every} if every else {}
         return middle
 
@@ -158,5 +176,8 @@ class Numbers:
                 f"{name}: relative error {error:.2g}, the limit is {limit:.2g}",
                 cause="the result on the device differs from the float64 reference on the CPU",
                 remedy="compare driver and runtime with the last good report of this machine",
-                evidence=[f"{key} = {entry['value']:.3g}" for key, entry in self.values.items()],
+                evidence=[
+                    f"{key} = {entry['value']:.3g}"
+                    for key, entry in self.values.items()
+                ],
             )

@@ -21,11 +21,15 @@ from smoke.finding import Finding
 
 # Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
 WINDOWS = {
-    0xC0000005: "access violation", 0xC000001D: "illegal instruction",
-    0xC0000135: "a DLL was not found", 0xC0000139: "a DLL lacks an entry point",
-    0xC00000FD: "stack overflow", 0xC0000142: "a DLL failed to start",
-    0xC0000374: "heap corruption", 0xC0000409: "stack buffer overrun",
-}  # fmt: skip
+    0xC0000005: "access violation",
+    0xC000001D: "illegal instruction",
+    0xC0000135: "a DLL was not found",
+    0xC0000139: "a DLL lacks an entry point",
+    0xC00000FD: "stack overflow",
+    0xC0000142: "a DLL failed to start",
+    0xC0000374: "heap corruption",
+    0xC0000409: "stack buffer overrun",
+}
 BEAT = 200  # looks of `patience.TICK` between two signs of life: ten seconds
 
 
@@ -67,7 +71,9 @@ def hung(seconds: float, *, step: str | None = None) -> Finding:
     )
 
 
-def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subprocess.Popen[bytes]:
+def start(
+    argv: list[str], output: IO[bytes], *, leader: bool = False
+) -> subprocess.Popen[bytes]:
     """Start a child whose two streams go to one file; a leader gets its own process group.
 
     It ends when this process ends in any way, `kill -9` included; on POSIX if it asks for that by
@@ -77,11 +83,14 @@ def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subpro
     pipe = lifetime.open_pipe()
     try:
         return subprocess.Popen(
-            argv, stdout=output, stderr=subprocess.STDOUT,
+            argv,
+            stdout=output,
+            stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,  # no read of it can ever wait
-            start_new_session=leader and os.name == "posix", pass_fds=pipe,
+            start_new_session=leader and os.name == "posix",
+            pass_fds=pipe,
             env={**os.environ, lifetime.PIPE: "".join(map(str, pipe))},
-        )  # fmt: skip
+        )
     finally:
         for end in pipe:
             os.close(end)  # the child has its own
@@ -135,7 +144,9 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
         arguments: Keyword arguments, JSON values.
     """
     # On Windows a killed process may hold its log open for a moment longer.
-    with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="smoke-", ignore_cleanup_errors=True
+    ) as name:
         folder = Path(name)
         (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
         # The same main script again: a wrapper of the worker, as the tests have, wraps these too.
@@ -143,7 +154,9 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
         argv = [sys.executable, "-I", "-u", main, "--call", function, name]
         with (folder / "output.log").open("wb") as output:
             process = start(argv, output)
-            code, seconds = patience.wait(process, timeout, partial(_beat, itertools.count(1)))
+            code, seconds = patience.wait(
+                process, timeout, partial(_beat, itertools.count(1))
+            )
             if code is None:
                 process.kill()
                 process.wait()

@@ -28,9 +28,14 @@ def found(variable: str, *names: str) -> str | None:
 
 
 def compiles(
-    compiler: str | None, headers: Sequence[str], *, suffix: str, include: Sequence[str] = (),
-    folders: Sequence[str] = (), libraries: Sequence[str] = (),
-) -> str:  # fmt: skip
+    compiler: str | None,
+    headers: Sequence[str],
+    *,
+    suffix: str,
+    include: Sequence[str] = (),
+    folders: Sequence[str] = (),
+    libraries: Sequence[str] = (),
+) -> str:
     """Return why a compiler can't build a shared library with some headers; "" if it can.
 
     Args:
@@ -46,35 +51,73 @@ def compiles(
     if compiler is None:
         return "no C compiler" if suffix == ".c" else "no C++ compiler"
     # Windows removes no file that a process still has open: a compiler's server, for instance.
-    with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="smoke-", ignore_cleanup_errors=True
+    ) as folder:
         source = Path(folder, f"probe{suffix}")
-        lines = [*(f"#include <{header}>" for header in headers), "int probe(void) { return 0; }"]
+        lines = [
+            *(f"#include <{header}>" for header in headers),
+            "int probe(void) { return 0; }",
+        ]
         source.write_text("\n".join(lines) + "\n", encoding="ascii")
         make = _cl if os.name == "nt" else _gcc
         argv = make(compiler, str(source), [*_PYTHON, *include], folders, libraries)
         try:
-            done = subprocess.run(argv, cwd=folder, capture_output=True, check=False,
-                                  stdin=subprocess.DEVNULL, timeout=SECONDS)  # fmt: skip
+            done = subprocess.run(
+                argv,
+                cwd=folder,
+                capture_output=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                timeout=SECONDS,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"the compiler does not run: {error}"
     output = (done.stdout + done.stderr).decode(errors="replace")
     return f"{compiler} fails: {_first_error(output)}" if done.returncode else ""
 
 
-def _gcc(compiler: str, source: str, include: Sequence[str], folders: Sequence[str],
-         libraries: Sequence[str]) -> list[str]:  # fmt: skip
+def _gcc(
+    compiler: str,
+    source: str,
+    include: Sequence[str],
+    folders: Sequence[str],
+    libraries: Sequence[str],
+) -> list[str]:
     named = [f"-l:{name}" if ".so" in name else f"-l{name}" for name in libraries]
     dirs = [*(f"-I{each}" for each in include), *(f"-L{each}" for each in folders)]
-    return [*compiler.split(), source, "-shared", "-fPIC", *dirs, *named, "-o", "probe.out"]
+    return [
+        *compiler.split(),
+        source,
+        "-shared",
+        "-fPIC",
+        *dirs,
+        *named,
+        "-o",
+        "probe.out",
+    ]
 
 
-def _cl(compiler: str, source: str, include: Sequence[str], folders: Sequence[str],
-        libraries: Sequence[str]) -> list[str]:  # fmt: skip
+def _cl(
+    compiler: str,
+    source: str,
+    include: Sequence[str],
+    folders: Sequence[str],
+    libraries: Sequence[str],
+) -> list[str]:
     # Not split: "C:\Program Files\..." holds spaces.
     dirs = [f"/LIBPATH:{each}" for each in folders]
     named = [f"{name}.lib" for name in libraries]
-    return [compiler, "/nologo", source, "/LD", *(f"/I{each}" for each in include), "/link", *dirs,
-            *named]  # fmt: skip
+    return [
+        compiler,
+        "/nologo",
+        source,
+        "/LD",
+        *(f"/I{each}" for each in include),
+        "/link",
+        *dirs,
+        *named,
+    ]
 
 
 def _first_error(output: str) -> str:
@@ -108,17 +151,29 @@ def for_triton_xpu() -> str:
     where they are looked for, differs between its versions (backends/intel/driver.py in the wheel).
     """
     driver = importlib.import_module("triton.backends.intel.driver")
-    either = (getattr(driver, name, None) for name in ("COMPILATION_HELPER", "compilation_helper"))
+    either = (
+        getattr(driver, name, None)
+        for name in ("COMPILATION_HELPER", "compilation_helper")
+    )
     helper = next(filter(None, either), None)
     folder = Path(str(driver.__file__)).parent
-    sources = (file for kind in ("driver.py", "*.c", "*.cpp") for file in folder.glob(kind))
+    sources = (
+        file for kind in ("driver.py", "*.c", "*.cpp") for file in folder.glob(kind)
+    )
     texts = (file.read_text(encoding="utf-8", errors="replace") for file in sources)
     headers = ["Python.h"] + [LEVEL_ZERO] * any(LEVEL_ZERO in text for text in texts)
     include, folders, libraries = (
-        getattr(helper, name, ()) for name in ("include_dir", "library_dir", "libraries")
+        getattr(helper, name, ())
+        for name in ("include_dir", "library_dir", "libraries")
     )
-    return compiles(found("CXX", "g++", "clang++"), headers, suffix=".cpp", include=include,
-                    folders=folders, libraries=libraries)  # fmt: skip
+    return compiles(
+        found("CXX", "g++", "clang++"),
+        headers,
+        suffix=".cpp",
+        include=include,
+        folders=folders,
+        libraries=libraries,
+    )
 
 
 def _windows(compiler: str | None) -> str:

@@ -16,12 +16,18 @@ from smoke.sensors import nvidia_driver
 
 def number() -> int:
     """Return the number of the device that this process is to check, as torch counts."""
-    return int(os.environ.get("SMOKE_DEVICE", "0"))  # the worker sets it, also for its children
+    return int(
+        os.environ.get("SMOKE_DEVICE", "0")
+    )  # the worker sets it, also for its children
 
 
 def of(accelerator: str) -> torch.device:
     """Return the device of an accelerator that this process is to check."""
-    return torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, number())
+    return (
+        torch.device("cpu")
+        if accelerator == "cpu"
+        else torch.device(accelerator, number())
+    )
 
 
 def count(accelerator: str) -> int:
@@ -34,7 +40,7 @@ def kind(device: torch.device) -> str:
     return str(device.type)
 
 
-def backend(device: torch.device) -> Any:  # noqa: ANN401 - torch.cuda, torch.xpu: modules
+def backend(device: torch.device) -> Any:
     """Return the module that drives the device, as ``torch.cuda``; None for the CPU."""
     if device.type == "mps":
         return _Metal()
@@ -44,7 +50,7 @@ def backend(device: torch.device) -> Any:  # noqa: ANN401 - torch.cuda, torch.xp
 class _Metal:
     """torch.mps, with what the modules of other devices have as well; its memory is the Mac's."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - see `backend`
+    def __getattr__(self, name: str) -> Any:
         return getattr(torch.mps, name)
 
     def init(self) -> None:
@@ -54,8 +60,13 @@ class _Metal:
         return str(torch.backends.mps.get_name())
 
     def get_device_properties(self, _: object = None) -> SimpleNamespace:
-        total, version = torch.mps.recommended_max_memory(), platform.mac_ver()[0] or None
-        return SimpleNamespace(total_memory=total, has_fp64=False, driver_version=version)
+        total, version = (
+            torch.mps.recommended_max_memory(),
+            platform.mac_ver()[0] or None,
+        )
+        return SimpleNamespace(
+            total_memory=total, has_fp64=False, driver_version=version
+        )
 
     def memory_allocated(self, _: object = None) -> int:
         return int(torch.mps.current_allocated_memory())
@@ -89,15 +100,23 @@ def facts(device: torch.device) -> dict[str, Any]:
         "count": module.device_count(),
         "memory": properties.total_memory,
         "driver": driver(own, properties),
-        "capability": f"sm_{properties.major}{properties.minor}" if own == "cuda" else None,
+        "capability": f"sm_{properties.major}{properties.minor}"
+        if own == "cuda"
+        else None,
         "fallback": fallback(),
     }
 
 
 def fallback() -> list[str]:
     """Return the variables by which torch computes on the CPU what the device has no kernel for."""
-    names = (name for name in os.environ if re.fullmatch(r"PYTORCH_ENABLE_\w+_FALLBACK", name))
-    return sorted(f"{name}={os.environ[name]}" for name in names if os.environ[name] != "0")
+    names = (
+        name
+        for name in os.environ
+        if re.fullmatch(r"PYTORCH_ENABLE_\w+_FALLBACK", name)
+    )
+    return sorted(
+        f"{name}={os.environ[name]}" for name in names if os.environ[name] != "0"
+    )
 
 
 def device_id(device: torch.device) -> str | None:
@@ -129,7 +148,10 @@ def alike(device: torch.device) -> list[int]:
     module, first = backend(device), device.index or 0
     name = module.get_device_name(first)
     others = (number for number in range(module.device_count()) if number != first)
-    return [first, *(number for number in others if module.get_device_name(number) == name)]
+    return [
+        first,
+        *(number for number in others if module.get_device_name(number) == name),
+    ]
 
 
 def _cpu_name() -> str:
@@ -143,7 +165,9 @@ def _cpu_name() -> str:
                 found = str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
         else:
             text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-            found = (re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE) or [None])[0]
+            found = (
+                re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE) or [None]
+            )[0]
     return found or platform.processor() or platform.machine() or "CPU"
 
 

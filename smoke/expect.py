@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 3
-RULES = json.loads(Path(__file__).with_name("expectation.json").read_text(encoding="utf-8"))
+RULES = json.loads(
+    Path(__file__).with_name("expectation.json").read_text(encoding="utf-8")
+)
 # What torch says that it lacks on a kind of device, or does in another way, each with its source.
 KNOWN = json.loads(Path(__file__).with_name("known.json").read_text(encoding="utf-8"))
 
@@ -99,7 +101,7 @@ class Expect:
         return self.accelerator != "cpu"
 
 
-def _fits(value: object, shape: Any) -> bool:  # noqa: ANN401 - see expectation.json
+def _fits(value: object, shape: Any) -> bool:
     """Say whether plain JSON has a shape, as ``expectation.json`` tells it."""
     match shape:
         case str():
@@ -110,8 +112,10 @@ def _fits(value: object, shape: Any) -> bool:  # noqa: ANN401 - see expectation.
             return any(_fits(value, each) for each in shape)
         case dict() if isinstance(value, dict):
             same = "*" in shape or shape.keys() == value.keys()
-            return same and all(_fits(item, shape.get(key, shape.get("*")))
-                                for key, item in value.items())  # fmt: skip
+            return same and all(
+                _fits(item, shape.get(key, shape.get("*")))
+                for key, item in value.items()
+            )
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and value > shape if shape == 0 else shape is value
 
@@ -122,7 +126,9 @@ def _faults(data: object) -> list[str]:
     if data.get("schema") != SCHEMA:
         return [f"schema: {data.get('schema')!r}, this suite reads {SCHEMA}"]
     rules = RULES["required"] | RULES["optional"]
-    unknown = [f"{key}: unknown key" for key in sorted(set(data) - set(rules) - {"schema"})]
+    unknown = [
+        f"{key}: unknown key" for key in sorted(set(data) - set(rules) - {"schema"})
+    ]
     missing = [f"{key}: missing" for key in RULES["required"] if key not in data]
     wrong = [
         f"{key}: {data[key]!r:.80} is not {words}"
@@ -144,7 +150,9 @@ def read(path: Path) -> Expect:
         raise BadExpect(path, [str(error)]) from error
     if faults := _faults(data):
         raise BadExpect(path, faults)
-    values = {each.name: data[each.name] for each in fields(Expect) if each.name in data}
+    values = {
+        each.name: data[each.name] for each in fields(Expect) if each.name in data
+    }
     values["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
     for key in ("requirements", "families", "fused_ops", "rotary"):
         values[key] = tuple(data[key])

@@ -18,7 +18,9 @@ from typing import NoReturn
 # Enough to recognise an error by; some messages of torch list every registered kernel.
 _HEAD, _TAIL, _CALLS = 4, 4, 5
 _LONGEST = 300
-TABLE = json.loads(Path(__file__).with_name("findings.json").read_text(encoding="utf-8"))
+TABLE = json.loads(
+    Path(__file__).with_name("findings.json").read_text(encoding="utf-8")
+)
 _NAMES_ERROR = re.compile(r"\w*(Error|Exception): ")
 
 
@@ -47,9 +49,14 @@ class CheckFailed(Exception):  # noqa: N818 - it is an outcome, not an error of 
 
 
 def fail(
-    code: str, symptom: str, evidence: Iterable[object], level: str = "", *, cause: str = "",
+    code: str,
+    symptom: str,
+    evidence: Iterable[object],
+    level: str = "",
+    *,
+    cause: str = "",
     remedy: str = "",
-) -> NoReturn:  # fmt: skip
+) -> NoReturn:
     """End the running check with a finding; one of level ``warning`` stops nothing.
 
     What is not given is of ``findings.json``, and the level is otherwise ``error``.
@@ -63,7 +70,9 @@ def fail(
     raise CheckFailed(Finding(code, symptom, cause, remedy, facts, level))
 
 
-def fail_if(wrong: Sequence[str], code: str, *, cause: str = "", remedy: str = "") -> None:
+def fail_if(
+    wrong: Sequence[str], code: str, *, cause: str = "", remedy: str = ""
+) -> None:
     """End the running check with all that is wrong, the first as its symptom; see `fail`."""
     if wrong:
         fail(code, wrong[0], wrong[:20], cause=cause, remedy=remedy)
@@ -110,7 +119,9 @@ def _shortened(lines: list[str], symptom: str) -> list[str]:
 
 def _origins(error: BaseException) -> Iterator[str]:
     """Yield the exceptions that led to one: ``transformers`` wraps what an import raised."""
-    origin = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    origin = error.__cause__ or (
+        None if error.__suppress_context__ else error.__context__
+    )
     if origin is not None:
         yield _lines(origin)[0]
         yield from _origins(origin)

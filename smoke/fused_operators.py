@@ -20,13 +20,20 @@ def _three(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
 
 
 # Operator -> its reference, and the makers of the arguments of its overloads, on the CPU.
-OPERATORS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[torch.dtype], Any]]]] = {
+OPERATORS: dict[
+    str, tuple[Callable[..., Any], dict[str, Callable[[torch.dtype], Any]]]
+] = {
     # csrc/gpu/aten/operators/TripleOps.cpp
     "torch_ipex::mul_add": (
         lambda a, b, c, alpha: a * b + alpha * c,
         {
             "default": lambda dtype: (*_three(dtype), 0.5),
-            "Scalar_Tensor": lambda dtype: (_three(dtype)[0], 1.5, _three(dtype)[2], 0.5),
+            "Scalar_Tensor": lambda dtype: (
+                _three(dtype)[0],
+                1.5,
+                _three(dtype)[2],
+                0.5,
+            ),
             "Tensor_Scalar": lambda dtype: (*_three(dtype)[:2], 1.5, 0.5),
             "Scalar_Scalar": lambda dtype: (_three(dtype)[0], 1.5, 2.5, 0.5),
         },
@@ -41,8 +48,11 @@ def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
         CheckFailed: The operator is unknown, not registered, without a kernel, or wrong.
     """
     if name not in OPERATORS:
-        fail("fused-op-without-reference", f"this suite has no reference for {name}",
-             [f"known: {', '.join(OPERATORS)}"])  # fmt: skip
+        fail(
+            "fused-op-without-reference",
+            f"this suite has no reference for {name}",
+            [f"known: {', '.join(OPERATORS)}"],
+        )
     right, overloads = OPERATORS[name]
     for overload in overloads:
         _registered(name, overload, device)
@@ -65,20 +75,31 @@ def _registered(name: str, overload: str, device: torch.device) -> None:
         code, what = "fused-op-without-kernel", f"has no kernel for {key}"
     else:
         return
-    fail(code, f"{full} {what}", evidence=[f"dispatch key {key}", f"torch {torch.__version__}"])
+    fail(
+        code,
+        f"{full} {what}",
+        evidence=[f"dispatch key {key}", f"torch {torch.__version__}"],
+    )
 
 
 def _values(
-    function: Callable[..., torch.Tensor], arguments: tuple[Any, ...],
-    right: Callable[..., torch.Tensor], device: torch.device, numbers: Numbers,
-) -> None:  # fmt: skip
+    function: Callable[..., torch.Tensor],
+    arguments: tuple[Any, ...],
+    right: Callable[..., torch.Tensor],
+    device: torch.device,
+    numbers: Numbers,
+) -> None:
     dtype = arguments[0].dtype
-    wide = [part.double() if isinstance(part, torch.Tensor) else part for part in arguments]
+    wide = [
+        part.double() if isinstance(part, torch.Tensor) else part for part in arguments
+    ]
     for layout in ("contiguous", "strided"):
         name = f"{function} {reference.short(dtype)} {layout}"
         numbers.step(name)
         given = [
-            reference.laid_out(part.to(device), layout) if isinstance(part, torch.Tensor) else part
+            reference.laid_out(part.to(device), layout)
+            if isinstance(part, torch.Tensor)
+            else part
             for part in arguments
         ]
         off = reference.error(function(*given), right(*wide))

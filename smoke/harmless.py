@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 
 PCI_DEVICES = "/sys/bus/pci/devices"
-HARMLESS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))["lines"]
+HARMLESS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))[
+    "lines"
+]
 _KNOWN = re.compile("|".join(f"(?:{each['pattern']})" for each in HARMLESS))
 _SMALL_BAR = re.compile(r"Resizable BAR not detected for device (\S+)")
 

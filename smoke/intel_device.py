@@ -6,7 +6,9 @@ from collections.abc import Mapping
 DeviceList = Mapping[str, Mapping[str, list[str]]]
 
 
-def families(known: DeviceList, name: str, device_id: str | None = None) -> frozenset[str]:
+def families(
+    known: DeviceList, name: str, device_id: str | None = None
+) -> frozenset[str]:
     """Return the families that a device can be of; empty for a device that is not in the list.
 
     The id decides where there is one: "Arc Graphics" is sold in three families.
@@ -25,7 +27,8 @@ def families(known: DeviceList, name: str, device_id: str | None = None) -> froz
     return frozenset(
         family
         for family, each in known.items()
-        if wanted and wanted in {essence(part) for full in each["names"] for part in _parts(full)}
+        if wanted
+        and wanted in {essence(part) for full in each["names"] for part in _parts(full)}
     )
 
 

@@ -24,12 +24,16 @@ Inputs = Callable[[], tuple[torch.Tensor, ...]]
 
 def rows(count: int = 1, *shape: int) -> Inputs:
     """Return noise, several times; 4,097 columns end inside of a block of each reduction kernel."""
-    return lambda: tuple(noise(*(shape or (33, 4097)), seed=seed) for seed in range(count))
+    return lambda: tuple(
+        noise(*(shape or (33, 4097)), seed=seed) for seed in range(count)
+    )
 
 
 def whole(high: int, *shape: int) -> Inputs:
     """Return non-negative integers below a limit."""
-    return lambda: (torch.randint(high, shape, generator=torch.Generator().manual_seed(4)),)
+    return lambda: (
+        torch.randint(high, shape, generator=torch.Generator().manual_seed(4)),
+    )
 
 
 def distinct() -> tuple[torch.Tensor, ...]:
@@ -57,7 +61,9 @@ class Case(NamedTuple):
     float32: float = reference.LIMITS[torch.float32]  # the limit in that type
     optional: bool = False  # whether the device may refuse it, in words
     rare: bool = False  # whether torch may have no kernel for it on the device
-    spared: str = ""  # values and layouts of `variants` that have no defined result, or "all"
+    spared: str = (
+        ""  # values and layouts of `variants` that have no defined result, or "all"
+    )
 
 
 def _attention(shape: list[int], mask: str = "none") -> Case:
@@ -65,12 +71,17 @@ def _attention(shape: list[int], mask: str = "none") -> Case:
     heads, groups, length, keys, size = shape
 
     def run(query: torch.Tensor, *pair: torch.Tensor) -> torch.Tensor:
-        first, second = (torch.arange(count, device=query.device) for count in (length, keys))
+        first, second = (
+            torch.arange(count, device=query.device) for count in (length, keys)
+        )
         places = (7 * first[:, None] + 3 * second) % 5
         floor = torch.finfo(query.dtype).min
-        bias = {"boolean": places > 0, "additive": (places / 2).to(query.dtype),
-                "padded": (second + 0 * places < 128).to(query.dtype) * floor,
-                "last": second <= first[:, None] + keys - length}.get(mask)  # fmt: skip
+        bias = {
+            "boolean": places > 0,
+            "additive": (places / 2).to(query.dtype),
+            "padded": (second + 0 * places < 128).to(query.dtype) * floor,
+            "last": second <= first[:, None] + keys - length,
+        }.get(mask)
         key, value = (x.repeat_interleave(heads // groups, 1) for x in pair)
         if query.dtype == torch.float64:
             bias = torch.zeros(1) if mask == "none" else bias
@@ -83,8 +94,16 @@ def _attention(shape: list[int], mask: str = "none") -> Case:
         return F.scaled_dot_product_attention(query, key, value, bias, is_causal=causal)
 
     # Scores of up to 8 are rounded, which moves their weights by 8 u.
-    return Case(run, lambda: (noise(1, heads, length, size), noise(1, groups, keys, size, seed=1),
-                              noise(1, groups, keys, size, seed=2)), 16, spared="all")  # fmt: skip
+    return Case(
+        run,
+        lambda: (
+            noise(1, heads, length, size),
+            noise(1, groups, keys, size, seed=1),
+            noise(1, groups, keys, size, seed=2),
+        ),
+        16,
+        spared="all",
+    )
 
 
 def images(groups: int) -> Inputs:
@@ -92,7 +111,7 @@ def images(groups: int) -> Inputs:
     return lambda: (noise(2, 32, 25, 29), noise(32, 32 // groups, 3, 3, seed=1))
 
 
-def in_place(x: torch.Tensor, name: str, *more: Any) -> torch.Tensor:  # noqa: ANN401
+def in_place(x: torch.Tensor, name: str, *more: Any) -> torch.Tensor:
     """Call a method that writes to a copy of a tensor in the same layout; return the copy."""
     found: torch.Tensor = getattr(x.detach().clone(), name)(*more)
     return found
@@ -106,17 +125,27 @@ def written(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def flat(found: Any) -> list[torch.Tensor]:  # noqa: ANN401 - nested tuples, some with names
+def flat(found: Any) -> list[torch.Tensor]:
     """Return the tensors of a result, one after the other."""
-    return [found] if isinstance(found, torch.Tensor) else [x for part in found for x in flat(part)]
+    return (
+        [found]
+        if isinstance(found, torch.Tensor)
+        else [x for part in found for x in flat(part)]
+    )
 
 
-def slopes(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[torch.Tensor]:
+def slopes(
+    results: list[torch.Tensor], leaves: list[torch.Tensor]
+) -> list[torch.Tensor]:
     """Return the gradients of a weighted sum of results, none where they have none."""
     results = [each for each in results if each.requires_grad]
     # Weights that are nearly equal would cancel in the gradient of a normalisation.
-    weights = [noise(x.numel(), dtype=x.dtype, seed=7).sign().add(0.25) for x in results]
-    weights = [w.view(x.shape).to(x.device) for w, x in zip(weights, results, strict=True)]
+    weights = [
+        noise(x.numel(), dtype=x.dtype, seed=7).sign().add(0.25) for x in results
+    ]
+    weights = [
+        w.view(x.shape).to(x.device) for w, x in zip(weights, results, strict=True)
+    ]
     if not (results and leaves):
         return []
     found = torch.autograd.grad(results, leaves, weights, allow_unused=True)
@@ -126,7 +155,9 @@ def slopes(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[torc
 def of(module: nn.Module, x: torch.Tensor) -> nn.Module:
     """Return a module with weights that each type holds, on the device and in the type of x."""
     for number, weight in enumerate(module.parameters()):
-        weight.data.copy_(noise(*weight.shape, seed=number).mul(16).round().clamp(-32, 32) / 64)
+        weight.data.copy_(
+            noise(*weight.shape, seed=number).mul(16).round().clamp(-32, 32) / 64
+        )
     return module.to(x)
 
 
@@ -144,11 +175,15 @@ def packed(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
     lengths, module = [len(x) - 3 * n % 7 for n in range(x.shape[1])], of(module, x)
     if x.dtype == torch.float64:
         return rnn.pad_sequence([module(x[:n, i])[0] for i, n in enumerate(lengths)])
-    found = module(rnn.pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False))[0]
+    found = module(
+        rnn.pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False)
+    )[0]
     return rnn.pad_packed_sequence(found)[0]
 
 
-def dropped(run: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def dropped(
+    run: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+) -> torch.Tensor:
     """Return a quotient that is 1 where backward draws what a random, linear function drew."""
     found = run(x := x.detach().requires_grad_())
     found = run(x := x.detach().requires_grad_())
@@ -156,17 +191,23 @@ def dropped(run: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> tor
     return (slope * x).sum() / found.square().sum()
 
 
-def stepped(kind: str, *x: torch.Tensor, scale: float = 0.0, **options: Any) -> torch.Tensor:  # noqa: ANN401
+def stepped(
+    kind: str, *x: torch.Tensor, scale: float = 0.0, **options: Any
+) -> torch.Tensor:
     """Return rows of weights after steps; scaled, the second is skipped, as a scaler asks for."""
     wide = x[0].dtype == torch.float64
-    options |= dict.fromkeys(options.keys() & {"foreach", "fused"}, False) if wide else {}
+    options |= (
+        dict.fromkeys(options.keys() & {"foreach", "fused"}, False) if wide else {}
+    )
     weights = [nn.Parameter(part.clone()) for part in x[0].detach()]
     update = getattr(torch.optim, kind)(weights, **options)
     for turn, gradients in enumerate(x[1:]):
         for weight, gradient in zip(weights, gradients.detach(), strict=True):
             weight.grad = gradient * (1.0 if wide else scale or 1.0)
         if scale and not wide:
-            update.grad_scale, update.found_inf = map(x[0].new_tensor, (scale, float(turn == 1)))
+            update.grad_scale, update.found_inf = map(
+                x[0].new_tensor, (scale, float(turn == 1))
+            )
         if not (wide and scale and turn == 1):
             update.step()
     return torch.stack(weights).detach()
@@ -175,7 +216,9 @@ def stepped(kind: str, *x: torch.Tensor, scale: float = 0.0, **options: Any) -> 
 def scaled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Return a product of matrices that fp8 holds, of which each row has its scale."""
     a, b = (each.detach().clamp(-3, 3).mul(4).round() / 4 for each in (x, y))
-    first, second = (torch.arange(len(each), device=x.device)[:, None] / 8 + 1 for each in (x, y))
+    first, second = (
+        torch.arange(len(each), device=x.device)[:, None] / 8 + 1 for each in (x, y)
+    )
     if x.dtype == torch.float64:
         return (a * first) @ (b * second).mT
     a, b = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).mT
@@ -199,7 +242,9 @@ def _table(groups: list[dict[str, Any]]) -> dict[str, Case]:
             options["spared"] = options.get("spared", "") + " NaN infinity"
         options["rare"] = isinstance(group["rows"], list)
         given = group["rows"] if hasattr(F, group.get("since", "gelu")) else {}
-        for name, words in given.items() if isinstance(given, dict) else [(w, w) for w in given]:
+        for name, words in (
+            given.items() if isinstance(given, dict) else [(w, w) for w in given]
+        ):
             run = eval(f"lambda {group.get('given', 'x')}: ({words})", names)  # noqa: S307
             cases[name] = Case(run, inputs, **options)
     return cases

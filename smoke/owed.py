@@ -40,7 +40,11 @@ class Plan:
     def leaves_out(self, identifier: str, *, full: bool) -> str:
         """Return why a check is no part of the run, whatever the target is; "" where it is one."""
         if self.only:
-            return "" if {identifier, identifier.partition(".")[0]} & self.only else NOT_ASKED
+            return (
+                ""
+                if {identifier, identifier.partition(".")[0]} & self.only
+                else NOT_ASKED
+            )
         if full and not self.full:
             return ONLY_IN_FULL
         return CARRIED if identifier in self.carried else ""
@@ -70,7 +74,9 @@ def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:
     return {"id": head["id"], "title": head["title"], "owed": owed, "reason": reason}
 
 
-def missing(journal: Journal, declared: Sequence[Declared], plan: Plan) -> list[dict[str, Any]]:
+def missing(
+    journal: Journal, declared: Sequence[Declared], plan: Plan
+) -> list[dict[str, Any]]:
     """Return the checks without a result, those that are owed first.
 
     A check is owed where a worker said so, and where no worker said anything of it: only then is a
@@ -88,7 +94,9 @@ def missing(journal: Journal, declared: Sequence[Declared], plan: Plan) -> list[
         left_out = plan.leaves_out(each.id, full=each.full)
         for index in plan.devices if each.on_device else plan.devices[:1]:
             head = {"id": each.on(index), "title": each.title}
-            found.setdefault(head["id"], not_run(head, left_out or reason, owed=not left_out))
+            found.setdefault(
+                head["id"], not_run(head, left_out or reason, owed=not left_out)
+            )
     found = {name: entry for name, entry in found.items() if name not in outcomes}
     kept = [entry for entry in found.values() if not _is_repeated(entry, found)]
     return sorted(kept, key=lambda entry: not entry["owed"])

@@ -41,11 +41,15 @@ def wait(
         silent = time.monotonic() - since
         if heard():
             since, used = time.monotonic(), cpu_seconds(process)
-        elif silent > limit and (silent > LONGEST or not _computes(process, used, silent)):
+        elif silent > limit and (
+            silent > LONGEST or not _computes(process, used, silent)
+        ):
             return None, silent
 
 
-def _computes(process: subprocess.Popen[bytes], used: float | None, silent: float) -> bool:
+def _computes(
+    process: subprocess.Popen[bytes], used: float | None, silent: float
+) -> bool:
     now = cpu_seconds(process)
     return now is not None and used is not None and now - used > BUSY * silent
 
@@ -56,14 +60,21 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:
         if sys.platform == "win32":
             import ctypes
 
-            times = [ctypes.c_ulonglong() for _ in range(4)]  # created, ended, kernel, user; 100 ns
+            times = [
+                ctypes.c_ulonglong() for _ in range(4)
+            ]  # created, ended, kernel, user; 100 ns
             # Wine 8 gives the times of the calling process, so there only the limit decides.
-            handle, read = ctypes.c_void_p(int(vars(process)["_handle"])), map(ctypes.byref, times)
+            handle, read = (
+                ctypes.c_void_p(int(vars(process)["_handle"])),
+                map(ctypes.byref, times),
+            )
             if not ctypes.windll.kernel32.GetProcessTimes(handle, *read):
                 return None
             return (times[2].value + times[3].value) / 1e7
         # proc(5): utime, stime, cutime and cstime are fields 14 to 17; the name may hold spaces.
-        text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"/proc/{process.pid}/stat").read_text(
+            encoding="utf-8", errors="replace"
+        )
         ticks = text.rpartition(")")[2].split()[11:15]
         return sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError, IndexError):

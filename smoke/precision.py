@@ -21,7 +21,9 @@ from smoke import reference
 from smoke.checks import Numbers
 
 # Their results are of the numbers that they get: no type rounds them.
-CHOOSES = re.compile("aten::(a?(max|min)|aminmax|sort|topk|kthvalue|(nan)?median|cum(max|min))")
+CHOOSES = re.compile(
+    "aten::(a?(max|min)|aminmax|sort|topk|kthvalue|(nan)?median|cum(max|min))"
+)
 # The types have 24, 11 and 8 bits. A kernel in float32 rounds often where the reference rounds
 # once, and emulated functions are some units off; half types are summed in float32. Before cuDNN
 # convolves it makes TF32 of float32, which has the bits of float16.
@@ -35,7 +37,9 @@ class Each(TorchDispatchMode):
         super().__init__()
         self._act = act
 
-    def __torch_dispatch__(self, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+    def __torch_dispatch__(
+        self, operator: Any, _: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return self._act(operator, args, operator(*args, **(kwargs or {})))
 
 
@@ -43,13 +47,13 @@ def rounded(bits: int) -> Each:
     """Round what each operator computes in float64, by Veltkamp's splitting."""
     split = 2.0 ** (53 - bits) + 1
 
-    def cut(value: Any) -> Any:  # noqa: ANN401
+    def cut(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
         large = value * split
         return torch.where(value.isfinite(), large - (large - value), value)
 
-    def act(operator: Any, _: Any, found: Any) -> Any:  # noqa: ANN401
+    def act(operator: Any, _: Any, found: Any) -> Any:
         exact = operator.is_view or CHOOSES.fullmatch(operator._schema.name)
         return found if exact else tree_map(cut, found)
 
@@ -61,9 +65,11 @@ def recorded(device: torch.device, numbers: Numbers) -> Iterator[None]:
     """Journal the names of the operators that run on a device."""
     names = set()
 
-    def note(operator: Any, args: Any, found: Any) -> Any:  # noqa: ANN401
+    def note(operator: Any, args: Any, found: Any) -> Any:
         leaves = tree_flatten((args, found))[0]
-        if device.type in (each.device.type for each in leaves if isinstance(each, torch.Tensor)):
+        if device.type in (
+            each.device.type for each in leaves if isinstance(each, torch.Tensor)
+        ):
             names.add(operator._schema.name)
         return found
 
@@ -78,14 +84,20 @@ def half_types(device: torch.device) -> list[torch.dtype]:
 
 
 def prove(
-    device: torch.device, numbers: Numbers, model: nn.Module, *x: torch.Tensor, amp: bool = False
+    device: torch.device,
+    numbers: Numbers,
+    model: nn.Module,
+    *x: torch.Tensor,
+    amp: bool = False,
 ) -> None:
     """Fail the check if a model on a device differs from itself in float64 on the CPU.
 
     The last of what it gets are the classes or values for its loss. In half types only the output
     is compared; under autocast (``amp``) the gradients, too.
     """
-    convolves = any(isinstance(each, (nn.Conv1d, nn.Conv2d)) for each in model.modules())
+    convolves = any(
+        isinstance(each, (nn.Conv1d, nn.Conv2d)) for each in model.modules()
+    )
     for dtype in half_types(device) if amp else reference.dtypes(device):
         name, stored = reference.short(dtype), torch.float32 if amp else dtype
         tf32 = convolves and dtype == torch.float32 and devices.kind(device) == "cuda"
@@ -93,7 +105,10 @@ def prove(
         # and write beyond their memory where a transposed view comes in.
         trains = stored == torch.float32 and torch.float16 in reference.dtypes(device)
         numbers.step(f"{name} on {device}")
-        wide, rounding = (stored, torch.float64), rounded(BITS[torch.float16 if tf32 else dtype])
+        wide, rounding = (
+            (stored, torch.float64),
+            rounded(BITS[torch.float16 if tf32 else dtype]),
+        )
         right = _values(model, x, wide, nullcontext(), trains=trains)
         near = _values(model, x, wide, rounding, trains=trains)
         cast = torch.autocast(device.type, dtype) if amp else nullcontext()
@@ -105,8 +120,13 @@ def prove(
 
 
 def _values(
-    model: nn.Module, given: Iterable[torch.Tensor], places: Any, context: Any, *, trains: bool  # noqa: ANN401
-) -> dict[str, list[torch.Tensor]]:  # fmt: skip
+    model: nn.Module,
+    given: Iterable[torch.Tensor],
+    places: Any,
+    context: Any,
+    *,
+    trains: bool,
+) -> dict[str, list[torch.Tensor]]:
     """Return the output of a copy in these types and places, and what it gets if it trains."""
     model = copy.deepcopy(model)
     for place in places:
@@ -122,7 +142,9 @@ def _values(
             loss = nn.functional.mse_loss(output, wanted)
         else:  # classes are the second dimension, but words the last
             words = output.shape[:2] == wanted.shape
-            loss = nn.functional.cross_entropy(output.transpose(1, 2) if words else output, wanted)
+            loss = nn.functional.cross_entropy(
+                output.transpose(1, 2) if words else output, wanted
+            )
         # Half types have no gradients as small as these: that is what a scaler is for.
         gradients = torch.autograd.grad(loss * 1024, list(model.parameters()))
     found = {"output": [output, loss], "gradient": [each / 1024 for each in gradients]}
@@ -135,6 +157,8 @@ def _distance(some: list[torch.Tensor], exact: list[torch.Tensor]) -> float:
     sizes = [float(each.norm()) for each in exact]
     # What is zero by design, such as the gradient of a bias before a normalisation, is noise.
     least = 0.1 * sorted(sizes)[len(sizes) // 2]
-    shares = [float((one.detach().cpu().double() - other).norm()) / max(size, least)
-              for one, other, size in zip(some, exact, sizes, strict=True)]  # fmt: skip
+    shares = [
+        float((one.detach().cpu().double() - other).norm()) / max(size, least)
+        for one, other, size in zip(some, exact, sizes, strict=True)
+    ]
     return math.hypot(*shares) / math.sqrt(len(shares))

@@ -37,9 +37,14 @@ class Suite:
     """One pytest run over the check files."""
 
     def __init__(
-        self, expect: Expect, journal: Journal, around: Callable[[], AbstractContextManager[None]],
-        plan: Plan, *, other: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        expect: Expect,
+        journal: Journal,
+        around: Callable[[], AbstractContextManager[None]],
+        plan: Plan,
+        *,
+        other: bool = False,
+    ) -> None:
         self._expect = expect
         self._journal = journal
         self._around = around
@@ -74,7 +79,9 @@ class Suite:
         if cause and self._expect.on_gpu:
             raise CheckFailed(blocked(cause))
         chosen = device.of(self._expect.accelerator)
-        if chosen.index:  # programs name the type only: `torch.device("xpu")` is the current one
+        if (
+            chosen.index
+        ):  # programs name the type only: `torch.device("xpu")` is the current one
             device.backend(chosen).set_device(chosen)
         if self._plan.full:
             sensors.of(chosen)  # it hears of the driver's errors from here on
@@ -82,7 +89,9 @@ class Suite:
 
     def _outcome(self, identifier: str) -> dict[str, Any] | None:
         """Return the finding of an earlier check that failed."""
-        failed = [each for each in self._journal.results() if each["outcome"] == "failed"]
+        failed = [
+            each for each in self._journal.results() if each["outcome"] == "failed"
+        ]
         return {result["id"]: result["finding"] for result in failed}.get(identifier)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
@@ -100,13 +109,21 @@ class Suite:
             ],
         )
         done = self._journal.ended()
-        items[:] = [item for item in items if not reasons[item] and heads[item]["id"] not in done]
+        items[:] = [
+            item
+            for item in items
+            if not reasons[item] and heads[item]["id"] not in done
+        ]
 
     def _headline(self, item: pytest.Function) -> dict[str, str]:
         """Return id, title, and the failure in the field that a check stands for."""
         check = check_of(item)
         title = (item.function.__doc__ or "").strip().splitlines()[0]
-        identifier = on(check.identifier, self._index) if _is_on_device(item) else check.identifier
+        identifier = (
+            on(check.identifier, self._index)
+            if _is_on_device(item)
+            else check.identifier
+        )
         return {"id": identifier, "title": title, "stands_for": check.stands_for}
 
     def _reason(self, check: Check) -> str:
@@ -125,7 +142,9 @@ class Suite:
         if self._other and self._expect.on_gpu:
             needs = (self._is_supported, *needs)
         if reason := self._lacks(needs):
-            self._journal.write(excused=[not_run(self._headline(item), reason, owed=False)])
+            self._journal.write(
+                excused=[not_run(self._headline(item), reason, owed=False)]
+            )
             pytest.skip(reason)
 
     def _lacks(self, needs: tuple[Capability, ...]) -> str:
@@ -134,7 +153,9 @@ class Suite:
         Probed only now, when `device.ready` has passed: a probe can hang or end the process, which
         must neither hide that check nor count for another one than this.
         """
-        if not needs or (self._expect.on_gpu and self._outcome(on(DEVICE, self._index))):
+        if not needs or (
+            self._expect.on_gpu and self._outcome(on(DEVICE, self._index))
+        ):
             return ""
         return next(filter(None, map(self._probe, needs)), "")
 
@@ -156,7 +177,9 @@ class Suite:
             name = getattr(capability, "__name__", repr(capability))
             self._journal.write(step=f"probe {name}")
             try:
-                self._lacking[capability] = capability(device.of(self._expect.accelerator))
+                self._lacking[capability] = capability(
+                    device.of(self._expect.accelerator)
+                )
             except Exception:  # noqa: BLE001 - a broken probe excuses nothing: the check runs
                 self._lacking[capability] = ""
         return self._lacking[capability]
@@ -178,14 +201,19 @@ class Suite:
         report = yield
         if call.excinfo and self._error is None:
             self._error = call.excinfo.value
-        if call.when == "teardown" and self._headline(item)["id"] not in self._journal.ended():
+        if (
+            call.when == "teardown"
+            and self._headline(item)["id"] not in self._journal.ended()
+        ):
             self._journal.write(result=self._result(item))
         return report
 
     def _result(self, item: pytest.Function) -> dict[str, Any]:
         finding = explain(self._error) if self._error else None
         if finding and self._index and _is_on_device(item):
-            finding = replace(finding, evidence=(*finding.evidence, f"on device {self._index}"))
+            finding = replace(
+                finding, evidence=(*finding.evidence, f"on device {self._index}")
+            )
         if finding and finding.level == "error" and check_of(item).advisory:
             finding = replace(finding, level="warning")
         bad = "warned" if finding and finding.level == "warning" else "failed"
@@ -195,7 +223,9 @@ class Suite:
             "seconds": round(time.monotonic() - self._started, 3),
             "numbers": self._numbers.values,
             "finding": finding.as_json() if finding else None,
-            **({"not_measured": self._numbers.missing} if self._numbers.missing else {}),
+            **(
+                {"not_measured": self._numbers.missing} if self._numbers.missing else {}
+            ),
         }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

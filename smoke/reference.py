@@ -15,7 +15,11 @@ from smoke.checks import Numbers
 # reaches that adds up in float32. There it is 168 u: `pow` may be off by 32 u (OpenCL C, 16 ulp);
 # n terms of random sign, added up one after the other, are off by 0.4 u sqrt(n) of their deviation
 # (Higham & Mary 2019): by six times that for n = 4,900, the longest that no device splits.
-LIMITS: dict[torch.dtype, float] = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+LIMITS: dict[torch.dtype, float] = {
+    torch.float32: 1e-5,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
 
 
 def dtypes(device: torch.device) -> list[torch.dtype]:
@@ -31,7 +35,9 @@ def short(dtype: torch.dtype) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def noise(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+def noise(
+    *shape: int, dtype: torch.dtype = torch.float32, seed: int = 0
+) -> torch.Tensor:
     """Return normal noise on the CPU, the same on every machine."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator).to(dtype)
@@ -44,8 +50,12 @@ def error(value: torch.Tensor, reference: torch.Tensor) -> float:
         ValueError: The shapes differ.
     """
     if value.shape != reference.shape:
-        raise ValueError(f"shape {tuple(value.shape)}, expected {tuple(reference.shape)}")
-    deviation = (value.detach().cpu().double() - reference).abs().nan_to_num(math.inf).max()
+        raise ValueError(
+            f"shape {tuple(value.shape)}, expected {tuple(reference.shape)}"
+        )
+    deviation = (
+        (value.detach().cpu().double() - reference).abs().nan_to_num(math.inf).max()
+    )
     return float(deviation) / (float(reference.abs().max()) or 1.0)
 
 
@@ -66,9 +76,13 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def prove_product(
-    device: torch.device, numbers: Numbers, dtype: torch.dtype, size: tuple[int, ...],
-    *, positive: bool = False,
-) -> None:  # fmt: skip
+    device: torch.device,
+    numbers: Numbers,
+    dtype: torch.dtype,
+    size: tuple[int, ...],
+    *,
+    positive: bool = False,
+) -> None:
     """Fail the check if products are wrong; size: how many, their rows, inner width, columns."""
     batch, rows, inner, columns = size
     left = noise(batch, rows, inner, dtype=dtype, seed=1).squeeze(0)
@@ -84,7 +98,9 @@ def prove_product(
         numbers.within(name, projected_error(left, right, found.cpu()), limit)
 
 
-def projected_error(left: torch.Tensor, right: torch.Tensor, product: torch.Tensor) -> float:
+def projected_error(
+    left: torch.Tensor, right: torch.Tensor, product: torch.Tensor
+) -> float:
     """Return the error of a product of matrices, relative to the spread of its elements.
 
     Freivalds' check (1977): A B = C if A (B R) = C R for random R. Each column of R adds up 64
@@ -102,21 +118,33 @@ def projected_error(left: torch.Tensor, right: torch.Tensor, product: torch.Tens
 
 
 def attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None = None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return softmax(q k^T / sqrt(d) + bias) v; a boolean bias names the keys, None is causal."""
     query, key, value = query.double(), key.double(), value.double()
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
     if bias is None:
         bias = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    scores = scores + bias.double() if bias.is_floating_point() else scores.where(bias, -math.inf)
+    scores = (
+        scores + bias.double()
+        if bias.is_floating_point()
+        else scores.where(bias, -math.inf)
+    )
     return scores.softmax(-1) @ value
 
 
 def adamw(
-    weight: torch.Tensor, gradients: list[torch.Tensor], *, rate: float, decay: float,
-    betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8,
-) -> torch.Tensor:  # fmt: skip
+    weight: torch.Tensor,
+    gradients: list[torch.Tensor],
+    *,
+    rate: float,
+    decay: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    epsilon: float = 1e-8,
+) -> torch.Tensor:
     """Return a weight after AdamW steps (Loshchilov & Hutter 2019, algorithm 2)."""
     weight = weight.double()
     mean, square = torch.zeros_like(weight), torch.zeros_like(weight)

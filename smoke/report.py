@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 def devices(journal: Journal) -> list[dict[str, Any]]:
     """Return the facts of each device that computes, by its number."""
-    found = {event["device"]["index"]: event["device"] for event in journal.events()
-             if "device" in event}  # fmt: skip
+    found = {
+        event["device"]["index"]: event["device"]
+        for event in journal.events()
+        if "device" in event
+    }
     return [found[index] for index in sorted(found)]
 
 
@@ -28,7 +31,9 @@ def failed(running: Running, finding: Finding) -> dict[str, Any]:
 def line(result: dict[str, Any]) -> str:
     """Return one result as a line of progress for the terminal."""
     finding = result["finding"]
-    numbers = ", ".join(_number(name, entry) for name, entry in result["numbers"].items())
+    numbers = ", ".join(
+        _number(name, entry) for name, entry in result["numbers"].items()
+    )
     words = f"{finding['code']}: {finding['symptom']}" if finding else numbers
     return f"{result['outcome']:6} {result['id']:24} {words}"[:160].rstrip()
 
@@ -53,15 +58,26 @@ def junit(document: dict[str, Any]) -> str:
         seconds = str(entry.get("seconds", 0))
         case = ET.SubElement(suite, "testcase", classname=area, name=name, time=seconds)
         if "owed" in entry:
-            ET.SubElement(case, "error" if entry["owed"] else "skipped", message=entry["reason"])
+            ET.SubElement(
+                case, "error" if entry["owed"] else "skipped", message=entry["reason"]
+            )
         elif finding := entry["finding"]:
-            text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
+            text = "\n".join(
+                [finding["cause"], finding["remedy"], *finding["evidence"]]
+            )
             message = f"{finding['code']}: {finding['symptom']}"
             if entry["outcome"] == "failed":
-                ET.SubElement(case, "failure", type=finding["code"], message=message).text = text
+                ET.SubElement(
+                    case, "failure", type=finding["code"], message=message
+                ).text = text
             else:  # JUnit knows no warning
                 ET.SubElement(case, "system-out").text = f"{message}\n{text}"
-    kinds = {"tests": "", "failures": "/failure", "errors": "/error", "skipped": "/skipped"}
+    kinds = {
+        "tests": "",
+        "failures": "/failure",
+        "errors": "/error",
+        "skipped": "/skipped",
+    }
     for key, kind in kinds.items():
         suite.set(key, str(len(suite.findall(f"testcase{kind}"))))
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -7,7 +7,9 @@ import re
 from importlib import metadata
 
 # Top-level folders that many wheels install by mistake, and that no program imports.
-NOT_CODE = frozenset({"test", "tests", "doc", "docs", "example", "examples", "benchmarks"})
+NOT_CODE = frozenset(
+    {"test", "tests", "doc", "docs", "example", "examples", "benchmarks"}
+)
 
 
 def normal(name: str) -> str:
@@ -28,7 +30,11 @@ def top_level() -> dict[str, list[str]]:
     """Return the public modules of every installed distribution, by its normalised name."""
     found: dict[str, list[str]] = {name: [] for name in installed()}
     for module, owners in sorted(metadata.packages_distributions().items()):
-        if module.isidentifier() and not module.startswith("_") and module not in NOT_CODE:
+        if (
+            module.isidentifier()
+            and not module.startswith("_")
+            and module not in NOT_CODE
+        ):
             for owner in set(owners):
                 found.setdefault(normal(owner), []).append(module)
     return found

@@ -38,23 +38,38 @@ ENDED_WELL = (0, 1, 5)
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Read the command line. Switches are real switches: ``--full False`` is refused."""
-    parser = argparse.ArgumentParser("smoke", description="Check an environment on its device.")
+    parser = argparse.ArgumentParser(
+        "smoke", description="Check an environment on its device."
+    )
     parser.add_argument("expect", type=Path, help="what the target promises")
     parser.add_argument("report", type=Path, help="where to write the report")
     parser.add_argument("--full", action="store_true", help="all checks (minutes)")
-    parser.add_argument("--only", action="append", default=[], metavar="ID", help="a check or area")
     parser.add_argument(
-        "--limit", type=float, default=120.0,
+        "--only", action="append", default=[], metavar="ID", help="a check or area"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=120.0,
         help="seconds of silence until a check counts as hung, unless it computes",
-    )  # fmt: skip
-    parser.add_argument("--journal", type=Path, metavar="FILE", help="keep the journal here")
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+    )
     parser.add_argument(
-        "--device", type=_device, metavar="N",
+        "--journal", type=Path, metavar="FILE", help="keep the journal here"
+    )
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write JUnit XML as well"
+    )
+    parser.add_argument(
+        "--device",
+        type=_device,
+        metavar="N",
         help="number of the device, as torch counts, or `all`: the default of --full",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--runner", type=Path, metavar="DIR", help="take pytest from here, not the environment"
+        "--runner",
+        type=Path,
+        metavar="DIR",
+        help="take pytest from here, not the environment",
     )
     return parser.parse_args(argv)
 
@@ -75,11 +90,15 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
         return 2
     began, clock = time.gmtime(), time.monotonic()
     # Windows removes no file that a worker still has open, which may have been ended a moment ago.
-    with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="smoke-", ignore_cleanup_errors=True
+    ) as folder:
         run = Run(options, Path(folder), worker)
         broken = run.to_the_end()
         checks = declared(check_files())
-        plan = Plan(options.full, frozenset(options.only), run.devices, carried(expect, checks))
+        plan = Plan(
+            options.full, frozenset(options.only), run.devices, carried(expect, checks)
+        )
         found, events = report.devices(run.journal), run.journal.events()
         document = {
             "schema": SCHEMA,
@@ -87,13 +106,17 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
             "target": expect.target,
             "python": platform.python_version(),
             "torch": run.journal.last("torch"),
-            "device": next((facts for facts in found if facts["index"] == plan.devices[0]), {}),
+            "device": next(
+                (facts for facts in found if facts["index"] == plan.devices[0]), {}
+            ),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
             "seconds": round(time.monotonic() - clock, 2),
             "checks": run.journal.results(),
             "not_run": missing(run.journal, checks, plan),
             "devices": found,
-            "operators": sorted({name for each in events for name in each.get("operators", ())}),
+            "operators": sorted(
+                {name for each in events for name in each.get("operators", ())}
+            ),
         }
     report.write(options.report, json.dumps(document, indent=1) + "\n")
     if options.junit:
@@ -140,7 +163,9 @@ class Run:
         """Check one device after the other; return why the suite broke, None if it did not."""
         # Each in a process of its own: a driver that fails on one device spoils its process.
         broken = self._one_device(self._first)
-        return broken or next(filter(None, map(self._one_device, self.devices[1:])), None)
+        return broken or next(
+            filter(None, map(self._one_device, self.devices[1:])), None
+        )
 
     def _one_device(self, index: int) -> str | None:
         """Start workers until one has finished."""

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 # Always the suite's: a pytest works with its own version of these only.
 OWN = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
 # What pytest takes any version of: the environment's, where it has one.
-SHARED = frozenset({"py", "packaging", "pygments", "colorama", "exceptiongroup", "tomli"})
+SHARED = frozenset(
+    {"py", "packaging", "pygments", "colorama", "exceptiongroup", "tomli"}
+)
 
 
 class RunnerFinder(MetaPathFinder):
@@ -31,7 +33,10 @@ class RunnerFinder(MetaPathFinder):
         self._names = names
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Find a top-level module; submodules are found by the path of their package."""
         if path is not None or fullname not in self._names:

@@ -27,7 +27,9 @@ TABLE = json.loads(Path(__file__).with_name("health.json").read_text(encoding="u
 class Sensors:
     """The readings of one device, by its folder in sysfs and NVML's handle; ``why`` it has none."""
 
-    def __init__(self, kind: str, folder: Path | None, handle: Any = None, why: str = "") -> None:  # noqa: ANN401
+    def __init__(
+        self, kind: str, folder: Path | None, handle: Any = None, why: str = ""
+    ) -> None:
         self._files = TABLE["sysfs"]["cpu" if kind == "cpu" else "gpu"]
         self._folder, self._handle, self._why = folder, handle, why
         self._counted: dict[str, tuple[float, float]] = {}
@@ -40,7 +42,9 @@ class Sensors:
         """Return what one function or file tells, in °C, W, MHz, or as numbers of events."""
         if self._handle is None:
             value = max(map(float, self._texts(name).values())) * self._files[name][0]
-            return [self._growth(name, value) if name in ("power", "throttle") else value]
+            return [
+                self._growth(name, value) if name in ("power", "throttle") else value
+            ]
         function, arguments, count, scale = TABLE["nvml"][name]
         values = [ctypes.c_ulonglong() for _ in range(count)]
         _ask(function, self._handle, *arguments, *map(ctypes.byref, values))
@@ -53,7 +57,9 @@ class Sensors:
             return {word for bit, word in TABLE["reasons"].items() if mask & int(bit)}
         if self._files is TABLE["sysfs"]["cpu"]:
             return {"thermal"} if self.read("throttle")[0] > 0 else set()
-        names = {path.name for path, text in self._texts("throttle").items() if text == "1"}
+        names = {
+            path.name for path, text in self._texts("throttle").items() if text == "1"
+        }
         return {name.rpartition("reason_")[2] for name in names} - {"status"}
 
     def link(self) -> list[int]:
@@ -71,17 +77,27 @@ class Sensors:
             _text(card.parent / "vendor") == _text(card / "vendor")
         ):
             card = card.parent
-        now, mine, slot = _link(card, "current"), _link(card, "max"), _link(card.parent, "max")
+        now, mine, slot = (
+            _link(card, "current"),
+            _link(card, "max"),
+            _link(card.parent, "max"),
+        )
         return [*now, *map(min, mine, slot)]
 
     def xids(self) -> list[int]:
         """Return the Xid errors since the last call; the first one lets the driver collect them."""
         if self._events.value is None:
-            events, kind = ctypes.c_void_p(), ctypes.c_ulonglong(8)  # nvmlEventTypeXidCriticalError
+            events, kind = (
+                ctypes.c_void_p(),
+                ctypes.c_ulonglong(8),
+            )  # nvmlEventTypeXidCriticalError
             _ask("nvmlEventSetCreate", ctypes.byref(events))
             _ask("nvmlDeviceRegisterEvents", self._handle, kind, events)
             self._events = events
-        found, event = [], (ctypes.c_ulonglong * 4)()  # nvmlEventData_t: device, kind, Xid, …
+        found, event = (
+            [],
+            (ctypes.c_ulonglong * 4)(),
+        )  # nvmlEventData_t: device, kind, Xid, …
         with contextlib.suppress(Unmeasured):  # at last there is no other
             while _ask("nvmlEventSetWait_v2", self._events, event, 0):
                 found.append(event[2])
@@ -96,9 +112,15 @@ class Sensors:
 
     def _texts(self, name: str) -> dict[Path, str]:
         patterns, folder = self._files.get(name, [1.0])[1:], self._folder
-        found = [path for each in patterns for path in sorted(folder.glob(each))] if folder else []
+        found = (
+            [path for each in patterns for path in sorted(folder.glob(each))]
+            if folder
+            else []
+        )
         if not found:
-            raise Unmeasured(self._why or f"no {' or '.join(patterns) or name} in {folder}")
+            raise Unmeasured(
+                self._why or f"no {' or '.join(patterns) or name} in {folder}"
+            )
         return {path: _text(path) for path in found}
 
 
@@ -115,13 +137,20 @@ def of(device: torch.device) -> Sensors:
     try:
         if kind == "xpu":
             return Sensors(kind, _intel(devices.device_id(device)))
-        uuid = getattr(devices.backend(device).get_device_properties(device), "uuid", None)
-        handle, place = ctypes.c_void_p(), ctypes.create_string_buffer(68)  # nvmlPciInfo_t
+        uuid = getattr(
+            devices.backend(device).get_device_properties(device), "uuid", None
+        )
+        handle, place = (
+            ctypes.c_void_p(),
+            ctypes.create_string_buffer(68),
+        )  # nvmlPciInfo_t
         _ask("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}".encode(), ctypes.byref(handle))
         _ask("nvmlDeviceGetPciInfo_v3", handle, place)
     except Unmeasured as reason:
         return Sensors(kind, None, why=str(reason))
-    folder = SYS / "bus/pci/devices" / place.raw[36:].rstrip(b"\0").decode().lower()[-12:]
+    folder = (
+        SYS / "bus/pci/devices" / place.raw[36:].rstrip(b"\0").decode().lower()[-12:]
+    )
     found = Sensors(kind, folder if folder.exists() else None, handle)
     with contextlib.suppress(Unmeasured):
         found.xids()
@@ -131,7 +160,9 @@ def of(device: torch.device) -> Sensors:
 def nvml() -> ctypes.CDLL | None:
     """Return NVIDIA's management library, None without it. It needs no CUDA context."""
     try:
-        library = ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
+        library = ctypes.CDLL(
+            "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
+        )
     except OSError:
         return None
     return None if library.nvmlInit_v2() else library
@@ -150,33 +181,48 @@ def _ask(function: str, *arguments: object) -> bool:
     if library is None:
         raise Unmeasured("NVIDIA's management library does not load")
     library.nvmlErrorString.restype = ctypes.c_char_p
-    if code := getattr(library, function, lambda *_: 13)(*arguments):  # 13: no such function
+    if code := getattr(library, function, lambda *_: 13)(
+        *arguments
+    ):  # 13: no such function
         raise Unmeasured(f"{function}: {library.nvmlErrorString(code).decode()}")
     return True
 
 
 def _intel(number: str | None) -> Path:
     """Return the folder of the one device of a PCI id: torch does not tell its address."""
-    wanted = ("0x8086", f"0x{number}" if number else "an id that this torch does not tell")
+    wanted = (
+        "0x8086",
+        f"0x{number}" if number else "an id that this torch does not tell",
+    )
     places = SYS.glob("bus/pci/devices/*")
-    found = [each for each in places if wanted == (_text(each / "vendor"), _text(each / "device"))]
+    found = [
+        each
+        for each in places
+        if wanted == (_text(each / "vendor"), _text(each / "device"))
+    ]
     if len(found) == 1:
         return found[0]
-    raise Unmeasured(f"{len(found)} devices of sysfs are {':'.join(wanted)}, it takes one")
+    raise Unmeasured(
+        f"{len(found)} devices of sysfs are {':'.join(wanted)}, it takes one"
+    )
 
 
 def _link(folder: Path, which: str) -> tuple[int, int]:
     speed = _text(folder / f"{which}_link_speed").partition(" ")[0]
     if speed not in TABLE["generations"]:
         raise Unmeasured(f"{folder.name} has a link of {speed} GT/s")
-    return TABLE["generations"].index(speed) + 1, int(_text(folder / f"{which}_link_width"))
+    return TABLE["generations"].index(speed) + 1, int(
+        _text(folder / f"{which}_link_width")
+    )
 
 
 def _has_battery() -> bool:
     if sys.platform != "win32":
         return any(SYS.glob("class/power_supply/BAT*"))
     status = (ctypes.c_ubyte * 12)()  # SYSTEM_POWER_STATUS; 128 means no battery
-    return bool(ctypes.windll.kernel32.GetSystemPowerStatus(status)) and status[1] != 128
+    return (
+        bool(ctypes.windll.kernel32.GetSystemPowerStatus(status)) and status[1] != 128
+    )
 
 
 def _text(path: Path) -> str:

@@ -9,7 +9,9 @@ from smoke.expect import Expect
 from smoke.finding import fail
 
 
-@check("autocast.forward", stands_for="AMP set up for CUDA has no effect on XPU", full=True)
+@check(
+    "autocast.forward", stands_for="AMP set up for CUDA has no effect on XPU", full=True
+)
 def test_forward(device: torch.device, expect: Expect, numbers: Numbers) -> None:
     """Under autocast a product is in half precision and right, a loss in float32."""
     torch.manual_seed(0)
@@ -21,7 +23,10 @@ def test_forward(device: torch.device, expect: Expect, numbers: Numbers) -> None
         weight, bias = (each.detach().cpu().double() for each in layer.parameters())
         right = x.cpu().double() @ weight.T + bias
         with torch.autocast(device.type, dtype=dtype):
-            if expect.release("torch") >= (2, 13):  # before it kept such a cast for training
+            if expect.release("torch") >= (
+                2,
+                13,
+            ):  # before it kept such a cast for training
                 with torch.no_grad():
                     layer(x)
             product = layer(x)
@@ -39,12 +44,18 @@ def test_forward(device: torch.device, expect: Expect, numbers: Numbers) -> None
 
 def _made_in(dtype: torch.dtype, product: torch.Tensor, loss: torch.Tensor) -> None:
     if (product.dtype, loss.dtype) != (dtype, torch.float32):
-        fail("autocast-has-no-effect",
-             f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
-             evidence=[f"product {product.dtype}", f"loss {loss.dtype}"])  # fmt: skip
+        fail(
+            "autocast-has-no-effect",
+            f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
+            evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
+        )
 
 
-@check("autocast.gradient", stands_for="AMP trains towards nothing on one device", full=True)
+@check(
+    "autocast.gradient",
+    stands_for="AMP trains towards nothing on one device",
+    full=True,
+)
 def test_gradient(device: torch.device, numbers: Numbers) -> None:
     """Under autocast a UNet's step, loss and gradients are right."""
     precision.prove(device, numbers, *models.denoising(), amp=True)

@@ -32,15 +32,23 @@ def sums(x: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, ...]:
     rows = torch.arange(3, 30, 4, device=x.device)
     seen[rows] += seen[rows]
     least = x.log().maximum(x).clamp_min(0.5).minimum(x.flip(0).log())
-    return x.softmax(-1) + x.sum(0), least, torch.nn.functional.dropout(torch.ones_like(x))
+    return (
+        x.softmax(-1) + x.sum(0),
+        least,
+        torch.nn.functional.dropout(torch.ones_like(x)),
+    )
 
 
 @check(
     "compile.mul_add",
     stands_for="torch.compile fails: no C++ compiler, no Triton, or one of another version",
-    when=can_compile, needs=(capabilities.triton, capabilities.compiler), full=True,
-)  # fmt: skip
-def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: Any) -> None:  # noqa: ANN401
+    when=can_compile,
+    needs=(capabilities.triton, capabilities.compiler),
+    full=True,
+)
+def test_mul_add(
+    device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: Any
+) -> None:
     """A compiled multiply-add is one graph, without a fallback, and right."""
     # An empty cache, so that the compiler has to run.
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
@@ -58,7 +66,9 @@ def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeyp
             "compile-falls-back",
             "torch.compile returned without compiling",
             evidence=[
-                f"{name}={os.environ[name]}" for name in sorted(os.environ) if "TORCH" in name
+                f"{name}={os.environ[name]}"
+                for name in sorted(os.environ)
+                if "TORCH" in name
             ]
             or ["no variable of torch is set"],
         )
@@ -66,14 +76,25 @@ def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeyp
     numbers.within("error", reference.error(found, right), 1e-5)
     numbers.step("compile and run sums in bfloat16")
     x = given[0].bfloat16()
-    seen, count = torch.zeros_like(x).to(device), torch.zeros(x.shape, dtype=torch.float64)
+    seen, count = (
+        torch.zeros_like(x).to(device),
+        torch.zeros(x.shape, dtype=torch.float64),
+    )
     run = torch.compile(sums, fullgraph=True)
-    *_, other = run(x[:31].to(device), seen[:31].clone())  # as a last, smaller batch, but first
+    *_, other = run(
+        x[:31].to(device), seen[:31].clone()
+    )  # as a last, smaller batch, but first
     found, kept, drawn = run(x.to(device), seen)
     right, least, _ = sums(x.double(), count)
     numbers.within("changed in place", float((seen.cpu() != count).sum()), 0.0)
-    numbers.within("NaN made or lost", float((kept.cpu().isnan() ^ least.isnan()).sum()), 0.0)
+    numbers.within(
+        "NaN made or lost", float((kept.cpu().isnan() ^ least.isnan()).sum()), 0.0
+    )
     numbers.within("dropped as before", float(drawn[:31].equal(other)), 0.0)
     if found.dtype != x.dtype:
-        fail("wrong-numbers", f"compiled sums of {x.dtype} are {found.dtype}", [f"{found.dtype}"])
+        fail(
+            "wrong-numbers",
+            f"compiled sums of {x.dtype} are {found.dtype}",
+            [f"{found.dtype}"],
+        )
     numbers.within("sums", reference.error(found, right), 5e-3)  # two roundings

@@ -26,15 +26,25 @@ WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU
 # Why a device is absent: code, cause and remedy.
 ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
 # In an image, for instance: it was made on another machine than it runs on.
-NOT_JUDGED = {"verdict": "unknown", "reason": "the machine was not read", "evidence": ()}
+NOT_JUDGED = {
+    "verdict": "unknown",
+    "reason": "the machine was not read",
+    "evidence": (),
+}
 
 
 def has_floor(expect: Expect) -> str:
     """Apply to targets that need a minimum driver."""
-    return on_gpu(expect) or ("" if expect.driver else "the spec names no minimum driver")
+    return on_gpu(expect) or (
+        "" if expect.driver else "the spec names no minimum driver"
+    )
 
 
-@check("device.ready", stands_for="is_available() is true while every operation fails", depends=())
+@check(
+    "device.ready",
+    stands_for="is_available() is true while every operation fails",
+    depends=(),
+)
 def test_ready(expect: Expect, numbers: Numbers) -> None:
     """The device is present and computes: a product of ones has the right sum."""
     # Before anything can fail: the other devices are checked although this one is broken.
@@ -52,14 +62,18 @@ def _probed(accelerator: str, numbers: Numbers) -> torch.device:
     """Return the device after a first operation on it gave the right result."""
     numbers.step("look for the device")
     if not devices.compiled(accelerator):
-        fail("cpu-build-of-torch-installed",
-             f"torch {torch.__version__} is built without {accelerator}",
-             evidence=[f"torch.version.cuda = {torch.version.cuda}"])  # fmt: skip
+        fail(
+            "cpu-build-of-torch-installed",
+            f"torch {torch.__version__} is built without {accelerator}",
+            evidence=[f"torch.version.cuda = {torch.version.cuda}"],
+        )
     if accelerator != "cpu":
         _available(accelerator)
     numbers.step("first operation")
     device = devices.of(accelerator)
-    total = float((torch.ones(64, 64).to(device) @ torch.ones(64, 64).to(device)).sum().cpu())
+    total = float(
+        (torch.ones(64, 64).to(device) @ torch.ones(64, 64).to(device)).sum().cpu()
+    )
     numbers.within("first operation", abs(total / 64**3 - 1), 0.0)
     return device
 
@@ -80,13 +94,23 @@ def _available(accelerator: str) -> None:
         f"device nodes = {' '.join(nodes) or 'none'}",
         f"torch reports: {message}",
     ]
-    fail(code, f"no {accelerator} device is usable", cause=cause, remedy=remedy, evidence=evidence)
+    fail(
+        code,
+        f"no {accelerator} device is usable",
+        cause=cause,
+        remedy=remedy,
+        evidence=evidence,
+    )
 
 
-def _reason(accelerator: str, message: str, driver: str | None, nodes: list[str]) -> str:
+def _reason(
+    accelerator: str, message: str, driver: str | None, nodes: list[str]
+) -> str:
     """Return why torch finds no device, as `ABSENT` names it."""
     # CUDA's runtime reports an insufficient driver where there is none, too.
-    if "too old" in message or ("driver version is insufficient" in message and (driver or nodes)):
+    if "too old" in message or (
+        "driver version is insufficient" in message and (driver or nodes)
+    ):
         return "too-old"
     if nodes and not any(os.access(node, os.R_OK | os.W_OK) for node in nodes):
         return "no-permission"
@@ -107,7 +131,9 @@ def _init_error(module: object) -> str:
 
 
 @check(
-    "device.matmul", stands_for="oneAPI 2026 on an older driver: the first matmul fails", depends=()
+    "device.matmul",
+    stands_for="oneAPI 2026 on an older driver: the first matmul fails",
+    depends=(),
 )
 def test_matmul(device: torch.device, numbers: Numbers) -> None:
     """Matrix products of 160 and of 4,096 terms are right in each floating point type."""
@@ -116,7 +142,12 @@ def test_matmul(device: torch.device, numbers: Numbers) -> None:
             reference.prove_product(device, numbers, dtype, size)
 
 
-@check("device.family", stands_for="an integrated GPU taken for the Arc", when=on_gpu, depends=())
+@check(
+    "device.family",
+    stands_for="an integrated GPU taken for the Arc",
+    when=on_gpu,
+    depends=(),
+)
 def test_family(device: torch.device, expect: Expect) -> None:
     """The device is of a family that the target is for, by its id or else by its name."""
     facts = devices.facts(device)
@@ -125,39 +156,59 @@ def test_family(device: torch.device, expect: Expect) -> None:
         return
     number = devices.device_id(device)
     found = intel_device.families(expect.intel_devices, facts["name"], number)
-    evidence = [f"device id = {number}", *(f"{key} = {value}" for key, value in facts.items())]
+    evidence = [
+        f"device id = {number}",
+        *(f"{key} = {value}" for key, value in facts.items()),
+    ]
     fit = ", ".join(expect.families)
     if expect.families and not found:
-        fail("device-unknown",
-             f"{facts['name']} is not in the device list; the target is for {fit}",
-             evidence=evidence)  # fmt: skip
+        fail(
+            "device-unknown",
+            f"{facts['name']} is not in the device list; the target is for {fit}",
+            evidence=evidence,
+        )
     # Several families: the name is sold in all of them, so one that fits is enough.
     if expect.families and not found & set(expect.families):
-        fail("device-unsupported",
-             f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
-             evidence=evidence)  # fmt: skip
+        fail(
+            "device-unsupported",
+            f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
+            evidence=evidence,
+        )
 
 
 def _has_kernels(facts: dict[str, Any]) -> None:
     """Fail the check if this build has no code that the GPU can run."""
     built = torch.cuda.get_arch_list()
     if built and not any(cuda_code.runs(code, facts["capability"]) for code in built):
-        fail("unsupported-gpu-architecture",
-             f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
-             evidence=[facts["capability"], *built])  # fmt: skip
-
-
-@check("device.fallback", stands_for="the CPU computes, in silence", when=on_gpu, depends=())
-def test_fallback(device: torch.device) -> None:
-    """No variable lets torch compute on the CPU what it has no kernel for on the device."""
-    if found := devices.fallback():
-        fail("cpu-fallback-enabled", f"{found[0]}: what {device} computes is not known", found)
+        fail(
+            "unsupported-gpu-architecture",
+            f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
+            evidence=[facts["capability"], *built],
+        )
 
 
 @check(
-    "device.driver", stands_for="a driver update breaks programs silently", when=has_floor,
+    "device.fallback",
+    stands_for="the CPU computes, in silence",
+    when=on_gpu,
     depends=(),
-)  # fmt: skip
+)
+def test_fallback(device: torch.device) -> None:
+    """No variable lets torch compute on the CPU what it has no kernel for on the device."""
+    if found := devices.fallback():
+        fail(
+            "cpu-fallback-enabled",
+            f"{found[0]}: what {device} computes is not known",
+            found,
+        )
+
+
+@check(
+    "device.driver",
+    stands_for="a driver update breaks programs silently",
+    when=has_floor,
+    depends=(),
+)
 def test_driver(device: torch.device, expect: Expect) -> None:
     """The driver is as new as the target needs, by what the toolkit read of this machine.
 
@@ -166,13 +217,21 @@ def test_driver(device: torch.device, expect: Expect) -> None:
     """
     judged = expect.driver_judgement or NOT_JUDGED
     reported = devices.facts(device)["driver"]
-    evidence = [*judged["evidence"], f"torch reports driver {reported or 'of unknown version'}"]
+    evidence = [
+        *judged["evidence"],
+        f"torch reports driver {reported or 'of unknown version'}",
+    ]
     if judged["verdict"] == "too-old":
-        fail("driver-too-old", f"the driver is too old: {judged['reason']}",
-             cause="this stack's runtime calls functions that an older driver lacks",
-             remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
-             evidence=evidence)  # fmt: skip
+        fail(
+            "driver-too-old",
+            f"the driver is too old: {judged['reason']}",
+            cause="this stack's runtime calls functions that an older driver lacks",
+            remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
+            evidence=evidence,
+        )
     if judged["verdict"] == "unknown":
-        fail("driver-unknown",
-             f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
-             evidence=evidence)  # fmt: skip
+        fail(
+            "driver-unknown",
+            f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
+            evidence=evidence,
+        )

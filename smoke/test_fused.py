@@ -18,20 +18,29 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
     # A kernel over lists takes up to 110 tensors at once, and 65,536 elements of each.
     sizes, turned = [7] * 130 + [1015, 70_001], (29, 35)
     ways = {"plain": {"foreach": False}, "lists": {"foreach": True}}
-    fused: list[str] = getattr(_foreach_utils, "_get_fused_kernels_supported_devices", list)()
+    fused: list[str] = getattr(
+        _foreach_utils, "_get_fused_kernels_supported_devices", list
+    )()
     ways |= {"fused": {"fused": True}} if device.type in fused else {}
     for dtype in (torch.float32, torch.bfloat16):
         weight = reference.noise(sum(sizes), dtype=dtype, seed=1)
-        gradients = [reference.noise(sum(sizes), dtype=dtype, seed=seed) for seed in range(2, 7)]
+        gradients = [
+            reference.noise(sum(sizes), dtype=dtype, seed=seed) for seed in range(2, 7)
+        ]
         right = reference.adamw(weight, gradients, rate=0.2, decay=0.3)
         for way, settings in ways.items():
             numbers.step(name := f"{way} {reference.short(dtype)}")
-            parts = [torch.nn.Parameter(part.clone().to(device)) for part in weight.split(sizes)]
+            parts = [
+                torch.nn.Parameter(part.clone().to(device))
+                for part in weight.split(sizes)
+            ]
             # A matrix of another layout, as of a tied or an imported layer.
             parts[-2] = torch.nn.Parameter(parts[-2].data.view(turned).t())
             update = torch.optim.AdamW(parts, lr=0.2, weight_decay=0.3, **settings)
             for gradient in gradients:
-                for part, own in zip(parts, gradient.to(device).split(sizes), strict=True):
+                for part, own in zip(
+                    parts, gradient.to(device).split(sizes), strict=True
+                ):
                     part.grad = own.view(turned).t() if part.dim() == 2 else own
                 with precision.recorded(device, numbers):
                     update.step()

@@ -55,11 +55,17 @@ class Product:
             fail(code, f"{wrong} values of exact products are wrong", [where])
 
 
-@check("health.speed", stands_for="a card at a fraction of what its data sheet promises", full=True)
+@check(
+    "health.speed",
+    stands_for="a card at a fraction of what its data sheet promises",
+    full=True,
+)
 def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Products are exact in each type; they and copies are as fast as the device's peak allows."""
     there = torch.ones(BYTES[device.type != "cpu"] // 8, device=device)
-    speeds = [copy_speed(torch.empty_like(there), there, device) for _ in range(ROUNDS + 1)]
+    speeds = [
+        copy_speed(torch.empty_like(there), there, device) for _ in range(ROUNDS + 1)
+    ]
     copied = [2 * speed * 2**30 / 1e9 for speed in speeds[1:]]  # it reads and writes
     rates = {"memory": numbers.sample("memory", copied, "GB/s")}
     reason = capabilities.float64(device)
@@ -77,32 +83,54 @@ def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     shares = {name: rate / peak[name] for name, rate in rates.items() if name in peak}
     for name, share in shares.items():
         numbers.record(f"{name}, share of the peak", share, "1")
-    if low := [f"{name}: {share:.0%} of the peak" for name, share in shares.items() if share < LOW]:
+    if low := [
+        f"{name}: {share:.0%} of the peak"
+        for name, share in shares.items()
+        if share < LOW
+    ]:
         fail("slow", f"{low[0]}, {LOW:.0%} at least is usual", low)
 
 
-@check("health.memory", stands_for="memory that loses bits: random crashes and numbers", full=True)
+@check(
+    "health.memory",
+    stands_for="memory that loses bits: random crashes and numbers",
+    full=True,
+)
 def test_memory(device: torch.device, numbers: Numbers) -> None:
     """A part of the memory holds walking ones, its own addresses, and the inverse of each."""
     count = BYTES[device.type != "cpu"] // 4
     try:
-        torch.empty(4 * count, dtype=torch.int32, device=device)  # all that is used at once
+        torch.empty(
+            4 * count, dtype=torch.int32, device=device
+        )  # all that is used at once
     except RuntimeError:  # somebody else uses the memory
         count //= 16
-    words = torch.empty_like(addresses := torch.arange(count, dtype=torch.int32, device=device))
-    ones = {f"a one at bit {bit}": (1 << bit) - (1 << 32) * (bit == 31) for bit in range(32)}
+    words = torch.empty_like(
+        addresses := torch.arange(count, dtype=torch.int32, device=device)
+    )
+    ones = {
+        f"a one at bit {bit}": (1 << bit) - (1 << 32) * (bit == 31) for bit in range(32)
+    }
     for name, pattern in {**ones, "addresses": addresses}.items():
         numbers.step(name)
         words.zero_().add_(pattern)
         for kind, wanted in (("", pattern), ("the inverse of ", ~pattern)):
             if wrong := int((words != wanted).sum()):
                 symptom = f"{wrong} of {len(words)} words do not hold {kind}{name}"
-                fail("memory-corrupts", symptom, [f"{words.nbytes >> 20} MiB on {device}"])
+                fail(
+                    "memory-corrupts",
+                    symptom,
+                    [f"{words.nbytes >> 20} MiB on {device}"],
+                )
             words.bitwise_not_()
     numbers.record("tested", words.nbytes >> 20, "MiB")
 
 
-@check("health.load", stands_for="a card that throttles or miscomputes once it is hot", full=True)
+@check(
+    "health.load",
+    stands_for="a card that throttles or miscomputes once it is hot",
+    full=True,
+)
 def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Under load results stay exact, heat slows nothing, and the driver tells no error."""
     seconds, readings = expect.soak or SECONDS, sensors.of(device)
@@ -111,7 +139,9 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     reasons, every = Counter[str](), min(30.0, max(0.2, seconds / 240))
     began, used = time.monotonic(), time.process_time()
     with numbers.measuring("power"):
-        readings.read("power")  # some count energy: power is what it grew by since the last look
+        readings.read(
+            "power"
+        )  # some count energy: power is what it grew by since the last look
     while (passed := time.monotonic() - began) < seconds:
         numbers.step(f"load for {seconds:.0f} s")
         courses["throughput"].append(product.rate(every, every_one=True))
@@ -122,8 +152,12 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
         with numbers.measuring("throttle reasons"):
             reasons.update(readings.throttled())
     rounds = len(courses["throughput"])
-    total = f" over {seconds:.0f} s" if expect.soak else ""  # minutes heat more: another number
-    for name, course in (drawn := {name: each for name, each in courses.items() if each}).items():
+    total = (
+        f" over {seconds:.0f} s" if expect.soak else ""
+    )  # minutes heat more: another number
+    for name, course in (
+        drawn := {name: each for name, each in courses.items() if each}
+    ).items():
         numbers.sample(name + total, course, UNITS[name], passed / rounds)
     for reason, times in reasons.items():
         numbers.record(f"throttled: {reason}", times / rounds, "1")
@@ -132,9 +166,18 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     else:  # what tells a busy host from a slow processor, when reports are compared
         numbers.record("CPU share", (time.process_time() - used) / passed, "1")
     if hot := sorted(set(reasons) & set(sensors.TABLE["heat"])):
-        symptom = f"throttled by heat in {reasons[hot[0]]} of {rounds} readings ({hot[0]})"
-        facts = [f"{name} {each[0]:.4g} to {each[-1]:.4g}" for name, each in drawn.items()]
-        fail("throttled-by-heat", symptom, facts, "error" if readings.fixed else "warning")
+        symptom = (
+            f"throttled by heat in {reasons[hot[0]]} of {rounds} readings ({hot[0]})"
+        )
+        facts = [
+            f"{name} {each[0]:.4g} to {each[-1]:.4g}" for name, each in drawn.items()
+        ]
+        fail(
+            "throttled-by-heat",
+            symptom,
+            facts,
+            "error" if readings.fixed else "warning",
+        )
 
 
 def _errors(readings: sensors.Sensors, numbers: Numbers) -> None:

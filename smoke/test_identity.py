@@ -32,7 +32,10 @@ MAPS = Path("/proc/self/maps")
 PACKAGE = re.compile(r"\w+/__init__\.py")
 
 
-@check("identity.python", stands_for="another interpreter or site-packages than intended in use")
+@check(
+    "identity.python",
+    stands_for="another interpreter or site-packages than intended in use",
+)
 def test_python(expect: Expect) -> None:
     """The interpreter is the target's, and imports from its own environment only."""
     version = "{}.{}".format(*sys.version_info)
@@ -42,7 +45,10 @@ def test_python(expect: Expect) -> None:
         "python-version-unsupported",
     )
     fail_if(
-        [f"modules can be imported from outside of the environment: {p}" for p in _foreign_paths()],
+        [
+            f"modules can be imported from outside of the environment: {p}"
+            for p in _foreign_paths()
+        ],
         "wrong-interpreter-site-packages",
     )
 
@@ -50,7 +56,9 @@ def test_python(expect: Expect) -> None:
 def _foreign_paths() -> list[str]:
     """Return the folders on sys.path that belong neither to the environment nor to its Python."""
     ours = Path(__file__).resolve().parent.parent
-    homes = [Path(home).resolve() for home in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
+    homes = [
+        Path(home).resolve() for home in (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    ]
     user = Path(site.getusersitepackages()).resolve()
 
     def foreign(entry: str) -> bool:
@@ -105,13 +113,20 @@ def _forbidden_code(name: str, expect: Expect) -> str:
     return "ipex-in-cuda-env" if in_cuda else "forbidden-distribution"
 
 
-@check("identity.owners", stands_for="a second triton over the first: the last one unpacked wins")
+@check(
+    "identity.owners",
+    stands_for="a second triton over the first: the last one unpacked wins",
+)
 def test_owners() -> None:
     """No module is provided by two distributions."""
     owners = metadata.packages_distributions()
     names = {module: sorted({*owners.get(module, ())}) for module in TABLE["contested"]}
     fail_if(
-        [f"{module} comes from {' and '.join(of)}" for module, of in names.items() if len(of) > 1],
+        [
+            f"{module} comes from {' and '.join(of)}"
+            for module, of in names.items()
+            if len(of) > 1
+        ],
         "two-owners-of-a-module",
     )
 
@@ -122,10 +137,16 @@ def test_build(expect: Expect) -> None:
     words = _torch_version_file()
     made_for = _made_for(words, expect)
     if made_for not in (expect.accelerator, *_unused(expect)):
-        code = "cpu-build-of-torch-installed" if made_for == "cpu" else "wrong-index-resolved"
-        fail(code,
-             f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
-             evidence=[f"{key} = {value}" for key, value in sorted(words.items())])  # fmt: skip
+        code = (
+            "cpu-build-of-torch-installed"
+            if made_for == "cpu"
+            else "wrong-index-resolved"
+        )
+        fail(
+            code,
+            f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
+            evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
+        )
 
 
 def _made_for(words: dict[str, str], expect: Expect) -> str:
@@ -149,11 +170,16 @@ def _torch_version_file() -> dict[str, str]:
     """Parse torch/version.py without an import; the metadata often lacks its local version."""
     path = metadata.distribution("torch").locate_file("torch/version.py")
     text = Path(str(path)).read_text(encoding="utf-8")
-    found = re.findall(r"^(\w+)(?:\s*:[^=]+)?\s*=\s*['\"]?([^'\"\n]+)", text, re.MULTILINE)
+    found = re.findall(
+        r"^(\w+)(?:\s*:[^=]+)?\s*=\s*['\"]?([^'\"\n]+)", text, re.MULTILINE
+    )
     return {key: value for key, value in found if not key.startswith("__all")}
 
 
-@check("identity.code", stands_for="a .pth file or sitecustomize maps torch.cuda to torch.xpu")
+@check(
+    "identity.code",
+    stands_for="a .pth file or sitecustomize maps torch.cuda to torch.xpu",
+)
 def test_code() -> None:
     """What runs at Python's start, what finds modules, and versions are as they were installed."""
     records = (each.read_text("RECORD") or "" for each in metadata.distributions())
@@ -170,15 +196,28 @@ def test_code() -> None:
 
 def _libraries() -> Iterator[str]:
     """Yield loaded libraries that the environment has, too, and what one did to arithmetic."""
-    if sys.float_info.min / 2 == 0:  # as libraries of -ffast-math do when they are loaded
+    if (
+        sys.float_info.min / 2 == 0
+    ):  # as libraries of -ffast-math do when they are loaded
         yield "a library lets this process take small numbers for zero"
-    folders = [Path(sys.prefix, "lib"), *(each for home in SITES for part in TABLE["libraries"]
-                                          for each in home.glob(part))]  # fmt: skip
+    folders = [
+        Path(sys.prefix, "lib"),
+        *(
+            each
+            for home in SITES
+            for part in TABLE["libraries"]
+            for each in home.glob(part)
+        ),
+    ]
     own = {each.name: each for folder in folders for each in folder.glob("lib*.so*")}
     lines = MAPS.read_text(encoding="utf-8").splitlines() if MAPS.is_file() else []
-    for loaded in sorted({Path(line.split(maxsplit=5)[5]) for line in lines if ".so" in line}):
+    for loaded in sorted(
+        {Path(line.split(maxsplit=5)[5]) for line in lines if ".so" in line}
+    ):
         ours = own.get(loaded.name, loaded)
-        if ours.resolve() != loaded.resolve() and not re.match(TABLE["drivers"], loaded.name):
+        if ours.resolve() != loaded.resolve() and not re.match(
+            TABLE["drivers"], loaded.name
+        ):
             yield f"{loaded} was loaded, not {ours}"
 
 
@@ -187,15 +226,23 @@ def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:
     home = next((each for each in SITES if path.is_relative_to(each)), None)
     entry = path.relative_to(home).as_posix() if home else ""
     if entry not in files:
-        return bool(re.match(TABLE["known"], name)) or (not home and path.is_relative_to(STDLIB))
+        return bool(re.match(TABLE["known"], name)) or (
+            not home and path.is_relative_to(STDLIB)
+        )
     digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
     return files[entry] in ("", f"sha256={digest.decode().rstrip('=')}")
 
 
 def _finders(files: dict[str, str]) -> Iterator[str]:
     """Yield what finds modules or runs at the start, and is not Python's or a distribution's."""
-    found = [(each.__module__, f"{each!r:.80}") for each in (*sys.meta_path, *sys.path_hooks)]
-    found += [(name, name) for name in ("sitecustomize", "usercustomize") if name in sys.modules]
+    found = [
+        (each.__module__, f"{each!r:.80}") for each in (*sys.meta_path, *sys.path_hooks)
+    ]
+    found += [
+        (name, name)
+        for name in ("sitecustomize", "usercustomize")
+        if name in sys.modules
+    ]
     for name, words in found:
         file = getattr(sys.modules.get(name), "__file__", None) or f"/{name}"
         if not _is_known(name, Path(file), files):
@@ -204,7 +251,10 @@ def _finders(files: dict[str, str]) -> Iterator[str]:
 
 def _shadows(files: dict[str, str]) -> Iterator[str]:
     """Yield packages that are, or would be, imported from elsewhere than they were installed."""
-    places = (STDLIB, *(Path(str(each.locate_file(""))) for each in metadata.distributions()))
+    places = (
+        STDLIB,
+        *(Path(str(each.locate_file(""))) for each in metadata.distributions()),
+    )
     homes = {each for home in places for each in (home, home.resolve())}
     names = {file.partition("/")[0] for file in files if PACKAGE.fullmatch(file)}
     for name in sorted(names - OWN - NOT_CODE):
@@ -233,7 +283,11 @@ def _own_versions(files: dict[str, str]) -> Iterator[str]:
     for file in TABLE["version files"]:
         top = file.partition("/")[0]
         versions = found.get(normal(top), set())
-        path = Path(str(metadata.distribution(top).locate_file(file))) if versions else STDLIB
+        path = (
+            Path(str(metadata.distribution(top).locate_file(file)))
+            if versions
+            else STDLIB
+        )
         if not path.is_file():
             continue
         text = path.read_text(encoding="utf-8")
@@ -241,7 +295,9 @@ def _own_versions(files: dict[str, str]) -> Iterator[str]:
             r"^(?:__version__|version)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE
         )
         module = sys.modules.get(top)
-        said, home = (str(getattr(module, name, "")) for name in ("__version__", "__file__"))
+        said, home = (
+            str(getattr(module, name, "")) for name in ("__version__", "__file__")
+        )
         if own and said not in own and Path(home).parent == path.parent:
             yield f"{top} calls itself {said}, its file {own[0]}"
         # Indexes know torch 2.1.2, which calls itself 2.1.2+cu121.
@@ -253,11 +309,14 @@ def _own_versions(files: dict[str, str]) -> Iterator[str]:
                 yield f"{file} was edited"
 
 
-@check("identity.environment", stands_for="a legacy stack started without its library path")
+@check(
+    "identity.environment", stands_for="a legacy stack started without its library path"
+)
 def test_environment(expect: Expect) -> None:
     """The environment variables of the target are set."""
     wanted = {
-        name: value.replace("{prefix}", sys.prefix) for name, value in expect.environment.items()
+        name: value.replace("{prefix}", sys.prefix)
+        for name, value in expect.environment.items()
     }
     fail_if(
         [

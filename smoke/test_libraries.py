@@ -26,7 +26,11 @@ FORMATS = {"sym_int4": (4, -8), "sym_int8": (8, 127)}
 
 def has_rotation(expect: Expect) -> str:
     """Apply to targets whose spec names the rotation of ipex-llm."""
-    return "" if "ipex-llm" in expect.rotary else "the spec does not name the rotation of ipex-llm"
+    return (
+        ""
+        if "ipex-llm" in expect.rotary
+        else "the spec does not name the rotation of ipex-llm"
+    )
 
 
 @check("rotary.ipex-llm", stands_for=SEED, when=has_rotation, depends=("transformers",))
@@ -48,7 +52,14 @@ def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
             given = (inverse.to(device), positions.to(device))
             _takes_fused(should_use_fuse_rope(x.to(device), given[1], False), device)  # noqa: FBT003
             numbers.step(f"attention {reference.short(dtype)}")
-            found, _ = chatglm2_attention_forward(model, x.to(device), None, given, None, True)  # noqa: FBT003
+            found, _ = chatglm2_attention_forward(
+                model,
+                x.to(device),
+                None,
+                given,
+                None,
+                True,  # noqa: FBT003
+            )
         off = reference.error(found, right)
         numbers.within(reference.short(dtype), off, reference.LIMITS[dtype])
 
@@ -56,7 +67,11 @@ def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
 class ChatGlm2(nn.Module):
     """The attributes of ChatGLM2's attention layer that ipex-llm reads, and a reference for it."""
 
-    width, num_attention_heads_per_partition, num_multi_query_groups_per_partition = 64, 4, 2
+    width, num_attention_heads_per_partition, num_multi_query_groups_per_partition = (
+        64,
+        4,
+        2,
+    )
     multi_query_attention = True
     hidden_size_per_attention_head = width // num_attention_heads_per_partition
     turned = hidden_size_per_attention_head // 2
@@ -65,7 +80,11 @@ class ChatGlm2(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        keys = 2 * self.num_multi_query_groups_per_partition * self.hidden_size_per_attention_head
+        keys = (
+            2
+            * self.num_multi_query_groups_per_partition
+            * self.hidden_size_per_attention_head
+        )
         self.query_key_value = nn.Linear(self.width, self.width + keys)
         self.dense = nn.Linear(self.width, self.width, bias=False)
         self.eval()
@@ -74,16 +93,24 @@ class ChatGlm2(nn.Module):
         """Return the layer's output in float64; x is length by 1 by width."""
         heads = self.num_attention_heads_per_partition
         groups = self.num_multi_query_groups_per_partition
-        parts = self.query_key_value(x).view(len(x), 1, heads + 2 * groups, -1).permute(1, 2, 0, 3)
+        parts = (
+            self.query_key_value(x)
+            .view(len(x), 1, heads + 2 * groups, -1)
+            .permute(1, 2, 0, 3)
+        )
         query, key, value = parts.split([heads, groups, groups], 1)
         angle = reference.angles(positions, self.turned)
-        query, key = (reference.rotate_interleaved(part, angle) for part in (query, key))
-        key, value = (part.repeat_interleave(heads // groups, 1) for part in (key, value))
+        query, key = (
+            reference.rotate_interleaved(part, angle) for part in (query, key)
+        )
+        key, value = (
+            part.repeat_interleave(heads // groups, 1) for part in (key, value)
+        )
         mixed = reference.attention(query, key, value)
         return self.dense(mixed.permute(2, 0, 1, 3).reshape(x.shape))
 
 
-def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - of untyped ipex-llm
+def _takes_fused(fused: Any, device: torch.device) -> None:
     on_xpu = devices.kind(device) == "xpu"
     fail_if(
         [f"ipex-llm's decision for its fused rotation on {device} is {fused}"]
@@ -92,7 +119,12 @@ def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - of
     )
 
 
-@check("rotary.transformers", stands_for=SEED, when=needs_package("transformers"), full=True)
+@check(
+    "rotary.transformers",
+    stands_for=SEED,
+    when=needs_package("transformers"),
+    full=True,
+)
 def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """The rotation in transformers' Llama and GLM is right."""
     turned, length = 8, 9
@@ -102,11 +134,15 @@ def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) ->
     for family, size in sizes.items():
         if family == "glm" and expect.release("transformers") < (4, 46):
             continue  # older than the family
-        home = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+        home = importlib.import_module(
+            f"transformers.models.{family}.modeling_{family}"
+        )
         function = home.apply_rotary_pos_emb
         numbers.step(f"{family}'s rotation")
         x = reference.noise(1, 3, length, size)
-        cos, sin = (torch.cat([part, part], -1).float() for part in (angle.cos(), angle.sin()))
+        cos, sin = (
+            torch.cat([part, part], -1).float() for part in (angle.cos(), angle.sin())
+        )
         # Up to 4.37 it selects rows of a table by position; later it takes one table per batch.
         parameter = inspect.signature(function).parameters.get("position_ids")
         picks = parameter is not None and parameter.default is parameter.empty
@@ -115,17 +151,29 @@ def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) ->
         numbers.within(family, reference.error(found, RIGHT[family](x, angle)), 1e-5)
 
 
-@check("low-bit.linear", stands_for="a 4-bit model on Arc answers nonsense", when=has_ipex_llm)
+@check(
+    "low-bit.linear",
+    stands_for="a 4-bit model on Arc answers nonsense",
+    when=has_ipex_llm,
+)
 def test_linear(device: torch.device, numbers: Numbers) -> None:
     """4-bit, 8-bit and bfloat16 layers are as exact as the steps of their formats allow."""
     import ipex_llm
 
     plain = torch.nn.Linear(1024, 256)
-    weight, bias = (reference.noise(*part.shape, seed=part.dim()) for part in plain.parameters())
+    weight, bias = (
+        reference.noise(*part.shape, seed=part.dim()) for part in plain.parameters()
+    )
     plain.weight.data, plain.bias.data = weight.clone(), bias.clone()
     for name in (*FORMATS, "bf16"):
-        model = ipex_llm.optimize_model(torch.nn.Sequential(copy.deepcopy(plain)), low_bit=name)
-        stored, length, least = weight.bfloat16().double(), 1, reference.LIMITS[torch.bfloat16]
+        model = ipex_llm.optimize_model(
+            torch.nn.Sequential(copy.deepcopy(plain)), low_bit=name
+        )
+        stored, length, least = (
+            weight.bfloat16().double(),
+            1,
+            reference.LIMITS[torch.bfloat16],
+        )
         if name in FORMATS:
             stored, length = _unpacked(model[0].weight.data, name, weight, numbers)
             least = _least(device)
@@ -140,8 +188,12 @@ def test_linear(device: torch.device, numbers: Numbers) -> None:
             # error of a step s is s / sqrt(12), and independent in each term of the sum.
             steps = x.double().unflatten(-1, (-1, length)).abs().amax(-1) / 127
             gains = stored.unflatten(-1, (-1, length)).square().sum(-1)
-            limit = 6 * (steps.square() / 12 @ gains.T).sqrt() + least * right.abs().max()
-            numbers.within(f"{name}, {tokens} tokens, share", float((off.abs() / limit).max()), 1.0)
+            limit = (
+                6 * (steps.square() / 12 @ gains.T).sqrt() + least * right.abs().max()
+            )
+            numbers.within(
+                f"{name}, {tokens} tokens, share", float((off.abs() / limit).max()), 1.0
+            )
 
 
 def _unpacked(
@@ -158,7 +210,9 @@ def _unpacked(
     blocks = weight.double().view(-1, length)
     rows = data.view(len(blocks), -1)
     head = rows.shape[1] - length * bits // 8
-    scale = rows[:, :head].contiguous().view(torch.float16 if head == 2 else torch.float32)
+    scale = (
+        rows[:, :head].contiguous().view(torch.float16 if head == 2 else torch.float32)
+    )
     codes = rows[:, head:].contiguous().view(torch.int8)
     if bits == 4:
         codes = torch.cat([codes & 15, (codes >> 4) & 15], 1) - 8
@@ -171,10 +225,17 @@ def _unpacked(
 
 
 def _least(device: torch.device) -> float:
-    return reference.LIMITS[torch.float32 if devices.kind(device) == "cpu" else torch.float16]
+    return reference.LIMITS[
+        torch.float32 if devices.kind(device) == "cpu" else torch.float16
+    ]
 
 
-@check("low-bit.models", stands_for="one model type is rotated wrong", when=has_ipex_llm, full=True)
+@check(
+    "low-bit.models",
+    stands_for="one model type is rotated wrong",
+    when=has_ipex_llm,
+    full=True,
+)
 def test_models(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """ipex-llm's models give transformers' logits, and saved in low bits they stay the same."""
     from ipex_llm import optimize_model
@@ -189,27 +250,38 @@ def test_models(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
             right = copy.deepcopy(plain).double()(tokens).logits
             model = optimize_model(plain, low_bit=None).to(device)
             first = model(tokens[:, :8].to(device), use_cache=True)
-            last = model(tokens[:, 8:].to(device), past_key_values=first.past_key_values)
+            last = model(
+                tokens[:, 8:].to(device), past_key_values=first.past_key_values
+            )
             found = torch.cat([first.logits, last.logits], 1)
             numbers.within(name, reference.error(found, right), _least(device))
             for form in FORMATS if name == "Llama" else ["sym_int4"]:
-                model = AutoModelForCausalLM.from_pretrained(folder, load_in_low_bit=form)
+                model = AutoModelForCausalLM.from_pretrained(
+                    folder, load_in_low_bit=form
+                )
                 model.save_low_bit(f"{folder} {form}")
                 both = (model, AutoModelForCausalLM.load_low_bit(f"{folder} {form}"))
-                right, found = (each.eval().to(device)(tokens.to(device)).logits for each in both)
+                right, found = (
+                    each.eval().to(device)(tokens.to(device)).logits for each in both
+                )
                 off = reference.error(found, right.cpu().double())
                 numbers.within(f"{name} {form} loaded", off, _least(device))
 
 
-def _tiny(name: str) -> Any:  # noqa: ANN401 - of untyped transformers
+def _tiny(name: str) -> Any:
     """Return a model of a family with random weights, and with heads of a real size."""
     import transformers
 
     more = {} if name == "GPTNeoX" else {"num_key_value_heads": 2}
     config = getattr(transformers, f"{name}Config")(
-        vocab_size=64, hidden_size=256, intermediate_size=256, num_hidden_layers=2,
-        num_attention_heads=4, max_position_embeddings=128, **more,
-    )  # fmt: skip
+        vocab_size=64,
+        hidden_size=256,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=128,
+        **more,
+    )
     torch.manual_seed(0)
     model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
     for part in model.parameters():

@@ -20,7 +20,9 @@ MEBI = 2**20
 def countable(expect: Expect) -> str:
     """Apply where memory in use can be read: on a device, or from Linux' procfs."""
     readable = expect.on_gpu or sys.platform == "linux"
-    return "" if readable else "needs a GPU, or Linux, which tells the memory of a process"
+    return (
+        "" if readable else "needs a GPU, or Linux, which tells the memory of a process"
+    )
 
 
 def in_use(device: torch.device) -> int:
@@ -45,13 +47,17 @@ def _resident() -> int:
         text = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
         return 1024 * int(re.findall(r"^Rss: +(\d+) kB", text, re.MULTILINE)[0])
     except OSError:  # gVisor has none
-        return 4096 * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return 4096 * int(
+            Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        )
 
 
 @check(
-    "memory.leak", stands_for="training runs out of memory after hours: each step leaks a little",
-    when=countable, full=True,
-)  # fmt: skip
+    "memory.leak",
+    stands_for="training runs out of memory after hours: each step leaks a little",
+    when=countable,
+    full=True,
+)
 def test_leak(device: torch.device, numbers: Numbers) -> None:
     """Training does not leak: after fifty steps as much memory is in use as after ten."""
     model = training.network(seed=0).to(device)
@@ -64,12 +70,18 @@ def test_leak(device: torch.device, numbers: Numbers) -> None:
     # On the CPU it is the resident memory of the process, which varies by some pages.
     allowed = 8.0 if device.type == "cpu" else 0.0
     if grown > allowed:
-        fail("memory-leak", f"forty steps of training kept {grown:.2f} MiB",
-             [f"{before / MEBI:.1f} MiB before", f"at most {allowed} MiB may be kept"])  # fmt: skip
+        fail(
+            "memory-leak",
+            f"forty steps of training kept {grown:.2f} MiB",
+            [f"{before / MEBI:.1f} MiB before", f"at most {allowed} MiB may be kept"],
+        )
 
 
 def _steps(
-    model: torch.nn.Module, update: torch.optim.Optimizer, count: int, device: torch.device
+    model: torch.nn.Module,
+    update: torch.optim.Optimizer,
+    count: int,
+    device: torch.device,
 ) -> None:
     """Train, and attend to words of which there is one more or less each time."""
     training.steps(model, update, count, device)
@@ -79,9 +91,11 @@ def _steps(
 
 
 @check(
-    "memory.release", stands_for="memory is not released when a model is deleted", when=countable,
+    "memory.release",
+    stands_for="memory is not released when a model is deleted",
+    when=countable,
     full=True,
-)  # fmt: skip
+)
 def test_release(device: torch.device, numbers: Numbers) -> None:
     """The memory of a deleted tensor of 64 MiB is released."""
     before = in_use(device)
@@ -92,13 +106,17 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
     numbers.record("held", held, "MiB")
     numbers.record("kept", kept, "MiB")
     if not (60 < held < 120 and kept < 4):  # what counts each tensor twice says 128
-        fail("memory-not-released",
-             f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
-             evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"])  # fmt: skip
+        fail(
+            "memory-not-released",
+            f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
+            evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"],
+        )
 
 
 @check(
-    "memory.exhausted", stands_for="out of memory takes the driver or the process down", full=True
+    "memory.exhausted",
+    stands_for="out of memory takes the driver or the process down",
+    full=True,
 )
 def test_exhausted(device: torch.device, numbers: Numbers) -> None:
     """An allocation beyond all memory raises an error, and the device works afterwards."""
@@ -112,15 +130,23 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
     devices.synchronize(device)  # raises what is still pending
     total = float(torch.ones(1000, device=device).sum())
     if not refusal or total != 1000.0:
-        fail("out-of-memory-not-refused",
-             "a pebibyte was allocated" if not refusal else f"afterwards 1000 ones add to {total}",
-             evidence=[refusal or "no error"])  # fmt: skip
+        fail(
+            "out-of-memory-not-refused",
+            "a pebibyte was allocated"
+            if not refusal
+            else f"afterwards 1000 ones add to {total}",
+            evidence=[refusal or "no error"],
+        )
 
 
 @check(
-    "memory.large", stands_for="tensors beyond 4 GiB: addresses of 32 bits wrap", when=on_gpu,
-    needs=(capabilities.large_tensors,), full=True, depends=(),
-)  # fmt: skip
+    "memory.large",
+    stands_for="tensors beyond 4 GiB: addresses of 32 bits wrap",
+    when=on_gpu,
+    needs=(capabilities.large_tensors,),
+    full=True,
+    depends=(),
+)
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """A tensor of more than 4 GiB is granted, and its parts can be told apart."""
     tensor = torch.empty(capabilities.LARGE, dtype=torch.uint8, device=device)

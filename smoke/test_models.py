@@ -10,7 +10,10 @@ from smoke.checks import Numbers, check, needs_package
 from smoke.expect import Expect
 
 STOCK = needs_package("transformers")
-WORDS, NEW = 320, 12  # tokens are generated after more than 64: some caches and tables end there
+WORDS, NEW = (
+    320,
+    12,
+)  # tokens are generated after more than 64: some caches and tables end there
 HEAT, LARGEST, NUCLEUS = 0.8, 50, 0.9  # temperature, top_k, top_p
 
 
@@ -22,7 +25,9 @@ def test_llama(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     precision.prove(device, numbers, models.filled(model), tokens, tokens.roll(-1, 1))
 
 
-@check("models.whisper", stands_for="a transcription repeats words", when=STOCK, full=True)
+@check(
+    "models.whisper", stands_for="a transcription repeats words", when=STOCK, full=True
+)
 def test_whisper(device: torch.device, numbers: Numbers) -> None:
     """Whisper's encoder and its gradients are right for thirty seconds of sound."""
     from transformers import WhisperConfig
@@ -34,24 +39,46 @@ def test_whisper(device: torch.device, numbers: Numbers) -> None:
     precision.prove(device, numbers, model, sound, wanted)
 
 
-@check("models.unet", stands_for="Stable Diffusion makes black images", full=True, depends=())
+@check(
+    "models.unet",
+    stands_for="Stable Diffusion makes black images",
+    full=True,
+    depends=(),
+)
 def test_unet(device: torch.device, numbers: Numbers) -> None:
     """A guided denoising step of a UNet and its gradients are right."""
     precision.prove(device, numbers, *models.denoising())
 
 
-@check("models.plates", stands_for="LPRNet does not learn on one device", full=True, depends=())
+@check(
+    "models.plates",
+    stands_for="LPRNet does not learn on one device",
+    full=True,
+    depends=(),
+)
 def test_plates(device: torch.device, numbers: Numbers) -> None:
     """LPRNet's logits, gradients and running statistics of a training step are right."""
-    precision.prove(device, numbers, models.filled(models.PlateReader()), *models.plates(4))
+    precision.prove(
+        device, numbers, models.filled(models.PlateReader()), *models.plates(4)
+    )
 
 
-@check("models.generate", stands_for="a chat goes wrong after some words", when=STOCK, full=True)
+@check(
+    "models.generate",
+    stands_for="a chat goes wrong after some words",
+    when=STOCK,
+    full=True,
+)
 def test_generate(device: torch.device, numbers: Numbers) -> None:
     """Generated tokens are the likeliest, with and without a cache; drawn ones are likely."""
     tokens = _tokens(70)
     tokens[1, :9] = 0  # padded at the left
-    drawing = {"do_sample": True, "temperature": HEAT, "top_k": LARGEST, "top_p": NUCLEUS}
+    drawing = {
+        "do_sample": True,
+        "temperature": HEAT,
+        "top_k": LARGEST,
+        "top_p": NUCLEUS,
+    }
     for dtype in reference.dtypes(device):
         name = reference.short(dtype)
         numbers.step(f"{name} on {device}")
@@ -63,12 +90,18 @@ def test_generate(device: torch.device, numbers: Numbers) -> None:
             torch.manual_seed(0)
             drawn = _generate(model, tokens, **drawing)
         if dtype == torch.float32:  # rounding may turn two that are equally likely
-            numbers.within("changed by the cache", float((likeliest != without).sum()), 0.0)
-        numbers.within(f"{name} not drawn", float((drawn == likeliest).sum()), drawn.numel() / 2)
+            numbers.within(
+                "changed by the cache", float((likeliest != without).sum()), 0.0
+            )
+        numbers.within(
+            f"{name} not drawn", float((drawn == likeliest).sum()), drawn.numel() / 2
+        )
         # Two logits of some units, each with an error of some roundings.
         slack = 16 * 2.0 ** -precision.BITS[dtype]
         logits, own = _expected(wide, tokens, likeliest)
-        numbers.within(f"{name} behind", float((logits.amax(1, keepdim=True) - own).max()), slack)
+        numbers.within(
+            f"{name} behind", float((logits.amax(1, keepdim=True) - own).max()), slack
+        )
         logits, own = _expected(wide, tokens, drawn)
         largest = logits.topk(LARGEST).values
         above = ((largest / HEAT).softmax(1) * (largest > own + slack)).sum(1).max()
@@ -76,20 +109,30 @@ def test_generate(device: torch.device, numbers: Numbers) -> None:
 
 
 def _tokens(length: int) -> torch.Tensor:
-    return torch.randint(1, WORDS, (2, length), generator=torch.Generator().manual_seed(0))
+    return torch.randint(
+        1, WORDS, (2, length), generator=torch.Generator().manual_seed(0)
+    )
 
 
-def _generate(model: Any, tokens: torch.Tensor, **how: Any) -> torch.Tensor:  # noqa: ANN401
+def _generate(model: Any, tokens: torch.Tensor, **how: Any) -> torch.Tensor:
     """Return the new tokens, batch by length."""
-    ends = {"max_new_tokens": NEW, "pad_token_id": 0, "eos_token_id": WORDS}  # a word it never says
+    ends = {
+        "max_new_tokens": NEW,
+        "pad_token_id": 0,
+        "eos_token_id": WORDS,
+    }  # a word it never says
     given = tokens.to(model.device)
     found = model.generate(given, attention_mask=(given > 0).long(), **ends, **how)
     return found[:, tokens.shape[1] :].cpu()
 
 
-def _expected(model: Any, tokens: torch.Tensor, new: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: ANN401
+def _expected(
+    model: Any, tokens: torch.Tensor, new: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
     """Return the logits of each new token's place, places by words, and the token's own."""
-    rows = (torch.cat([old[old > 0], more]) for old, more in zip(tokens, new, strict=True))
+    rows = (
+        torch.cat([old[old > 0], more]) for old, more in zip(tokens, new, strict=True)
+    )
     with torch.no_grad():
         logits = torch.cat([model(row[None]).logits[0, -NEW - 1 : -1] for row in rows])
     return logits, logits.gather(1, new.reshape(-1, 1))

@@ -9,7 +9,11 @@ from smoke.expect import Expect
 from smoke.finding import CheckFailed, fail
 
 
-@check("noise.imports", stands_for="people chase harmless warnings, and miss the others", full=True)
+@check(
+    "noise.imports",
+    stands_for="people chase harmless warnings, and miss the others",
+    full=True,
+)
 def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """A program that imports the stack and computes prints no unknown line."""
     modules = [*import_order.operators(expect), *import_order.libraries(expect)]
@@ -23,9 +27,11 @@ def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None
     numbers.record("known lines", len(benign), "count")
     numbers.record("unknown lines", len(unknown), "count")
     if unknown:
-        fail("unknown-warning",
-             f"{len(unknown)} printed lines are not known as harmless: {unknown[0][:120]}",
-             evidence=unknown[:10])  # fmt: skip
+        fail(
+            "unknown-warning",
+            f"{len(unknown)} printed lines are not known as harmless: {unknown[0][:120]}",
+            evidence=unknown[:10],
+        )
 
 
 def import_all(modules: list[str], accelerator: str) -> bool:

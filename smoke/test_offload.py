@@ -15,7 +15,9 @@ from smoke.expect import Expect
 from smoke.finding import fail, fail_if
 from smoke.models import TiedTransformer, filled
 
-Places = dict[str, Any]  # module or tensor -> "cpu", "disk", or the device that keeps it
+Places = dict[
+    str, Any
+]  # module or tensor -> "cpu", "disk", or the device that keeps it
 
 # The second pass meets what the first one left, and is of another size.
 LENGTHS = (7, 5)
@@ -34,11 +36,13 @@ def test_cpu(device: torch.device, expect: Expect, numbers: Numbers) -> None:
 
 
 @check("offload.disk", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
-def test_disk(device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path) -> None:
+def test_disk(
+    device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
+) -> None:
     """A model with weights offloaded to disk computes on the device, twice."""
     import accelerate
 
-    def disk_offload(model: TiedTransformer, **more: Any) -> torch.nn.Module:  # noqa: ANN401
+    def disk_offload(model: TiedTransformer, **more: Any) -> torch.nn.Module:
         return accelerate.disk_offload(model, tempfile.mkdtemp(dir=tmp_path), **more)
 
     _whole(disk_offload, device, expect, numbers)
@@ -53,13 +57,17 @@ def _whole(
         model = offload(_model(), execution_device=name)
         _twice(model, f"{kind}{how}", device, numbers, {"": "disk"})
     # Accelerate before 1.0 looks for buffers that are not saved, too, and fails.
-    buffers = {"offload_buffers": True} if expect.release("accelerate") >= (1, 0) else {}
+    buffers = (
+        {"offload_buffers": True} if expect.release("accelerate") >= (1, 0) else {}
+    )
     model = offload(_model(torch.bfloat16), execution_device=device, **buffers)
     _twice(model, f"{kind} bfloat16", device, numbers, {"": "disk"})
 
 
 @check("offload.tied", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
-def test_tied(device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path) -> None:
+def test_tied(
+    device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
+) -> None:
     """A dispatched model with tied weights computes twice, the device given by name or number."""
     import accelerate
 
@@ -74,15 +82,22 @@ def test_tied(device: torch.device, expect: Expect, numbers: Numbers, tmp_path: 
             )
             _twice(model, f"{kind} to {device}{how}", device, numbers, layers)
             filed += len(_tied_map(model.head))
-    none = not filed and hasattr(model.head._hf_hook, "tied_params_map")  # not before 0.25
+    none = not filed and hasattr(
+        model.head._hf_hook, "tied_params_map"
+    )  # not before 0.25
     fail_if(
-        [f"Accelerate {accelerate.__version__} files no tied weight: nothing is checked"] * none,
+        [
+            f"Accelerate {accelerate.__version__} files no tied weight: nothing is checked"
+        ]
+        * none,
         "tied-path-not-taken",
     )
 
 
 @check("offload.checkpoint", stands_for=SEED, when=has_accelerate, full=True)
-def test_checkpoint(device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path) -> None:
+def test_checkpoint(
+    device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
+) -> None:
     """A model is loaded from safetensors to all devices, CPU and disk, by a map and by "auto"."""
     import accelerate
     from safetensors.torch import save_file
@@ -93,7 +108,9 @@ def test_checkpoint(device: torch.device, expect: Expect, numbers: Numbers, tmp_
         ways["auto"] = "auto"
     for dtype in (torch.float32, torch.bfloat16):
         file = str(tmp_path / f"{reference.short(dtype)}.safetensors")
-        weights = {key: each for key, each in _weights(dtype).items() if key != "head.weight"}
+        weights = {
+            key: each for key, each in _weights(dtype).items() if key != "head.weight"
+        }
         save_file(weights, file, metadata={"format": "pt"})
         for way, layers in ways.items():
             name = f"{way} {reference.short(dtype)}"
@@ -110,7 +127,9 @@ def test_checkpoint(device: torch.device, expect: Expect, numbers: Numbers, tmp_
                 offload_folder=tempfile.mkdtemp(dir=tmp_path),
                 dtype=dtype,
             )
-            unused = {*_memory(model, device), "disk"}.difference(model.hf_device_map.values())
+            unused = {*_memory(model, device), "disk"}.difference(
+                model.hf_device_map.values()
+            )
             if way == "auto":
                 _accept([f"the automatic map leaves out: {place}" for place in unused])
             _twice(model, name, device, numbers, model.hf_device_map)
@@ -148,7 +167,11 @@ def _memory(model: TiedTransformer, device: torch.device) -> dict[Any, int]:
     if device.type == "cpu":
         return {"cpu": main}
     first, *others = devices.alike(device)
-    return {first: main, **dict.fromkeys(others[:1], int(1.2 * block)), "cpu": int(2.4 * block)}
+    return {
+        first: main,
+        **dict.fromkeys(others[:1], int(1.2 * block)),
+        "cpu": int(2.4 * block),
+    }
 
 
 @functools.cache
@@ -156,7 +179,7 @@ def _weights(dtype: torch.dtype) -> dict[str, torch.Tensor]:
     return dict(filled(TiedTransformer()).to(dtype).state_dict())
 
 
-def _model(dtype: torch.dtype = torch.float32) -> Any:  # noqa: ANN401 - with Accelerate's hooks
+def _model(dtype: torch.dtype = torch.float32) -> Any:
     # The weights outlive their move: Accelerate takes what comes to lie at the address of a tied
     # weight for that weight.
     model = TiedTransformer().to(dtype).eval()
@@ -175,7 +198,9 @@ def _right(dtype: torch.dtype) -> list[torch.Tensor]:
     return [model(_tokens(length)) for length in LENGTHS]
 
 
-def _twice(model: Any, name: str, device: torch.device, numbers: Numbers, places: Places) -> None:  # noqa: ANN401
+def _twice(
+    model: Any, name: str, device: torch.device, numbers: Numbers, places: Places
+) -> None:
     """Check two forward passes, where they compute, and where they leave the weights."""
     wrong: list[str] = []
 
@@ -186,15 +211,20 @@ def _twice(model: Any, name: str, device: torch.device, numbers: Numbers, places
     for block in model.blocks:
         block.register_forward_hook(look)
     dtype = model.norm.weight.dtype
-    for turn, (length, right) in enumerate(zip(LENGTHS, _right(dtype), strict=True), start=1):
+    for turn, (length, right) in enumerate(
+        zip(LENGTHS, _right(dtype), strict=True), start=1
+    ):
         tokens = _tokens(length)
         numbers.step(f"{name}, pass {turn}")
         try:
             with torch.no_grad():
                 off = reference.error(model(tokens), right)
         except KeyError as error:
-            fail("accelerate-offload-keyerror", f"{name}, pass {turn}: KeyError {error}",
-                 [f"KeyError: {error}", f"torch {torch.__version__}"])  # fmt: skip
+            fail(
+                "accelerate-offload-keyerror",
+                f"{name}, pass {turn}: KeyError {error}",
+                [f"KeyError: {error}", f"torch {torch.__version__}"],
+            )
         numbers.within(f"{name}, pass {turn}", off, reference.LIMITS[dtype])
         wrong += [*_misplaced(model, device, places), *_tied_wrongly(model, places)]
     _accept(wrong)
@@ -209,7 +239,9 @@ def _accept(wrong: list[str]) -> None:
     )
 
 
-def _misplaced(model: TiedTransformer, device: torch.device, places: Places) -> list[str]:
+def _misplaced(
+    model: TiedTransformer, device: torch.device, places: Places
+) -> list[str]:
     """Return the weights that a forward pass left elsewhere than in their places."""
     wrong = []
     for part, weight in model.named_parameters():
@@ -217,10 +249,14 @@ def _misplaced(model: TiedTransformer, device: torch.device, places: Places) -> 
         if isinstance(place, int):
             place = torch.device(device.type, place)
         # On a CPU target what is "on the CPU" may as well stay there.
-        if place == "disk" or (place == "cpu" and (weight.is_meta or device.type != "cpu")):
+        if place == "disk" or (
+            place == "cpu" and (weight.is_meta or device.type != "cpu")
+        ):
             place = "meta"
         if weight.device != torch.device(place):
-            wrong.append(f"{part} is on {weight.device} after a pass, its place is {place}")
+            wrong.append(
+                f"{part} is on {weight.device} after a pass, its place is {place}"
+            )
     return wrong
 
 
@@ -231,12 +267,17 @@ def _tied_wrongly(model: TiedTransformer, places: Places) -> list[str]:
         wrong.append("the tied weight is still on the device after a pass")
     hooks = [getattr(layer, "_hf_hook", None) for layer in layers]
     maps = filter(None, (getattr(hook, "weights_map", None) for hook in hooks))
-    first, second = [each["weight"] for each in maps] or [layer.weight for layer in layers]
-    on_disk = "disk" in (places.get("head"), places.get(""))  # where each name has a file
+    first, second = [each["weight"] for each in maps] or [
+        layer.weight for layer in layers
+    ]
+    on_disk = "disk" in (
+        places.get("head"),
+        places.get(""),
+    )  # where each name has a file
     if not on_disk and first.data_ptr() != second.data_ptr():
         wrong.append("there are two copies of the tied weight")
     return wrong
 
 
-def _tied_map(layer: Any) -> Any:  # noqa: ANN401 - address -> device -> copy there
+def _tied_map(layer: Any) -> Any:
     return getattr(getattr(layer, "_hf_hook", None), "tied_params_map", None) or {}

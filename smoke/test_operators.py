@@ -17,7 +17,9 @@ from smoke.expect import KNOWN, Expect
 from smoke.operators import Case
 from smoke.variants import Variant
 
-STANDS_FOR = "kernels that are wrong from a certain size on, in one dtype, or for strided input"
+STANDS_FOR = (
+    "kernels that are wrong from a certain size on, in one dtype, or for strided input"
+)
 # How torch says that it has no kernel for a half type, for spectra, or of a back end.
 _NO_HALF = re.compile(
     "not implemented for|only supports|unsupported (data ?|input )type|low precision"
@@ -29,7 +31,12 @@ _REFUSED = re.compile(
     "(?i)no (available|viable|execution|valid)|(not|only).support|requires all|MAGMA"
 )
 # Batch, rows, inner width, columns: odd sizes leave part of a tile, a long inner one is split.
-SIZES = ((1, 512, 1024, 520), (1, 7, 4096, 1023), (16, 77, 64, 513), (3, 257, 1025, 130))
+SIZES = (
+    (1, 512, 1024, 520),
+    (1, 7, 4096, 1023),
+    (16, 77, 64, 513),
+    (3, 257, 1025, 130),
+)
 LARGE = ((1, 4096, 4096, 96), (1, 4096, 4096, 4096))
 COUNT = 1_000_003
 DECIDED = 0.1  # relative to the largest value: what moves to another place, not what is rounded
@@ -70,7 +77,9 @@ def test_layers(device: torch.device, numbers: Numbers) -> None:
 @check("operators.variants", stands_for=STANDS_FOR, full=True, depends=())
 def test_variants(device: torch.device, numbers: Numbers) -> None:
     """Each operator is right for other layouts, sizes, signs and magnitudes, ties, NaN and none."""
-    attention = {name: case for name, case in operators.ATTENTION.items() if "long" not in name}
+    attention = {
+        name: case for name, case in operators.ATTENTION.items() if "long" not in name
+    }
     _compare(device, numbers, operators.IMAGES, "convolution", made=True)
     _compare(device, numbers, operators.ARITHMETIC | operators.INDEXING, made=True)
     _compare(device, numbers, operators.LAYERS | attention, made=True)
@@ -100,7 +109,13 @@ def test_large(device: torch.device, numbers: Numbers) -> None:
     _compare(device, numbers, operators.LARGE, made=True)
 
 
-@check("operators.sizes", stands_for=STANDS_FOR, when=since("torch", 2, 5), full=True, depends=())
+@check(
+    "operators.sizes",
+    stands_for=STANDS_FOR,
+    when=since("torch", 2, 5),
+    full=True,
+    depends=(),
+)
 def test_sizes(device: torch.device, numbers: Numbers) -> None:
     """Convolutions, products, attention, norms and look-ups are right at the sizes of models."""
     _compare(device, numbers, operators.SIZES, "convolution", made=True)
@@ -121,7 +136,9 @@ def test_shapes(device: torch.device, numbers: Numbers) -> None:
 
         for name, backend in SDPBackend.__members__.items():
             if name != "ERROR":
-                cases[name] = case._replace(run=sdpa_kernel(backend)(case.run), optional=True)
+                cases[name] = case._replace(
+                    run=sdpa_kernel(backend)(case.run), optional=True
+                )
     _compare(device, numbers, cases)
 
 
@@ -135,10 +152,17 @@ def test_product(device: torch.device, numbers: Numbers) -> None:
             reference.prove_product(device, numbers, dtype, size)
         # Sums of positive products grow beyond what half types could add up.
         if device.type != "cpu" and dtype != torch.float32:
-            reference.prove_product(device, numbers, dtype, (1, 9, 65536, 64), positive=True)
+            reference.prove_product(
+                device, numbers, dtype, (1, 9, 65536, 64), positive=True
+            )
 
 
-@check("random.draws", stands_for="training whose noise is not random", full=True, depends=())
+@check(
+    "random.draws",
+    stands_for="training whose noise is not random",
+    full=True,
+    depends=(),
+)
 def test_draws(device: torch.device, numbers: Numbers) -> None:
     """Random numbers, dropout, multinomial draws and permutations have their distributions."""
     torch.manual_seed(7)
@@ -148,7 +172,10 @@ def test_draws(device: torch.device, numbers: Numbers) -> None:
             numbers.step(title := f"{name} {reference.short(dtype)}")
             x = draw(torch.empty(COUNT, dtype=dtype, device=device)).cpu().double()
             moments = {"mean": x, "variance": x**2 - 1, "fourth moment": x**4 - fourth}
-            moments |= {"neighbours": x[1:] * x[:-1], "halves": x[500_002:] * x[:500_001]}
+            moments |= {
+                "neighbours": x[1:] * x[:-1],
+                "halves": x[500_002:] * x[:500_001],
+            }
             for moment, terms in moments.items():
                 # Six standard errors, beyond which a right generator is once in 500 million; and
                 # each draw is rounded, or cut off, to a unit of the type.
@@ -160,24 +187,36 @@ def test_draws(device: torch.device, numbers: Numbers) -> None:
     drawn = torch.multinomial(weights.to(device), COUNT, replacement=True).cpu()
     second = torch.multinomial(weights.to(device).expand(COUNT, 4), 2).cpu()[:, 1]
     odds = weights / (1 - weights)
-    for name, found, right in (("multinomial", drawn, weights),
-                               ("second draw", second, weights * (odds.sum() - odds))):  # fmt: skip
+    for name, found, right in (
+        ("multinomial", drawn, weights),
+        ("second draw", second, weights * (odds.sum() - odds)),
+    ):
         often = torch.bincount(found, minlength=4).double() / COUNT
         shares[name] = float((often - right).abs().max()) / (6 * 0.5 / math.sqrt(COUNT))
-    wrong = int((torch.multinomial(rows.to(device), 1).cpu()[:, 0] != rows.argmax(1)).sum())
-    wrong += 1000 - torch.multinomial(rows[:1].to(device) + 1, 1000).cpu().unique().numel()
+    wrong = int(
+        (torch.multinomial(rows.to(device), 1).cpu()[:, 0] != rows.argmax(1)).sum()
+    )
+    wrong += (
+        1000 - torch.multinomial(rows[:1].to(device) + 1, 1000).cpu().unique().numel()
+    )
     wrong += 70_001 - torch.randperm(70_001, device=device).cpu().unique().numel()
     if device.type != "mps":  # whose numbers beyond 32 bits nobody has seen
-        wrong += int(torch.randint(6 * 10**9, (1000,), device=device).cpu().max() < 5 * 10**9)
+        wrong += int(
+            torch.randint(6 * 10**9, (1000,), device=device).cpu().max() < 5 * 10**9
+        )
     numbers.within("impossible draws", wrong + int((drawn == 1).sum()), 0)
     for name, share in shares.items():
         if not share <= 1:
             numbers.within(name, share, 1)
     # Without a limit: that another generator deviates more is no loss.
-    numbers.record("largest deviation, share of what chance allows", max(shares.values()), "1")
+    numbers.record(
+        "largest deviation, share of what chance allows", max(shares.values()), "1"
+    )
 
 
-@check("random.seed", stands_for="runs that a seed does not repeat", full=True, depends=())
+@check(
+    "random.seed", stands_for="runs that a seed does not repeat", full=True, depends=()
+)
 def test_seed(device: torch.device, numbers: Numbers) -> None:
     """A seed gives the same numbers again, another seed others; state can be saved and restored."""
     generator = torch.Generator(device)
@@ -195,15 +234,22 @@ def test_seed(device: torch.device, numbers: Numbers) -> None:
 
 
 def _compare(
-    device: torch.device, numbers: Numbers, cases: Mapping[str, Case],
-    kind: str = "float32", *, made: bool = False,
-) -> None:  # fmt: skip
+    device: torch.device,
+    numbers: Numbers,
+    cases: Mapping[str, Case],
+    kind: str = "float32",
+    *,
+    made: bool = False,
+) -> None:
     """Fail at the first error above its limit; record the worst of each dtype, as a share of it."""
     # On a busy host threads wait for each other, here for minutes: products and training use them.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     known = KNOWN.get(devices.kind(device), {})
-    float32, wrong = known.get(kind, known.get("float32", 0.0)), "|".join(known.get("cases", ()))
+    float32, wrong = (
+        known.get(kind, known.get("float32", 0.0)),
+        "|".join(known.get("cases", ())),
+    )
     try:
         for turn, dtype in enumerate(reference.dtypes(device)):
             shares = [0.0]
@@ -213,17 +259,25 @@ def _compare(
                     continue
                 limit = reference.LIMITS[dtype] * case.roundings / 8
                 limit = max(float32, case.float32) if dtype == torch.float32 else limit
-                inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs()]
+                inputs = [
+                    x.to(dtype) if x.is_floating_point() else x for x in case.inputs()
+                ]
                 tried = [Variant("", inputs, ("contiguous", "strided"), made=False)]
-                for each in variants.of(inputs, row + turn, case.spared) if made else tried:
+                for each in (
+                    variants.of(inputs, row + turn, case.spared) if made else tried
+                ):
                     named = each._replace(name=title + each.name, limit=limit)
                     shares += shares_of(device, numbers, case, named) if limit else []
-            numbers.within(f"{reference.short(dtype)}, share of the limit", max(shares), 1.0)
+            numbers.within(
+                f"{reference.short(dtype)}, share of the limit", max(shares), 1.0
+            )
     finally:
         torch.set_num_threads(threads)
 
 
-def shares_of(device: torch.device, numbers: Numbers, case: Case, each: Variant) -> list[float]:
+def shares_of(
+    device: torch.device, numbers: Numbers, case: Case, each: Variant
+) -> list[float]:
     """Return the errors as shares of their limits; fail the check if one is above 1."""
     dtype = next((x.dtype for x in each.inputs if x.is_floating_point()), torch.float32)
     # Before torch 2.3 gradients on the CPU write beyond their memory for some transposed inputs.
@@ -234,12 +288,17 @@ def shares_of(device: torch.device, numbers: Numbers, case: Case, each: Variant)
 
     def off(found: list[torch.Tensor]) -> list[torch.Tensor]:
         pairs = zip(found, right, strict=True)
-        return [variants.deviations(some, exact, dtype, judged) for some, exact in pairs]
+        return [
+            variants.deviations(some, exact, dtype, judged) for some, exact in pairs
+        ]
 
     for layout in each.layouts if right else ():
         numbers.step(title := f"{each.name} {layout}")
         try:
-            there = [variants.placed(x.to(device), layout, n) for n, x in enumerate(each.inputs)]
+            there = [
+                variants.placed(x.to(device), layout, n)
+                for n, x in enumerate(each.inputs)
+            ]
             found = off(_evaluate(case, there, gradient=each.gradient, made=each.made))
         except (RuntimeError, TypeError) as error:  # NotImplementedError is one
             if not _is_absent(error, case, device, dtype) and each.inputs[0].numel():
@@ -247,11 +306,17 @@ def shares_of(device: torch.device, numbers: Numbers, case: Case, each: Variant)
             numbers.record(f"not offered: {title}", 1, "count")
             continue
         worst, limit = max(float(part.max()) for part in found), each.limit
-        if worst > limit and each.made:  # a rounding of large values changes more than others do
+        if (
+            worst > limit and each.made
+        ):  # a rounding of large values changes more than others do
             bits = precision.BITS[dtype]
             # Two samples: one of few numbers may be right by chance.
-            near = [off(_right(case, each, precision.rounded(n))) for n in (bits - 1, bits)]
-            worst = max(_worst(limit, *parts) for parts in zip(found, *near, strict=True))
+            near = [
+                off(_right(case, each, precision.rounded(n))) for n in (bits - 1, bits)
+            ]
+            worst = max(
+                _worst(limit, *parts) for parts in zip(found, *near, strict=True)
+            )
         if not worst <= limit:
             numbers.within(title, worst, limit)
         shares.append(worst / limit)
@@ -269,19 +334,28 @@ def _worst(limit: float, off: torch.Tensor, *roundings: torch.Tensor) -> float:
     return float(off.max()) * limit / max(limit, 2 * changed)
 
 
-def _right(case: Case, each: Variant, rounding: Any = None) -> list[torch.Tensor]:  # noqa: ANN401
+def _right(case: Case, each: Variant, rounding: Any = None) -> list[torch.Tensor]:
     """Return the results in float64, none where the operator does not take such inputs."""
     wide = [x.double() if x.is_floating_point() else x for x in each.inputs]
     try:
         with rounding or nullcontext():  # of what is computed, not of the inputs
             return _evaluate(case, wide, gradient=each.gradient, made=each.made)
-    except (RuntimeError, IndexError, ValueError, ArithmeticError, AttributeError, TypeError):
+    except (
+        RuntimeError,
+        IndexError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        TypeError,
+    ):
         if each.made:
             return []
         raise
 
 
-def _is_absent(error: Exception, case: Case, device: torch.device, dtype: torch.dtype) -> bool:
+def _is_absent(
+    error: Exception, case: Case, device: torch.device, dtype: torch.dtype
+) -> bool:
     """Return whether torch says that it has no such kernel, or the device no float64."""
     text, kind = str(error), devices.kind(device)
     return bool(

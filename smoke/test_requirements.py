@@ -23,7 +23,9 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
     """Every package that the spec names can be imported."""
     installed = top_level()
     _installed(expect, installed)
-    modules = {name: installed[name] for name in expect.requirements if name in installed}
+    modules = {
+        name: installed[name] for name in expect.requirements if name in installed
+    }
     for name in [name for name, found in modules.items() if not found]:
         numbers.record(f"{name} has no module", 0, "count")
     fresh = [name for name, found in modules.items() if found and not _is_loaded(name)]
@@ -32,11 +34,15 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
 
     def load(name: str) -> child_process.Answer:
         numbers.step(f"import {', '.join(modules[name])}")
-        return child_process.call("smoke.requirements:import_modules", modules=modules[name])
+        return child_process.call(
+            "smoke.requirements:import_modules", modules=modules[name]
+        )
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = dict(zip(fresh, pool.map(load, fresh), strict=True))
-    numbers.record("imported", len([n for n in modules if modules[n]]) - len(stands), "count")
+    numbers.record(
+        "imported", len([n for n in modules if modules[n]]) - len(stands), "count"
+    )
     if stands:
         numbers.record("imported before", len(stands), "count")
     bad = {name: answer.finding for name, answer in answers.items() if answer.finding}
@@ -59,7 +65,11 @@ def _is_loaded(name: str) -> bool:
 
 def _installed(expect: Expect, installed: dict[str, list[str]]) -> None:
     # What the lock holds and is not installed is a finding of identity.versions.
-    absent = [each for each in expect.requirements if each not in {*installed, *expect.packages}]
+    absent = [
+        each
+        for each in expect.requirements
+        if each not in {*installed, *expect.packages}
+    ]
     fail_if([f"{name} is not installed" for name in absent], "missing-package")
 
 

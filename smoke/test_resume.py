@@ -15,9 +15,13 @@ BEFORE, AFTER = 4, 3  # steps
 
 
 @check(
-    "resume.fresh", stands_for="the loss jumps after a resume: optimizer state was lost", depends=()
+    "resume.fresh",
+    stands_for="the loss jumps after a resume: optimizer state was lost",
+    depends=(),
 )
-def test_fresh(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
+def test_fresh(
+    expect: Expect, device: torch.device, numbers: Numbers, tmp_path: Path
+) -> None:
     """Resumed in a fresh process, SGD, Adam and AdamW go on with rates, scale, noise and losses."""
     paths, unbroken = {}, {}
     for name in training.OPTIMIZERS:
@@ -29,7 +33,10 @@ def test_fresh(expect: Expect, device: torch.device, numbers: Numbers, tmp_path:
         unbroken[name] = whole.train(AFTER)
     numbers.step("resume in a fresh process")
     answer = child_process.call(
-        "smoke.training:resumed", paths=paths, accelerator=expect.accelerator, count=AFTER
+        "smoke.training:resumed",
+        paths=paths,
+        accelerator=expect.accelerator,
+        count=AFTER,
     )
     if answer.finding:
         raise CheckFailed(answer.finding)
@@ -38,14 +45,21 @@ def test_fresh(expect: Expect, device: torch.device, numbers: Numbers, tmp_path:
 
 
 def _same(
-    name: str, resumed: list[float], unbroken: list[float], numbers: Numbers, *, limit: float = 1e-5
+    name: str,
+    resumed: list[float],
+    unbroken: list[float],
+    numbers: Numbers,
+    *,
+    limit: float = 1e-5,
 ) -> None:
     off = max(abs(a - b) for a, b in zip(resumed, unbroken, strict=True))
     numbers.record(name, off, "nats")
     if not off <= limit:
-        fail("resume-differs",
-             f"{name}: resumed losses differ by {off:.2g} from the uninterrupted run",
-             evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"])  # fmt: skip
+        fail(
+            "resume-differs",
+            f"{name}: resumed losses differ by {off:.2g} from the uninterrupted run",
+            evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"],
+        )
 
 
 @check("resume.state", stands_for=MIXED, depends=())
@@ -57,7 +71,11 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     torch.save((ramp := torch.arange(9.0)).split(4), path)  # parts of one storage
     numbers.within("parts", float((torch.cat(torch.load(path)) != ramp).sum()), 0.0)
     if lost := training.mismatches(whole.model, whole.update):
-        fail("mixed-devices-on-resume", f"the optimizer does not match its model: {lost[0]}", lost)
+        fail(
+            "mixed-devices-on-resume",
+            f"the optimizer does not match its model: {lost[0]}",
+            lost,
+        )
     losses = training.steps(whole.model, whole.update, 2, device)
     numbers.sample("loss", losses, "nats")
 
@@ -72,8 +90,11 @@ def test_order(device: torch.device, tmp_path: Path) -> None:
     # A CPU target has no other device to move to but the meta device.
     model.to(device if device.type != "cpu" else "meta")
     if not training.mismatches(model, update):
-        fail("wrong-order-unnoticed", "optimizer state on the wrong device was not detected",
-             [f"torch {torch.__version__}", f"device {device}"])  # fmt: skip
+        fail(
+            "wrong-order-unnoticed",
+            "optimizer state on the wrong device was not detected",
+            [f"torch {torch.__version__}", f"device {device}"],
+        )
 
 
 def _checkpoint(device: torch.device, folder: Path) -> str:
@@ -85,8 +106,9 @@ def _checkpoint(device: torch.device, folder: Path) -> str:
 
 @check(
     "resume.trains",
-    stands_for="an optimizer built before the move trains nothing, without an error", depends=(),
-)  # fmt: skip
+    stands_for="an optimizer built before the move trains nothing, without an error",
+    depends=(),
+)
 def test_trains(device: torch.device, numbers: Numbers) -> None:
     """A step changes every weight, also for an optimizer built before the move to the device."""
     model = training.network(seed=0)
@@ -99,15 +121,19 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
     idle = [name for name, weight in before.items() if torch.equal(weight, after[name])]
     numbers.record("trained", len(before) - len(idle), "tensors")
     if idle:
-        fail("optimizer-trains-nothing",
-             f"{len(idle)} of {len(before)} weights did not change in a step: {idle[0]}",
-             evidence=idle)  # fmt: skip
+        fail(
+            "optimizer-trains-nothing",
+            f"{len(idle)} of {len(before)} weights did not change in a step: {idle[0]}",
+            evidence=idle,
+        )
 
 
 @check(
-    "resume.portable", stands_for="a checkpoint made on a GPU can't be read where there is none",
-    when=on_gpu, full=True,
-)  # fmt: skip
+    "resume.portable",
+    stands_for="a checkpoint made on a GPU can't be read where there is none",
+    when=on_gpu,
+    full=True,
+)
 def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """A checkpoint of the device can be trained on the CPU, and the other way round."""
     cpu = torch.device("cpu")
@@ -118,12 +144,18 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
         numbers.step(f"from {here} to {there}")
         path = str(tmp_path / f"{here.type}.pt")
         # As programs save: without moving the tensors to the CPU first.
-        state = {"model": whole.model.state_dict(), "optimizer": whole.update.state_dict()}
+        state = {
+            "model": whole.model.state_dict(),
+            "optimizer": whole.update.state_dict(),
+        }
         torch.save(state, path)
         unbroken = training.steps(whole.model, whole.update, AFTER, here)
         whole = training.Whole("AdamW", there, seed=1)
         whole.load(path)
-        losses[there.type] = (unbroken, training.steps(whole.model, whole.update, AFTER, there))
+        losses[there.type] = (
+            unbroken,
+            training.steps(whole.model, whole.update, AFTER, there),
+        )
     for place, (unbroken, resumed) in losses.items():
         _same(f"on {place}", resumed, unbroken, numbers, limit=1e-3)
 
@@ -153,5 +185,7 @@ def test_scaler(device: torch.device, numbers: Numbers) -> None:
     resumed = torch.amp.GradScaler(device.type)
     resumed.load_state_dict(scaler.state_dict())
     found = torch.cat([weight.detach() for weight in weights])
-    numbers.within("weight", reference.error(found, torch.full((6,), 0.9).double()), 1e-6)
+    numbers.within(
+        "weight", reference.error(found, torch.full((6,), 0.9).double()), 1e-6
+    )
     _same("scale", [resumed.get_scale()], [1024.0], numbers)  # doubled once, and halved

@@ -43,14 +43,24 @@ def has_kinds(expect: Expect) -> str:
     return "" if kinds(expect) else "the spec names no plain kind of rotary embedding"
 
 
-@check("rotary.eager", stands_for="Langchain-Chatchat on Arc: ChatGLM2", when=has_kinds, depends=())
+@check(
+    "rotary.eager",
+    stands_for="Langchain-Chatchat on Arc: ChatGLM2",
+    when=has_kinds,
+    depends=(),
+)
 def test_eager(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Rotation by halves and by pairs is right: whole and partial, near and far positions."""
     for kind in kinds(expect):
         for part, turned in TURNED.items():
-            for place, first, limit in (("near", NEAR, LIMIT), ("far", FAR, far_limit(device))):
+            for place, first, limit in (
+                ("near", NEAR, LIMIT),
+                ("far", FAR, far_limit(device)),
+            ):
                 numbers.step(f"{kind} {part} {place}")
-                off = _error(rotary.KINDS[kind], kind, device, turned=turned, first=first)
+                off = _error(
+                    rotary.KINDS[kind], kind, device, turned=turned, first=first
+                )
                 numbers.within(f"{kind} {part} {place}", off, limit)
 
 
@@ -60,7 +70,9 @@ def has_fusion_pass(expect: Expect) -> str:
     TorchScript is deprecated since torch 2.11, and no model of the other stacks is scripted.
     """
     ours = "ipex-llm" in expect.rotary or expect.locks("intel-extension-for-pytorch")
-    return has_kinds(expect) or ("" if ours else "only for stacks of IPEX, which script models")
+    return has_kinds(expect) or (
+        "" if ours else "only for stacks of IPEX, which script models"
+    )
 
 
 SCRIPTED = "a fusion pass put torch_ipex::mul_add on CPU tensors (ChatGLM2, scripted)"
@@ -94,7 +106,12 @@ def _without_profiling() -> Iterator[None]:
 
 
 def _error(
-    rotate: Callable[..., torch.Tensor], kind: str, device: torch.device, *, turned: int, first: int
+    rotate: Callable[..., torch.Tensor],
+    kind: str,
+    device: torch.device,
+    *,
+    turned: int,
+    first: int,
 ) -> float:
     positions = torch.arange(first, first + 8)
     x = reference.noise(2, 3, 8, WIDTH)
@@ -103,7 +120,11 @@ def _error(
     return reference.error(rotate(x.to(device), cos, sin), right)
 
 
-@check("rotary.attention", stands_for="the forward pass of attention fails on Arc", depends=())
+@check(
+    "rotary.attention",
+    stands_for="the forward pass of attention fails on Arc",
+    depends=(),
+)
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """The forward pass of a rotary attention block is right."""
     x, positions = reference.noise(2, 9, 32), torch.arange(9)
@@ -119,7 +140,9 @@ def test_attention(device: torch.device, numbers: Numbers) -> None:
 def _plain(model: Attention, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """Return the block's output in float64, computed with `smoke.reference`."""
     batch, length, width = x.shape
-    parts = model.inputs(x).view(batch, length, 3, model.heads, -1).permute(2, 0, 3, 1, 4)
+    parts = (
+        model.inputs(x).view(batch, length, 3, model.heads, -1).permute(2, 0, 3, 1, 4)
+    )
     angle = reference.angles(positions, width // model.heads)
     query, key = (reference.rotate_half(part, angle) for part in parts[:2])
     mixed = reference.attention(query, key, parts[2])

@@ -36,16 +36,21 @@ UNFIT = re.compile(
 
 
 @check(
-    "operators.samples", stands_for="an option of an operator is wrong", when=since("torch", 2, 5),
-    full=True, depends=(),
-)  # fmt: skip
+    "operators.samples",
+    stands_for="an option of an operator is wrong",
+    when=since("torch", 2, 5),
+    full=True,
+    depends=(),
+)
 def test_samples(device: torch.device, numbers: Numbers) -> None:
     """Each operator of torch is right for samples of torch's own tests, with its gradients."""
     # In a process of its own: torch's tests change torch's flags and Python's path for themselves.
     answer = child_process.call(
-        "smoke.test_samples:compare", timeout=600.0, device=str(device),
+        "smoke.test_samples:compare",
+        timeout=600.0,
+        device=str(device),
         journal=str(numbers.journal.path),
-    )  # fmt: skip
+    )
     if answer.finding:
         raise CheckFailed(answer.finding)
     numbers.values, numbers.missing = answer.value
@@ -58,15 +63,23 @@ def compare(device: str, journal: str) -> list[Any]:
     numbers, own = Numbers(Journal(Path(journal))), torch.device(device)
     with numbers.measuring("samples"):
         table = [each for each in _table() if not UNFIT.fullmatch(each.full_name)]
-        shares = [test_operators.shares_of(own, numbers, *each)
-                  for entry in table for each in _cases(entry, own)]  # fmt: skip
+        shares = [
+            test_operators.shares_of(own, numbers, *each)
+            for entry in table
+            for each in _cases(entry, own)
+        ]
         # The first of each is none: what was compared follows.
         compared = [share for found in shares for share in found[1:]]
         numbers.record("samples", len(compared), "count")
         if 2 * len(compared) < len(shares):
             offered = f"{len(compared)} of {len(shares)} samples could be compared"
-            fail("op-fails", offered, [offered], cause="the device refuses most operators",
-                 remedy="look for `not offered` in the report")  # fmt: skip
+            fail(
+                "op-fails",
+                offered,
+                [offered],
+                cause="the device refuses most operators",
+                remedy="look for `not offered` in the report",
+            )
         numbers.within("share of the limit", max(compared), 1.0)
     return [numbers.values, numbers.missing]
 
@@ -91,7 +104,7 @@ def _table() -> list[Any]:
     return list(op_db)
 
 
-def _cases(entry: Any, device: torch.device) -> Iterator[tuple[Case, Variant]]:  # noqa: ANN401
+def _cases(entry: Any, device: torch.device) -> Iterator[tuple[Case, Variant]]:
     """Yield samples of an operator (an OpInfo) in float32, where torch says that devices agree."""
 
     def spared(*test: str) -> bool:
@@ -102,7 +115,9 @@ def _cases(entry: Any, device: torch.device) -> Iterator[tuple[Case, Variant]]: 
     both = entry.supported_dtypes(device.type) & entry.supported_dtypes("cpu")
     if torch.float32 not in both or spared("TestCommon", "test_compare_cpu"):
         return
-    gradient = entry.supports_autograd and not spared("TestBwdGradients", "test_fn_grad")
+    gradient = entry.supports_autograd and not spared(
+        "TestBwdGradients", "test_fn_grad"
+    )
     layouts = ["contiguous", "transposed"]
     if spared("TestCommon", "test_noncontiguous_samples"):
         layouts = ["contiguous"]
@@ -112,13 +127,24 @@ def _cases(entry: Any, device: torch.device) -> Iterator[tuple[Case, Variant]]: 
     for number, sample in enumerate(drawn):
         leaves = _pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
         given = [each.detach() for each in leaves if _is_on(each, device)]
-        if given and not any(x.is_complex() or x.layout != torch.strided for x in given):
+        if given and not any(
+            x.is_complex() or x.layout != torch.strided for x in given
+        ):
             # What takes no transposed inputs refuses them on the CPU, too, and is left out.
             layout = layouts[number % len(layouts)]
             inputs = [reference.laid_out(x.cpu(), layout) for x in given]
             case = Case(_run(entry, sample, device), optional=True, rare=True)
-            yield case, Variant(f"{entry.full_name} {number}", inputs, ("contiguous",), gradient,
-                                "values", limit=LIMIT)  # fmt: skip
+            yield (
+                case,
+                Variant(
+                    f"{entry.full_name} {number}",
+                    inputs,
+                    ("contiguous",),
+                    gradient,
+                    "values",
+                    limit=LIMIT,
+                ),
+            )
 
 
 def _is_on(leaf: object, device: torch.device) -> bool:
@@ -126,7 +152,9 @@ def _is_on(leaf: object, device: torch.device) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.device.type == device.type
 
 
-def _run(entry: Any, sample: Any, device: torch.device) -> Callable[..., list[torch.Tensor]]:  # noqa: ANN401
+def _run(
+    entry: Any, sample: Any, device: torch.device
+) -> Callable[..., list[torch.Tensor]]:
     """Return a function of the tensors of a sample; it returns what is defined of the result."""
     leaves, tree = _pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
 
@@ -137,11 +165,17 @@ def _run(entry: Any, sample: Any, device: torch.device) -> Callable[..., list[to
         try:
             found = entry(first, *args, **kwargs)
         except RuntimeError as error:  # of some inputs there is no derivative
-            if not re.search("derivative|differentiable", str(error)) or len(given) == 1:
+            if (
+                not re.search("derivative|differentiable", str(error))
+                or len(given) == 1
+            ):
                 raise
             return run(given[0], *(each.detach() for each in given[1:]))
         results = _pytree.tree_leaves(sample.output_process_fn_grad(found))
         results = [each for each in results if isinstance(each, torch.Tensor)]
-        return [torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in results]
+        return [
+            torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
+            for x in results
+        ]
 
     return run

@@ -31,19 +31,29 @@ def picked() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-@check("selection.order", stands_for="sd-scripts takes the first that is available", depends=())
+@check(
+    "selection.order",
+    stands_for="sd-scripts takes the first that is available",
+    depends=(),
+)
 def test_order(expect: Expect, device: torch.device) -> None:
     """A program that tries CUDA, XPU, MPS in turn selects the target's device."""
     found = picked()
     if found != expect.accelerator:
-        fail("wrong-device-selected",
-             f"a program that chooses itself selects {found}, the target is {expect.accelerator}",
-             cause=f"{found} is available as well, or {device.type} is not",
-             remedy="hide the other device, or name the device in the program",
-             evidence=[f"selected {found}", f"torch {torch.__version__}"])  # fmt: skip
+        fail(
+            "wrong-device-selected",
+            f"a program that chooses itself selects {found}, the target is {expect.accelerator}",
+            cause=f"{found} is available as well, or {device.type} is not",
+            remedy="hide the other device, or name the device in the program",
+            evidence=[f"selected {found}", f"torch {torch.__version__}"],
+        )
 
 
-@check("selection.clean", stands_for="IPEX provides torch.xpu and replaces torch.cuda", depends=())
+@check(
+    "selection.clean",
+    stands_for="IPEX provides torch.xpu and replaces torch.cuda",
+    depends=(),
+)
 def test_clean(expect: Expect, numbers: Numbers) -> None:
     """The entry points of torch are its own, and no library of another stack is loaded."""
     maps = Path("/proc/self/maps")  # Linux only
@@ -53,7 +63,9 @@ def test_clean(expect: Expect, numbers: Numbers) -> None:
     numbers.record("OpenMP runtimes", len(runtimes), "count")
     if len(runtimes) > 1:  # healthy of one's own: torch's libgomp and MKL's libiomp5
         home = f"{Path(sys.prefix).resolve()}{os.sep}"
-        traces += [f"another OpenMP runtime is {each}" for each in runtimes if home not in each]
+        traces += [
+            f"another OpenMP runtime is {each}" for each in runtimes if home not in each
+        ]
     if IPEX in sys.modules and not expect.locks("intel-extension-for-pytorch"):
         traces.append(f"module {IPEX} is imported")
     fail_if(
@@ -75,12 +87,16 @@ def _hijacked(expect: Expect) -> Iterator[str]:
         name = f"{owner}.{last}"
         home, called = _home(torch, name.split("."))
         other = str(Path(folder, {"cuda": "xpu", "xpu": "cuda"}.get(owner, "-")))
-        own = home.startswith((folder, "torch")) and not home.startswith(other) and called == last
+        own = (
+            home.startswith((folder, "torch"))
+            and not home.startswith(other)
+            and called == last
+        )
         if called and not own and not any(module in home for module in theirs):
             yield f"torch.{name} is {called} of {home}"
 
 
-def _home(found: Any, path: list[str]) -> tuple[str, str]:  # noqa: ANN401 - any part of torch
+def _home(found: Any, path: list[str]) -> tuple[str, str]:
     """Return where a function is from, its file or its module, and its name there."""
     for part in path:
         found = getattr(found, part, None)

@@ -17,26 +17,37 @@ SECONDS = 20.0  # a busy host was seen to take four seconds for a step; FEWEST r
 
 
 @check(
-    "throughput.training", stands_for="LPRNet on an Arc A770 no faster than on the CPU", depends=()
+    "throughput.training",
+    stands_for="LPRNet on an Arc A770 no faster than on the CPU",
+    depends=(),
 )
 def test_training(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Training on the device is faster than on the CPU by the factor that the target promises."""
     cpu = torch.device("cpu")
-    steps = {each: training_step(each, numbers) for each in dict.fromkeys([device, cpu])}
+    steps = {
+        each: training_step(each, numbers) for each in dict.fromkeys([device, cpu])
+    }
     rounds = taken_in_turns(steps)[WARMUP:]
     shares = [each[cpu].cpu_share for each in rounds]
-    speed = numbers.sample("throughput", [each[device].rate for each in rounds], "images/s")
+    speed = numbers.sample(
+        "throughput", [each[device].rate for each in rounds], "images/s"
+    )
     # How much of the CPU this process was given: what tells a busy host from a slow device.
     numbers.sample("CPU share", shares, "1")
     if not expect.on_gpu:
         return
-    on_cpu = numbers.sample("on the CPU", [each[cpu].rate for each in rounds], "images/s")
+    on_cpu = numbers.sample(
+        "on the CPU", [each[cpu].rate for each in rounds], "images/s"
+    )
     numbers.record("speedup", speed / on_cpu, "1")
     floor = expect.speedup_over_cpu
     if floor is not None and speed < floor * on_cpu:
         # A warning: an integrated GPU, or a card beside a fast CPU, is not broken.
         symptom = f"{speed / on_cpu:.2f} times the CPU's speed, the target promises {floor} times"
-        rates = [f"{speed:.0f} images/s on {device}", f"{on_cpu:.0f} images/s on the CPU"]
+        rates = [
+            f"{speed:.0f} images/s on {device}",
+            f"{on_cpu:.0f} images/s on the CPU",
+        ]
         fail("slow", symptom, rates)
 
 
@@ -47,7 +58,9 @@ class Step(NamedTuple):
     cpu_share: float
 
 
-def taken_in_turns(steps: dict[torch.device, Callable[[], Step]]) -> list[dict[torch.device, Step]]:
+def taken_in_turns(
+    steps: dict[torch.device, Callable[[], Step]],
+) -> list[dict[torch.device, Step]]:
     """Return the rounds of some steps: a change of load or clock meets each of them."""
     until = time.monotonic() + SECONDS
     rounds: list[dict[torch.device, Step]] = []
@@ -85,8 +98,10 @@ def placed(device: torch.device, *tensors: torch.Tensor) -> None:
     """Fail the check unless every tensor is on the device that is measured."""
     away = [tensor for tensor in tensors if tensor.device.type != device.type]
     if away:
-        fail("tensors-elsewhere",
-             f"{len(away)} of {len(tensors)} tensors are on {away[0].device}, not {device}",
-             cause="moving model or inputs to the device had no effect",
-             remedy="look at what replaces torch's .to(), and at options parsed with type=bool",
-             evidence=[str(tensor.device) for tensor in away[:3]])  # fmt: skip
+        fail(
+            "tensors-elsewhere",
+            f"{len(away)} of {len(tensors)} tensors are on {away[0].device}, not {device}",
+            cause="moving model or inputs to the device had no effect",
+            remedy="look at what replaces torch's .to(), and at options parsed with type=bool",
+            evidence=[str(tensor.device) for tensor in away[:3]],
+        )

@@ -17,17 +17,27 @@ TYPES = (
 
 
 @check(
-    "transfer.roundtrip", stands_for="tensors arrive damaged on the device", when=on_gpu, full=True
+    "transfer.roundtrip",
+    stands_for="tensors arrive damaged on the device",
+    when=on_gpu,
+    full=True,
 )
 def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
     """Tensors of every dtype, small or of megabytes, return unchanged, contiguous or not."""
     generator = torch.Generator().manual_seed(0)
     small, large = (
-        torch.randint(120, size, generator=generator) for size in ((130, 70), (2053, 1031))
+        torch.randint(120, size, generator=generator)
+        for size in ((130, 70), (2053, 1031))
     )
     for dtype in TYPES:
         a, b = small.to(dtype), large.to(dtype)
-        layouts = {"": a, "later": a[7:], "strided": a.t(), "large": b, "every 2nd": b[:, ::2]}
+        layouts = {
+            "": a,
+            "later": a[7:],
+            "strided": a.t(),
+            "large": b,
+            "every 2nd": b[:, ::2],
+        }
         for layout, tensor in layouts.items():
             numbers.step(f"{dtype} {layout}")
             host, kept = tensor.clone(), tensor.to(device, non_blocking=True)
@@ -37,19 +47,30 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
             back = [each.to("cpu", non_blocking=True) for each in (there, kept)]
             devices.synchronize(device)
             if not all(torch.equal(each, tensor) for each in (*back, kept.cpu())):
-                fail("transfer-corrupts", f"a {layout} tensor of {dtype} returns changed",
-                     evidence=[f"{dtype} {layout}", f"device {device}"])  # fmt: skip
+                fail(
+                    "transfer-corrupts",
+                    f"a {layout} tensor of {dtype} returns changed",
+                    evidence=[f"{dtype} {layout}", f"device {device}"],
+                )
     numbers.record("types", len(TYPES), "count")
 
 
-@check("transfer.speed", stands_for="a card in a slow slot, or a bad riser", when=on_gpu, full=True)
+@check(
+    "transfer.speed",
+    stands_for="a card in a slow slot, or a bad riser",
+    when=on_gpu,
+    full=True,
+)
 def test_speed(device: torch.device, numbers: Numbers) -> None:
     """Copies arrive unchanged, above half a GiB/s, on a link as fast as card and slot both can."""
     host = torch.randint(256, (SIZE,), dtype=torch.uint8)
     there, fast = torch.empty_like(host, device=device), pinned(SIZE, device)
-    pairs = {"to device, pageable": (there, host), "to device": (there, fast.copy_(host)),
-             "to host, pageable": (torch.empty_like(host), there),
-             "to host": (fast, there)}  # fmt: skip
+    pairs = {
+        "to device, pageable": (there, host),
+        "to device": (there, fast.copy_(host)),
+        "to host, pageable": (torch.empty_like(host), there),
+        "to host": (fast, there),
+    }
     for number in devices.alike(device)[1:]:
         other = torch.empty_like(there, device=torch.device(device.type, number))
         pairs[f"to device {number}"] = (other, there)
@@ -59,14 +80,22 @@ def test_speed(device: torch.device, numbers: Numbers) -> None:
         each = [copy_speed(target, source, device) for _ in range(5)]
         speeds[name] = numbers.sample(name, each[1:], "GiB/s")
         if not torch.equal(target.cpu(), host):
-            fail("transfer-corrupts", f"data is changed on its way {name}", [f"from {device}"])
+            fail(
+                "transfer-corrupts",
+                f"data is changed on its way {name}",
+                [f"from {device}"],
+            )
     with numbers.measuring("link"):
         _judge_link(_links(there, fast, device), sensors.of(device).fixed, numbers)
-    if slow := [f"{name}: {speed:.2f} GiB/s" for name, speed in speeds.items() if speed < 0.5]:
+    if slow := [
+        f"{name}: {speed:.2f} GiB/s" for name, speed in speeds.items() if speed < 0.5
+    ]:
         fail("slow", f"{slow[0]}; any slot gives more than 0.5 GiB/s", slow)
 
 
-def _links(there: torch.Tensor, fast: torch.Tensor, device: torch.device) -> list[list[int]]:
+def _links(
+    there: torch.Tensor, fast: torch.Tensor, device: torch.device
+) -> list[list[int]]:
     """Return the readings of the link while data moves: an idle one trains down."""
     found = []
     for _ in range(20):
@@ -85,7 +114,12 @@ def _judge_link(links: list[list[int]], fixed: bool, numbers: Numbers) -> None: 
     if best[0] < best[2] or best[1] < best[3]:
         now, most = ("PCIe {} x{}".format(*best[at : at + 2]) for at in (0, 2))
         level = "error" if fixed else "warning"
-        fail("link-below-its-best", f"{now} under load, both ends can do {most}", [now], level)
+        fail(
+            "link-below-its-best",
+            f"{now} under load, both ends can do {most}",
+            [now],
+            level,
+        )
 
 
 def pinned(size: int, device: torch.device) -> torch.Tensor:
@@ -97,11 +131,16 @@ def pinned(size: int, device: torch.device) -> torch.Tensor:
     memory = torch.zeros(size, dtype=torch.uint8)
     try:  # of a Mac no memory is pinned: torch/utils/data/dataloader.py
         return memory if devices.kind(device) == "mps" else memory.pin_memory()
-    except (RuntimeError, AssertionError):  # "Cannot initialize CUDA without ATen_cuda library"
+    except (
+        RuntimeError,
+        AssertionError,
+    ):  # "Cannot initialize CUDA without ATen_cuda library"
         return memory.pin_memory(device.type)
 
 
-def copy_speed(target: torch.Tensor, source: torch.Tensor, device: torch.device) -> float:
+def copy_speed(
+    target: torch.Tensor, source: torch.Tensor, device: torch.device
+) -> float:
     """Return the speed of one copy in GiB/s."""
     devices.synchronize(device)
     began = time.perf_counter()

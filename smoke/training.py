@@ -19,7 +19,13 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
 def network(seed: int) -> nn.Module:
     """Return a small classifier on the CPU."""
     torch.manual_seed(seed)
-    layers = nn.BatchNorm1d(8), nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)
+    layers = (
+        nn.BatchNorm1d(8),
+        nn.Linear(8, 16),
+        nn.GELU(),
+        nn.LayerNorm(16),
+        nn.Linear(16, 4),
+    )
     return nn.Sequential(*layers)
 
 
@@ -34,7 +40,7 @@ def steps(
     update: torch.optim.Optimizer,
     count: int,
     device: torch.device,
-    schedule: Any = None,  # noqa: ANN401 - of torch, whose base class was renamed
+    schedule: Any = None,
 ) -> list[float]:
     """Train on one fixed batch, with a schedule on a noisy one; return the loss of each step."""
     generator = torch.Generator().manual_seed(9)
@@ -54,10 +60,13 @@ def steps(
     return losses
 
 
-def to_cpu(state: Any) -> Any:  # noqa: ANN401 - a nested state of any types
+def to_cpu(state: Any) -> Any:
     """Return a copy of a state with every tensor on the CPU."""
     return tree_map(
-        lambda leaf: leaf.detach().cpu().clone() if isinstance(leaf, torch.Tensor) else leaf, state
+        lambda leaf: (
+            leaf.detach().cpu().clone() if isinstance(leaf, torch.Tensor) else leaf
+        ),
+        state,
     )
 
 
@@ -68,11 +77,20 @@ class Whole:
         self.device, rates = device, torch.optim.lr_scheduler
         self.model = network(seed).to(device)
         self.update = optimizer(name, self.model.parameters())
-        warm, cool = rates.LinearLR(self.update, 0.1), rates.CosineAnnealingLR(self.update, 9)
+        warm, cool = (
+            rates.LinearLR(self.update, 0.1),
+            rates.CosineAnnealingLR(self.update, 9),
+        )
         self.schedule = rates.SequentialLR(self.update, [warm, cool], [3])
-        self.parts = {"model": self.model, "optimizer": self.update, "schedule": self.schedule}
+        self.parts = {
+            "model": self.model,
+            "optimizer": self.update,
+            "schedule": self.schedule,
+        }
         if hasattr(torch.amp, "GradScaler"):  # since torch 2.3
-            self.parts["scaler"] = torch.amp.GradScaler(device.type, init_scale=512.0 / (seed + 1))
+            self.parts["scaler"] = torch.amp.GradScaler(
+                device.type, init_scale=512.0 / (seed + 1)
+            )
         self._backend = devices.backend(device)
 
     def train(self, count: int) -> list[float]:
@@ -110,18 +128,24 @@ def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
     ours = {id(parameter) for parameter in model.parameters()}
     held = [parameter for group in update.param_groups for parameter in group["params"]]
     foreign = [
-        f"a parameter on {each.device} is not the model's" for each in held if id(each) not in ours
+        f"a parameter on {each.device} is not the model's"
+        for each in held
+        if id(each) not in ours
     ]
     strays = [
         f"{key} on {value.device}, parameter on {parameter.device}"
         for parameter, state in update.state.items()
         for key, value in state.items()
-        if isinstance(value, torch.Tensor) and key != "step" and value.device != parameter.device
+        if isinstance(value, torch.Tensor)
+        and key != "step"
+        and value.device != parameter.device
     ]
     return sorted(foreign + strays)
 
 
-def resumed(paths: dict[str, str], accelerator: str, count: int) -> dict[str, list[float]]:
+def resumed(
+    paths: dict[str, str], accelerator: str, count: int
+) -> dict[str, list[float]]:
     """Resume each checkpoint and train on; runs in a fresh process (`smoke.child_process.call`)."""
     found = {}
     for name, path in paths.items():

@@ -23,7 +23,9 @@ class Variant(NamedTuple):
     inputs: list[torch.Tensor]
     layouts: tuple[str, ...]
     gradient: bool = True
-    judged: str = "all"  # but not: "values" integers; "finite" neither them nor what is NaN
+    judged: str = (
+        "all"  # but not: "values" integers; "finite" neither them nor what is NaN
+    )
     made: bool = True  # which an operator may not take
     limit: float = 0.0
 
@@ -87,15 +89,29 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
     for number, layout in list(enumerate(layouts))[turn % 2 :: 2]:
         given = cut(number + turn)
         gradient = layout != "expanded"  # whose equal rows have no order
-        given = given if gradient else [reference.laid_out(x, layout).clone() for x in given]
+        given = (
+            given
+            if gradient
+            else [reference.laid_out(x, layout).clone() for x in given]
+        )
         yield Variant("", given, (layout,), gradient, "all" if gradient else "values")
     for number, (name, (change, gradient, judged)) in enumerate(VALUES.items()):
         # What a type cannot add up shows in long sums.
-        plain = [x[..., :3, :] for x in inputs] if alike and not number else cut(number + turn)
+        plain = (
+            [x[..., :3, :] for x in inputs]
+            if alike and not number
+            else cut(number + turn)
+        )
         if name not in unfit and "all" not in unfit:
             layout = layouts[(number + turn) % (len(layouts) - 1)]
-            yield Variant(f" {name}", [change(x) for x in plain], (layout,), gradient, judged)
-    if alike and "empty" not in unfit and inputs[0].dtype not in (torch.float16, torch.bfloat16):
+            yield Variant(
+                f" {name}", [change(x) for x in plain], (layout,), gradient, judged
+            )
+    if (
+        alike
+        and "empty" not in unfit
+        and inputs[0].dtype not in (torch.float16, torch.bfloat16)
+    ):
         yield Variant(" without rows", [x[:0] for x in inputs], ("contiguous",))
         yield Variant(" without columns", [x[..., :0] for x in inputs], ("contiguous",))
 
@@ -103,7 +119,11 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
 def placed(x: torch.Tensor, layout: str, number: int) -> torch.Tensor:
     """Return an input in its layout; of mixed ones every second is in another than the first."""
     if layout == "mixed":
-        layout = ("channels-last" if x.dim() > 2 else "transposed") if number % 2 else "contiguous"
+        layout = (
+            ("channels-last" if x.dim() > 2 else "transposed")
+            if number % 2
+            else "contiguous"
+        )
     return reference.laid_out(x, layout)
 
 
@@ -124,7 +144,9 @@ def deviations(
         return torch.where((found != right) & (judged == "all"), math.inf, 0.0)
     infinite = right.isinf()
     plain = right.isfinite() & (right.abs() <= torch.finfo(dtype).max / 8)
-    wrong = (infinite & (found != right)) | (right.isnan() & ~found.isnan() & (judged != "finite"))
+    wrong = (infinite & (found != right)) | (
+        right.isnan() & ~found.isnan() & (judged != "finite")
+    )
     # What is below the smallest normal number of float16 has few bits, or becomes zero.
     least = torch.finfo(dtype).tiny / reference.LIMITS[dtype]
     largest = max(float(right.abs().where(plain, 0.0).max()), least)

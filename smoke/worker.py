@@ -45,14 +45,27 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--call":
         return _call(argv[1], Path(argv[2]))
     asked = json.loads(argv[0])
-    os.environ["SMOKE_DEVICE"] = str(asked["device"])  # read by smoke.device, in children as well
-    expect, journal = expectation.read(Path(asked["expect"])), Journal(Path(asked["journal"]))
+    os.environ["SMOKE_DEVICE"] = str(
+        asked["device"]
+    )  # read by smoke.device, in children as well
+    expect, journal = (
+        expectation.read(Path(asked["expect"])),
+        Journal(Path(asked["journal"])),
+    )
     child_process.alive = lambda: journal.write(alive=True)
     files, only = check_files(), frozenset(asked["only"])
-    plan = Plan(asked["full"], only, (asked["device"],), carried(expect, declared(files)))
+    plan = Plan(
+        asked["full"], only, (asked["device"],), carried(expect, declared(files))
+    )
     if expect.earlier is not None:  # no file in which every quick check is carried
-        left = {each.id for each in declared(files) if plan.leaves_out(each.id, full=each.full)}
-        files = [p for p in files if not left.issuperset(each.id for each in declared([p]))]
+        left = {
+            each.id
+            for each in declared(files)
+            if plan.leaves_out(each.id, full=each.full)
+        }
+        files = [
+            p for p in files if not left.issuperset(each.id for each in declared([p]))
+        ]
     if IMPORT["id"] in plan.carried and set(files) <= set(NEEDS_NO_TORCH):
         journal.write(not_owed=[not_run(IMPORT, CARRIED, owed=False)])
     elif not import_stack(expect, journal):
@@ -93,7 +106,12 @@ def _call(function: str, folder: Path) -> int:
 
 
 def run_checks(
-    expect: expectation.Expect, journal: Journal, files: list[Path], plan: Plan, *, other: bool
+    expect: expectation.Expect,
+    journal: Journal,
+    files: list[Path],
+    plan: Plan,
+    *,
+    other: bool,
 ) -> int:
     """Run the checks that are owed and have no result; return pytest's exit code.
 
@@ -134,14 +152,18 @@ def run_checks(
 
 def _refused(journal: Journal, plan: Plan) -> list[str]:
     """Return why none of the checks that were asked for is owed, nothing where one is."""
-    entries = [each for each in journal.last("not_owed") or () if each["reason"] != NOT_ASKED]
+    entries = [
+        each for each in journal.last("not_owed") or () if each["reason"] != NOT_ASKED
+    ]
     told = [f"{each['id']} ({each['reason']})" for each in entries]
     return told if plan.only and not journal.last("owed") else []
 
 
 def import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     """Run the first check: import torch and its operators; return whether that worked."""
-    earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(IMPORT["id"])
+    earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(
+        IMPORT["id"]
+    )
     if earlier == "passed":
         with bytecode_written():
             _imports(expect, journal)

@@ -33,7 +33,9 @@ def mark(item: pytest.Item) -> None:
     function = getattr(item, "function", None)
     text = (function.__doc__ if function else "") or ""
     promise = re.search(r"Promise: (.*(?:\n.+)*)", text)
-    name = item.name.partition("[")[0].removeprefix("test_attack_").removeprefix("test_")
+    name = (
+        item.name.partition("[")[0].removeprefix("test_attack_").removeprefix("test_")
+    )
     what = text.strip().partition("\n")[0] or name.replace("_", " ")
     said = " ".join(promise[1].split()) if promise else ""
     if given:
@@ -48,14 +50,18 @@ def rows(reports: dict[str, list[pytest.TestReport]]) -> Iterator[Row]:
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for outcome in ("passed", "failed", "error", "skipped", "xfailed"):
         for report in reports.get(outcome, []):
-            told = {key: str(value) for key, value in getattr(report, "user_properties", ())}
+            told = {
+                key: str(value) for key, value in getattr(report, "user_properties", ())
+            }
             if "attack" in told:
                 key = told["attack"], told["promise"]
                 found.setdefault(key, []).append((outcome, told.get("seen", "")))
     for (what, promise), cases in sorted(found.items()):
         held = sum(outcome == "passed" for outcome, _ in cases)
         skipped = sum(outcome == "skipped" for outcome, _ in cases)
-        verdict = "held" if held == len(cases) else "not tried here" if skipped else "BROKEN"
+        verdict = (
+            "held" if held == len(cases) else "not tried here" if skipped else "BROKEN"
+        )
         count = f" ({held} of {len(cases)})" if len(cases) > 1 else ""
         seen = "; ".join(dict.fromkeys(text for _, text in cases if text))
         yield Row(what, promise, f"{verdict}{count}{': ' if seen else ''}{seen}")

@@ -11,20 +11,35 @@ ROOT = Path(__file__).parents[1]
 
 def git(root: Path, *words: str | Path) -> str:
     """Run git in a folder, as nobody in particular."""
-    argv = ["git", "-C", root, "-c", "user.name=Test", "-c", "user.email=test@example.org", *words]
+    argv = [
+        "git",
+        "-C",
+        root,
+        "-c",
+        "user.name=Test",
+        "-c",
+        "user.email=test@example.org",
+        *words,
+    ]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
 def commit_all(root: Path) -> str:
     """Commit all files of a folder, which becomes a repository; return the commit."""
-    for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"]):
+    for words in (
+        ["init", "--quiet"],
+        ["add", "--all"],
+        ["commit", "--quiet", "-m", "all"],
+    ):
         git(root, *words)
     return git(root, "rev-parse", "HEAD").strip()
 
 
 def commit_copy(root: Path) -> str:
     """Copy this repository, without its tests and documents, and commit that."""
-    names = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+    names = git(
+        ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z"
+    ).split("\0")
     for name in filter(None, names):
         if not name.startswith(("tests/", "docs/")) and (ROOT / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)

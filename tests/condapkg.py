@@ -46,8 +46,15 @@ def make_package(
 ) -> Path:
     """Write a ``.conda`` package into a channel, the same bytes each time."""
     stem = f"{name}-{version}-{build}"
-    index: dict[str, object] = {"name": name, "version": version, "build": build, "build_number": 0}
-    index |= {"depends": list(depends), "subdir": subdir} | ({"noarch": noarch} if noarch else {})
+    index: dict[str, object] = {
+        "name": name,
+        "version": version,
+        "build": build,
+        "build_number": 0,
+    }
+    index |= {"depends": list(depends), "subdir": subdir} | (
+        {"noarch": noarch} if noarch else {}
+    )
     paths = [_path(path, files[path]) for path in sorted(files)]
     info = {
         "info/index.json": index,
@@ -57,7 +64,10 @@ def make_package(
     if noarch == "python":
         link = {"type": "python", "entry_points": [f"{name}-hello = {name}:hello"]}
         info["info/link.json"] = {"noarch": link, "package_metadata_version": 1}
-    told = {path: File(json.dumps(value, sort_keys=True).encode()) for path, value in info.items()}
+    told = {
+        path: File(json.dumps(value, sort_keys=True).encode())
+        for path, value in info.items()
+    }
     told["info/files"] = File("".join(f"{path}\n" for path in sorted(files)).encode())
     archive = channel / subdir / f"{stem}.conda"
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -75,8 +85,12 @@ def make_package(
 def _path(path: str, file: File) -> dict[str, object]:
     if file.link:
         return {"_path": path, "path_type": "softlink"}
-    entry = {"_path": path, "path_type": "hardlink", "size_in_bytes": len(file.data),
-             "sha256": hashlib.sha256(file.data).hexdigest()}  # fmt: skip
+    entry = {
+        "_path": path,
+        "path_type": "hardlink",
+        "size_in_bytes": len(file.data),
+        "sha256": hashlib.sha256(file.data).hexdigest(),
+    }
     if file.placeholder:
         entry |= {"prefix_placeholder": file.placeholder, "file_mode": "text"}
     return entry
@@ -135,18 +149,32 @@ def _relocatable(data: bytes, relative: str, base: str) -> bytes:
     return data.replace(absolute, own.ljust(len(absolute), b"\0"))
 
 
-def lock_text(channel_url: str, archives: list[Path], platform: str = "linux-64") -> str:
+def lock_text(
+    channel_url: str, archives: list[Path], platform: str = "linux-64"
+) -> str:
     """Return the ``conda-lock.yml`` of some archives; JSON is YAML too."""
     packages = []
     for archive in archives:
         name, version, _ = archive.name.rsplit("-", 2)
         data = archive.read_bytes()
-        packages.append({
-            "name": name, "version": version, "manager": "conda", "platform": platform,
-            "dependencies": {}, "url": f"{channel_url}/{archive.parent.name}/{archive.name}",
-            "hash": {"sha256": hashlib.sha256(data).hexdigest(),
-                     "md5": hashlib.md5(data, usedforsecurity=False).hexdigest()},
-            "category": "main", "optional": False,
-        })  # fmt: skip
-    metadata = {"channels": [{"url": channel_url, "used_env_vars": []}], "platforms": [platform]}
+        packages.append(
+            {
+                "name": name,
+                "version": version,
+                "manager": "conda",
+                "platform": platform,
+                "dependencies": {},
+                "url": f"{channel_url}/{archive.parent.name}/{archive.name}",
+                "hash": {
+                    "sha256": hashlib.sha256(data).hexdigest(),
+                    "md5": hashlib.md5(data, usedforsecurity=False).hexdigest(),
+                },
+                "category": "main",
+                "optional": False,
+            }
+        )
+    metadata = {
+        "channels": [{"url": channel_url, "used_env_vars": []}],
+        "platforms": [platform],
+    }
     return json.dumps({"version": 1, "metadata": metadata, "package": packages})

@@ -29,7 +29,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # Processes with torch, kills while the tools are made, and thousands of damaged logs.
 LONGEST = ("tests/smoke/", "tests/test_bootstrap.py", "tests/doctor/test_logs.py")
-REAL = ("machine", "faults", "network", "docker", "wine", "aarch64", "browser", "fleet", "release")
+REAL = (
+    "machine",
+    "faults",
+    "network",
+    "docker",
+    "wine",
+    "aarch64",
+    "browser",
+    "fleet",
+    "release",
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
@@ -50,7 +60,9 @@ def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if not any(request.node.get_closest_marker(name) for name in REAL):
 
         def refuse(*_args: object, **_kwargs: object) -> NoReturn:
-            pytest.fail(f"a unit test reached the machine; mark it with one of {', '.join(REAL)}")
+            pytest.fail(
+                f"a unit test reached the machine; mark it with one of {', '.join(REAL)}"
+            )
 
         monkeypatch.setattr(subprocess, "Popen", refuse)
         monkeypatch.setattr(socket.socket, "connect", refuse)

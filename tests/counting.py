@@ -38,7 +38,9 @@ def notice(event: str, arguments: tuple[object, ...]) -> None:
     count_hashes()
     if event in STARTS:
         processes.append(f"{event} {_name(arguments[0])}")
-        if event == "os.exec":  # this process would become the program, and count nothing more
+        if (
+            event == "os.exec"
+        ):  # this process would become the program, and count nothing more
             raise SystemExit(0)
     elif event == "socket.connect":
         connections.append(str(arguments[1]))
@@ -57,7 +59,9 @@ def _name(program: object) -> str:
 def count_hashes() -> None:
     """Count the files that are hashed, which no audit event tells, once the modules are there."""
     places = [("hashlib", "file_digest")]
-    places += [(name, "sha256_file") for name in sys.modules if name.startswith("provision.")]
+    places += [
+        (name, "sha256_file") for name in sys.modules if name.startswith("provision.")
+    ]
     for module, function in places:
         real = getattr(sys.modules.get(module), function, None)
         if real is not None and real.__name__ != "counted":
@@ -90,7 +94,9 @@ import json  # noqa: E402
 with open(OUT, "w", encoding="utf-8") as stream:  # noqa: PTH123
     counts = {
         "toolkit": [name for name in modules if name.partition(".")[0] == "provision"],
-        "modules": sorted({name.partition(".")[0] for name in modules} - {"provision"} - MACHINE),
+        "modules": sorted(
+            {name.partition(".")[0] for name in modules} - {"provision"} - MACHINE
+        ),
         "processes": processes,
         "connections": connections,
         "opened": opened,

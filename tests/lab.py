@@ -67,8 +67,13 @@ class Lab:
         self.wheels = list(wheels)
         lock(self.project, self.wheels)
 
-    def order(self, *, smoke: bool = True, absent: str = "", **supply: object) -> BuildRequest:
-        indexes = {"default": f"{self.index.url}/default/", "vendor": f"{self.index.url}/vendor/"}
+    def order(
+        self, *, smoke: bool = True, absent: str = "", **supply: object
+    ) -> BuildRequest:
+        indexes = {
+            "default": f"{self.index.url}/default/",
+            "vendor": f"{self.index.url}/vendor/",
+        }
         sources = ArtifactSources(wheelhouses=(), indexes=dict(indexes), offline=False)
         return BuildRequest(
             self.project,
@@ -91,7 +96,9 @@ class Lab:
     def left(self) -> list[str]:
         """What lies in the target's folder, but for the lock file and the reports."""
         return sorted(
-            p.name for p in self.home.iterdir() if p.name not in {".lock", ".seals", "reports"}
+            p.name
+            for p in self.home.iterdir()
+            if p.name not in {".lock", ".seals", "reports"}
         )
 
 
@@ -103,7 +110,11 @@ def _run_without_delays(
 ) -> Completed:
     """Run a command as the toolkit does; uv retries failed downloads as often, but at once."""
     at_once = {"UV_INTERNAL__TEST_NO_HTTP_RETRY_DELAY": "true"}
-    return run(argv, env={**(clean_environment() if env is None else env), **at_once}, **options)
+    return run(
+        argv,
+        env={**(clean_environment() if env is None else env), **at_once},
+        **options,
+    )
 
 
 @contextlib.contextmanager
@@ -137,6 +148,12 @@ def kill(child: subprocess.Popen[bytes], *, alone: bool) -> None:
 
 def _descendants(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-        return [found for child in map(int, children) for found in (child, *_descendants(child))]
+        children = (
+            Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        )
+        return [
+            found
+            for child in map(int, children)
+            for found in (child, *_descendants(child))
+        ]
     return []

@@ -23,11 +23,18 @@ def validator(verb: str) -> jsonschema.Draft202012Validator:
 
 def faults(verb: str, document: dict[str, Any]) -> list[str]:
     """Return what is wrong with a document."""
-    return [f"{e.json_path}: {e.message}" for e in validator(verb).iter_errors(document)]
+    return [
+        f"{e.json_path}: {e.message}" for e in validator(verb).iter_errors(document)
+    ]
 
 
 def is_published(verb: str, result: object) -> bool:
     """Whether a result makes a document by the schema; fails with what is wrong with it."""
-    document = {"schema": SCHEMA, "verb": verb, "ok": True, "result": to_jsonable(result)}
+    document = {
+        "schema": SCHEMA,
+        "verb": verb,
+        "ok": True,
+        "result": to_jsonable(result),
+    }
     assert faults(verb, json.loads(json_text(document))) == []
     return True

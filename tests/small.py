@@ -21,7 +21,13 @@ from provision.artifacts.wheel_records import wheel_record
 from provision.catalog.digest import catalog_digest
 from provision.core.platforms import this_platform
 from provision.core.project import Project
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, render_requirements, sealed
+from provision.lockfile.pip import (
+    CONDA_LAYER,
+    PIP_LAYER,
+    Artifact,
+    render_requirements,
+    sealed,
+)
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -50,14 +56,22 @@ sys.exit(broken)
 
 
 def make_wheel(
-    folder: Path, name: str, version: str, files: dict[str, str], requires: Sequence[str] = ()
+    folder: Path,
+    name: str,
+    version: str,
+    files: dict[str, str],
+    requires: Sequence[str] = (),
 ) -> Path:
     """Write a pure wheel, the same bytes each time."""
     info = f"{name}-{version}.dist-info"
     members = {path: text.encode() for path, text in files.items()}
     members[f"{info}/METADATA"] = metadata(name, version, requires).encode()
-    members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    record = "".join(f"{path},{_record_hash(data)},{len(data)}\n" for path, data in members.items())
+    members[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    record = "".join(
+        f"{path},{_record_hash(data)},{len(data)}\n" for path, data in members.items()
+    )
     members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
@@ -74,7 +88,9 @@ def metadata(name: str, version: str, requires: Sequence[str] = ()) -> str:
 
 
 def _record_hash(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return "sha256=" + base64.urlsafe_b64encode(
+        hashlib.sha256(data).digest()
+    ).decode().rstrip("=")
 
 
 @dataclass
@@ -116,8 +132,12 @@ def serve(root: Path) -> Iterator[Index]:
 
         def do_HEAD(self) -> None:
             path = index.root / self.path.strip("/")
-            _send(self, b"", 200 if path.is_file() else 404,
-                  length=path.stat().st_size if path.is_file() else None)  # fmt: skip
+            _send(
+                self,
+                b"",
+                200 if path.is_file() else 404,
+                length=path.stat().st_size if path.is_file() else None,
+            )
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -154,7 +174,9 @@ def _send_file(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> No
     asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
     if index.fault == "no-ranges":
         asked = None
-    start, stop = (int(asked[1]), int(asked[2] or len(body) - 1) + 1) if asked else (0, len(body))
+    start, stop = (
+        (int(asked[1]), int(asked[2] or len(body) - 1) + 1) if asked else (0, len(body))
+    )
     if asked and asked[2]:
         index.ranges.append((start, stop))
     elif start:
@@ -201,7 +223,11 @@ def make_project(
     project.catalog.mkdir(parents=True, exist_ok=True)
     for facts in ("devices.toml", "drivers.toml"):
         shutil.copy(CATALOG / facts, project.catalog)
-    vendor = {"$schema": "index.schema.json", "url": f"{index.url}/vendor/", "files": []}
+    vendor = {
+        "$schema": "index.schema.json",
+        "url": f"{index.url}/vendor/",
+        "files": [],
+    }
     (project.catalog / "vendor.json").write_text(json.dumps(vendor), encoding="utf-8")
     (project.specs / f"{TARGET}.toml").write_text(
         f"""

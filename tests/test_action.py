@@ -28,8 +28,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = ACTION["runs"]["steps"]
-HOSTILE = ['tiny"; touch pwned; "', "$(touch pwned)", "`touch pwned`", "tiny\nlock=0", "--help",
-           "../tiny", ""]  # fmt: skip
+HOSTILE = [
+    'tiny"; touch pwned; "',
+    "$(touch pwned)",
+    "`touch pwned`",
+    "tiny\nlock=0",
+    "--help",
+    "../tiny",
+    "",
+]
 
 
 @dataclass
@@ -41,15 +48,21 @@ class Runner:
     variables: dict[str, str]
     path: list[str] = field(default_factory=list)
     inputs: dict[str, str] = field(default_factory=dict)
-    outputs: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    outputs: dict[str, dict[str, str]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     used: dict[str, dict[str, str]] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
     summary: str = ""
 
     def value(self, name: str) -> str:
         """Return what an expression means; KeyError if it is more than a name."""
-        known = {"runner.temp": str(self.folder), "runner.os": "Linux", "runner.arch": "X64",
-                 "github.action_path": str(ROOT)}  # fmt: skip
+        known = {
+            "runner.temp": str(self.folder),
+            "runner.os": "Linux",
+            "runner.arch": "X64",
+            "github.action_path": str(ROOT),
+        }
         known |= {f"inputs.{key}": text for key, text in self.inputs.items()}
         if step := re.fullmatch(r"steps\.([\w-]+)\.outputs\.([\w-]+)", name):
             assert step[1] in [each["id"] for each in STEPS], name
@@ -57,7 +70,9 @@ class Runner:
         return known[name]
 
     def text(self, template: object) -> str:
-        found = re.sub(r"\$\{\{ (.*?) \}\}", lambda match: self.value(match[1]), str(template))
+        found = re.sub(
+            r"\$\{\{ (.*?) \}\}", lambda match: self.value(match[1]), str(template)
+        )
         assert "${{" not in found
         return found
 
@@ -70,22 +85,36 @@ class Runner:
         if not self.wanted(step.get("if", "runner.os != 'Windows'")):
             return None
         if "uses" in step:
-            self.used[step["id"]] = {key: self.text(x) for key, x in step["with"].items()}
+            self.used[step["id"]] = {
+                key: self.text(x) for key, x in step["with"].items()
+            }
             return None
-        files = {name: self.folder / name.lower() for name in ("GITHUB_OUTPUT", "GITHUB_PATH",
-                                                               "GITHUB_STEP_SUMMARY")}  # fmt: skip
+        files = {
+            name: self.folder / name.lower()
+            for name in ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
+        }
         for file in files.values():
             file.write_text("", encoding="utf-8")
         script = self.folder / "script.sh"
         script.write_text(step["run"], encoding="utf-8")
-        variables = {name: self.text(template) for name, template in step["env"].items()}
+        variables = {
+            name: self.text(template) for name, template in step["env"].items()
+        }
         done = subprocess.run(
             ["/bin/bash", "--noprofile", "--norc", "-eo", "pipefail", script],
-            cwd=self.workspace, check=False, capture_output=True, text=True,
-            env=self.variables | variables | {name: str(file) for name, file in files.items()}
-            | {"PATH": os.pathsep.join([*self.path, os.defpath]), "RUNNER_OS": "Linux",
-               "RUNNER_TEMP": str(self.folder)},
-        )  # fmt: skip
+            cwd=self.workspace,
+            check=False,
+            capture_output=True,
+            text=True,
+            env=self.variables
+            | variables
+            | {name: str(file) for name, file in files.items()}
+            | {
+                "PATH": os.pathsep.join([*self.path, os.defpath]),
+                "RUNNER_OS": "Linux",
+                "RUNNER_TEMP": str(self.folder),
+            },
+        )
         told = files["GITHUB_OUTPUT"].read_text(encoding="utf-8").splitlines()
         self.outputs[step["id"]] |= dict(line.split("=", 1) for line in told)
         self.path[:0] = files["GITHUB_PATH"].read_text(encoding="utf-8").splitlines()
@@ -117,37 +146,55 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]
     assert done is not None
     assert done.returncode == 0, done.stderr
     assert [
-        path.name for path in Path(runner.path[0]).iterdir() if "provision" not in path.name
+        path.name
+        for path in Path(runner.path[0]).iterdir()
+        if "provision" not in path.name
     ] == []
     return folder, runner.path
 
 
 @pytest.fixture
-def runner(installed: tuple[Path, list[str]], tmp_path: Path) -> Iterator[tuple[Runner, Lab]]:
+def runner(
+    installed: tuple[Path, list[str]], tmp_path: Path
+) -> Iterator[tuple[Runner, Lab]]:
     with open_lab(tmp_path / "my projects") as lab:
         folder, path = installed
-        variables = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull,
-                     "PIP_INDEX_URL": f"{lab.index.url}/default/"}  # fmt: skip
+        variables = {
+            "HOME": str(tmp_path),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_INDEX_URL": f"{lab.index.url}/default/",
+        }
         made = Runner(folder, lab.project.root.parent, variables, [*path])
         made.outputs["python"]["python-path"] = sys.executable
         yield made, lab
 
 
 @pytest.mark.network
-def test_a_job_ends_with_a_proven_environment_and_its_outputs(runner: tuple[Runner, Lab]) -> None:
+def test_a_job_ends_with_a_proven_environment_and_its_outputs(
+    runner: tuple[Runner, Lab],
+) -> None:
     job, lab = runner
     done = job.job(project="project")
     assert done.returncode == 0, done.stdout + done.stderr
-    outputs = {name: job.text(each["value"]) for name, each in ACTION["outputs"].items()}
-    seal = re.findall("^# seal: (.+)$", (lab.project.lock(TARGET) / "requirements.txt").read_text(),
-                      re.MULTILINE)[0]  # fmt: skip
+    outputs = {
+        name: job.text(each["value"]) for name, each in ACTION["outputs"].items()
+    }
+    seal = re.findall(
+        "^# seal: (.+)$",
+        (lab.project.lock(TARGET) / "requirements.txt").read_text(),
+        re.MULTILINE,
+    )[0]
     assert (outputs["target"], outputs["lock"]) == (TARGET, seal)
     assert job.used["cache"]["key"] == f"provision-Linux-X64-{TARGET}-{seal}"
     cached, _ = job.used["cache"]["path"].splitlines()
     assert list(Path(cached).glob("archive-v*"))
     assert "<testsuite" in Path(outputs["junit"]).read_text(encoding="utf-8")
-    printed = subprocess.run([outputs["python"], "-c", "import alpha; print(alpha.version)"],
-                             check=True, capture_output=True, text=True)  # fmt: skip
+    printed = subprocess.run(
+        [outputs["python"], "-c", "import alpha; print(alpha.version)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert printed.stdout == "1.0\n"
     assert job.summary.startswith(f"### Provision: `{TARGET}`\n~~~~~~text\n")
     assert "tiny.check" in job.summary
@@ -156,7 +203,9 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(runner: tuple[Runn
 
 
 @pytest.mark.network
-def test_a_failed_check_fails_the_job_and_is_in_the_summary(runner: tuple[Runner, Lab]) -> None:
+def test_a_failed_check_fails_the_job_and_is_in_the_summary(
+    runner: tuple[Runner, Lab],
+) -> None:
     job, lab = runner
     lab.relock(*lab.wheels, lab.wheel("broken"))
     done = job.job(project="project", target=TARGET)
@@ -179,7 +228,9 @@ def test_without_checks_nothing_is_claimed(runner: tuple[Runner, Lab]) -> None:
 
 
 @pytest.mark.network
-def test_a_lock_that_is_not_fresh_ends_the_job_before_a_build(runner: tuple[Runner, Lab]) -> None:
+def test_a_lock_that_is_not_fresh_ends_the_job_before_a_build(
+    runner: tuple[Runner, Lab],
+) -> None:
     job, lab = runner
     spec = lab.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "gamma"]'))
@@ -190,7 +241,9 @@ def test_a_lock_that_is_not_fresh_ends_the_job_before_a_build(runner: tuple[Runn
 @pytest.mark.network
 @pytest.mark.parametrize("name", ["target", "checks", "project"])
 @pytest.mark.parametrize("text", HOSTILE)
-def test_attack_an_input_is_no_code(runner: tuple[Runner, Lab], name: str, text: str) -> None:
+def test_attack_an_input_is_no_code(
+    runner: tuple[Runner, Lab], name: str, text: str
+) -> None:
     """An input of the action that would be code in a script.
 
     Promise: it is refused before it becomes an output, a path or a command.
@@ -205,9 +258,14 @@ def test_attack_an_input_is_no_code(runner: tuple[Runner, Lab], name: str, text:
 
 def test_no_script_holds_an_expression() -> None:
     scripts = [step["run"] for step in STEPS if "run" in step]
-    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
+    flow = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    )
     scripts += [
-        step["run"] for job in flow["jobs"].values() for step in job["steps"] if "run" in step
+        step["run"]
+        for job in flow["jobs"].values()
+        for step in job["steps"]
+        if "run" in step
     ]
     assert len(scripts) > 7
     assert [script for script in scripts if "${{" in script] == []
@@ -217,5 +275,7 @@ def test_each_input_and_output_is_described_where_users_look() -> None:
     page = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (input|output) \|", page, re.MULTILINE)
     assert sorted(rows) == sorted(
-        (name, kind.removesuffix("s")) for kind in ("inputs", "outputs") for name in ACTION[kind]
+        (name, kind.removesuffix("s"))
+        for kind in ("inputs", "outputs")
+        for name in ACTION[kind]
     )

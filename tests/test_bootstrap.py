@@ -22,13 +22,22 @@ KILLS = 12
 posix = pytest.mark.skipif(os.name == "nt", reason="of POSIX")
 # Each of these broke the set-up or changed its result.
 HOSTILE = {
-    "PIP_TARGET": "/nowhere/target", "PIP_PREFIX": "/nowhere/prefix", "PIP_USER": "1",
-    "PIP_DRY_RUN": "1", "PIP_REQUIRE_VIRTUALENV": "1", "PIP_NO_BINARY": ":all:",
-    "UV_EXCLUDE_NEWER": "2001-01-01", "UV_OVERRIDE": "/nowhere/over.txt",
-    "UV_CONSTRAINT": "/nowhere/constraint.txt", "UV_CONFIG_FILE": "/nowhere/uv.toml",
-    "UV_LINK_MODE": "symlink", "UV_SYSTEM_PYTHON": "1", "UV_TARGET": "/nowhere/target",
-    "PYTHONOPTIMIZE": "2", "PYTHONSAFEPATH": "",
-}  # fmt: skip
+    "PIP_TARGET": "/nowhere/target",
+    "PIP_PREFIX": "/nowhere/prefix",
+    "PIP_USER": "1",
+    "PIP_DRY_RUN": "1",
+    "PIP_REQUIRE_VIRTUALENV": "1",
+    "PIP_NO_BINARY": ":all:",
+    "UV_EXCLUDE_NEWER": "2001-01-01",
+    "UV_OVERRIDE": "/nowhere/over.txt",
+    "UV_CONSTRAINT": "/nowhere/constraint.txt",
+    "UV_CONFIG_FILE": "/nowhere/uv.toml",
+    "UV_LINK_MODE": "symlink",
+    "UV_SYSTEM_PYTHON": "1",
+    "UV_TARGET": "/nowhere/target",
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONSAFEPATH": "",
+}
 
 
 @pytest.fixture
@@ -47,8 +56,13 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         locks.mkdir()
         for name in ("requirements.txt", "dev.txt", "uv.txt"):
             (locks / name).write_text(f"# {name}\n")
-        places = {"HERE": tmp_path, "TOOLS": tmp_path / ".tools", "OLD": tmp_path / ".tools-old",
-                  "BIN": tmp_path / ".tools" / module.BIN.name, "LOCKS": locks}  # fmt: skip
+        places = {
+            "HERE": tmp_path,
+            "TOOLS": tmp_path / ".tools",
+            "OLD": tmp_path / ".tools-old",
+            "BIN": tmp_path / ".tools" / module.BIN.name,
+            "LOCKS": locks,
+        }
         for name, place in places.items():
             monkeypatch.setattr(module, name, place)
         yield module
@@ -62,7 +76,9 @@ def complete(folder: Path, door: Any, lock: Path) -> None:  # noqa: ANN401
 
 
 def left(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name.startswith(".tools"))
+    return sorted(
+        path.name for path in folder.iterdir() if path.name.startswith(".tools")
+    )
 
 
 def test_tools_are_ready_by_their_lock_and_their_python(door: Any) -> None:  # noqa: ANN401
@@ -78,7 +94,9 @@ def test_tools_are_ready_by_their_lock_and_their_python(door: Any) -> None:  # n
     assert not door.is_ready(plain)
 
 
-@pytest.mark.parametrize("died", ["nowhere", "making", "between the renames", "removing"])
+@pytest.mark.parametrize(
+    "died", ["nowhere", "making", "between the renames", "removing"]
+)
 def test_attack_a_killed_set_up_heals(
     door: Any,  # noqa: ANN401
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +136,9 @@ def test_attack_a_failed_set_up_loses_nothing(
         from provision.core.errors import ToolError
 
         made.mkdir()
-        raise ToolError("no", evidence="https://me:hunter2@host/ is down", remedy="wait")
+        raise ToolError(
+            "no", evidence="https://me:hunter2@host/ is down", remedy="wait"
+        )
 
     monkeypatch.setattr(door, "make_tools", fail)
     with pytest.raises(SystemExit) as ended:
@@ -153,7 +173,9 @@ def test_attack_settings_that_would_change_the_set_up_do_not_reach_it(
         "proxy = http://proxy:3128\nno-deps = true\n[install]\nuser = true\ntarget = /nowhere\n"
         "find-links = /one\n  /two\n"
     )
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_"))]:
+    for name in [
+        name for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_"))
+    ]:
         monkeypatch.delenv(name)
     for name, value in HOSTILE.items():
         monkeypatch.setenv(name, value)
@@ -173,19 +195,28 @@ def test_attack_settings_that_would_change_the_set_up_do_not_reach_it(
     assert uv["UV_DEFAULT_INDEX"] == "https://me:p%40ss@mirror/simple"
     assert uv["UV_FIND_LINKS"] == "/one,/two"
     assert uv["UV_INSECURE_HOST"] == "mirror"
-    assert (uv["SSL_CERT_FILE"], uv["ALL_PROXY"]) == ("/etc/ca.pem", "http://proxy:3128")
+    assert (uv["SSL_CERT_FILE"], uv["ALL_PROXY"]) == (
+        "/etc/ca.pem",
+        "http://proxy:3128",
+    )
     assert uv["UV_CACHE_DIR"] == "/cache"
 
 
 @posix
 @pytest.mark.machine
 @pytest.mark.parametrize("way", ["script", "any interpreter"])
-def test_attack_python_variables_do_not_reach_the_toolkit(tmp_path: Path, way: str) -> None:
+def test_attack_python_variables_do_not_reach_the_toolkit(
+    tmp_path: Path, way: str
+) -> None:
     tools = Path(sys.prefix)
-    if way == "script" and not (tools / "bin" / "provision").read_bytes().startswith(b"#!/bin/sh"):
+    if way == "script" and not (tools / "bin" / "provision").read_bytes().startswith(
+        b"#!/bin/sh"
+    ):
         pytest.fail("this test needs tools that noxfile.py has made")
     for name in ("packaging", "rich", "pydantic", "argparse"):
-        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the foreign {name} was loaded')")
+        (tmp_path / f"{name}.py").write_text(
+            f"raise SystemExit('the foreign {name} was loaded')"
+        )
     (tmp_path / "sitecustomize.py").write_text("print('foreign code ran')\n")
     hostile = {"PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "error"}
     argv = [str(tools / "bin" / "provision")]
@@ -198,8 +229,12 @@ def test_attack_python_variables_do_not_reach_the_toolkit(tmp_path: Path, way: s
         argv = [sys.executable, "-c", line]
     done = subprocess.run(
         [*argv, "targets", "--json"],
-        env=os.environ | hostile, cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=os.environ | hostile,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("{")
 
@@ -211,7 +246,13 @@ def clone(tmp_path: Path) -> Path:
     bare = shutil.ignore_patterns("__pycache__")
     for name in ("provision", "lockfiles", "envs", "smoke"):
         shutil.copytree(ROOT / name, folder / name, ignore=bare)
-    for name in ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+    for name in (
+        "noxfile.py",
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+    ):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -219,9 +260,14 @@ def clone(tmp_path: Path) -> Path:
 def start(clone: Path, *words: str, **env: str) -> subprocess.Popen[str]:
     base = Path(sys.base_prefix) / "bin" / "python3"
     return subprocess.Popen(
-        [base, "noxfile.py", *words], cwd=clone, env=os.environ | env, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        [base, "noxfile.py", *words],
+        cwd=clone,
+        env=os.environ | env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -245,7 +291,10 @@ def test_attack_kills_during_the_set_up(clone: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate()
         # Complete or absent; a program that the killed one had started may still be running.
-        assert not (clone / ".tools").exists() or (clone / ".tools" / "complete.stamp").is_file()
+        assert (
+            not (clone / ".tools").exists()
+            or (clone / ".tools" / "complete.stamp").is_file()
+        )
         if kill % 3 == 2:
             shutil.rmtree(clone / ".tools", ignore_errors=True)
     assert killed > KILLS / 2
@@ -265,10 +314,14 @@ def test_attack_kills_during_the_set_up(clone: Path) -> None:
 
 @posix
 @pytest.mark.faults
-def test_attack_hostile_variables_during_the_set_up(clone: Path, tmp_path: Path) -> None:
+def test_attack_hostile_variables_during_the_set_up(
+    clone: Path, tmp_path: Path
+) -> None:
     (tmp_path / "nowhere").mkdir()
     finish(start(clone, "-s", "targets", **HOSTILE))
-    links = [path for path in (clone / ".tools" / "lib").rglob("*") if path.is_symlink()]
+    links = [
+        path for path in (clone / ".tools" / "lib").rglob("*") if path.is_symlink()
+    ]
     assert links == []
 
 
@@ -286,5 +339,7 @@ def test_attack_two_set_ups_at_once_wait_for_each_other(clone: Path) -> None:
 def test_a_moved_clone_keeps_its_tools(clone: Path) -> None:
     finish(start(clone, "-l"))
     moved = clone.rename(clone.with_name("moved"))
-    done = subprocess.run([moved / ".tools/bin/provision", "targets"], cwd=moved, check=False)
+    done = subprocess.run(
+        [moved / ".tools/bin/provision", "targets"], cwd=moved, check=False
+    )
     assert done.returncode == 0

@@ -77,12 +77,17 @@ def count(lab: Lab, *words: str) -> dict[str, Any]:
     named = [word.format(root=root, python=python) for word in words]
     options = [] if words[0].startswith("--") else ["--project", str(root)]
     named[1:1] = options  # before the command of `run`
-    home = str(root.parent)  # an empty one: no configuration of pip, no packages of the user
+    home = str(
+        root.parent
+    )  # an empty one: no configuration of pip, no packages of the user
     env = {"HOME": home, "PATH": os.defpath, "LANG": "C.UTF-8", "SYSTEMROOT": home}
     subprocess.run(
         [sys.executable, "-I", str(SCRIPT), str(out), f"{root}{os.sep}", *named],
-        env=env, cwd=root, check=True, capture_output=True,
-    )  # fmt: skip
+        env=env,
+        cwd=root,
+        check=True,
+        capture_output=True,
+    )
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["code"] in {0, 1, 2}, found
     counts: dict[str, Any] = found["counts"]
@@ -114,7 +119,9 @@ def test_a_verb_keeps_its_budget(lab: Lab, verb: str) -> None:
     allowed = budget["verbs"][verb]
     if budget["python"] != VERSION:
         # Another Python's standard library is cut into other modules.
-        now["modules"] = [name for name in now["modules"] if name not in sys.stdlib_module_names]
+        now["modules"] = [
+            name for name in now["modules"] if name not in sys.stdlib_module_names
+        ]
     grown = {kind: more for kind in now if (more := new(now[kind], allowed[kind]))}
     assert not grown, f"{verb}: more than tests/budget.json allows: {grown}"
 
@@ -122,16 +129,21 @@ def test_a_verb_keeps_its_budget(lab: Lab, verb: str) -> None:
 def rendered(budget: dict[str, Any]) -> str:
     """Return the budget with a line per count, for readable differences."""
     verbs = {
-        verb: "{\n" + ",\n".join(f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in counts.items())
+        verb: "{\n"
+        + ",\n".join(f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in counts.items())
         for verb, counts in budget["verbs"].items()
         if verb in VERBS
     }
-    lines = ",\n".join(f"  {json.dumps(verb)}: {text}\n  }}" for verb, text in verbs.items())
+    lines = ",\n".join(
+        f"  {json.dumps(verb)}: {text}\n  }}" for verb, text in verbs.items()
+    )
     return f'{{\n "python": {json.dumps(budget["python"])},\n "verbs": {{\n{lines}\n }}\n}}\n'
 
 
 def test_no_budget_is_left_of_a_verb_that_is_gone() -> None:
-    assert json.loads(BUDGET.read_text(encoding="utf-8"))["verbs"].keys() == VERBS.keys()
+    assert (
+        json.loads(BUDGET.read_text(encoding="utf-8"))["verbs"].keys() == VERBS.keys()
+    )
 
 
 @pytest.fixture

@@ -34,7 +34,9 @@ PAGES = ["README.md"] + [
     for path in sorted((ROOT / folder).glob("*.md"))
     if not path.name.endswith(".zh.md")  # which show the same: tests/test_docs.py
 ]
-BLOCK = re.compile(r"^(?:<!--(.*?)-->\n)?( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(?:<!--(.*?)-->\n)?( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
+)
 NOTE = re.compile(r" (not run|ends with \d+(?: or \d+)*): (\S+(?: \S+){2,}) ")
 SHELLS = {"console", "powershell"}
 TYPED = re.compile(r"^(?:\S*/)?(?:provision|nox) [a-z]", re.MULTILINE)
@@ -71,12 +73,13 @@ def blocks(page: str) -> list[Block]:
 def unexplained(found: list[Block]) -> list[Block]:
     """Return the blocks that cannot be run as they are, and say no reason."""
     return [
-        block for block in found
+        block
+        for block in found
         if block.kind not in SHELLS | DATA
         or (block.kind in SHELLS and block.note and not NOTE.fullmatch(block.note))
         or (block.kind == "powershell" and not block.note.startswith(" not run"))
         or (block.kind in DATA and TYPED.search(block.text))
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -85,9 +88,13 @@ def test_each_block_is_run_or_says_why_not(page: str) -> None:
 
 
 def test_a_block_without_a_language_or_a_reason_is_noticed() -> None:
-    wrong = ["```\nls\n```", "<!-- not run: no -->\n```console\nls\n```",
-             "```powershell\nls\n```", "```text\nprovision build\n```",
-             "  ```sh\n  ls\n  ```"]  # fmt: skip
+    wrong = [
+        "```\nls\n```",
+        "<!-- not run: no -->\n```console\nls\n```",
+        "```powershell\nls\n```",
+        "```text\nprovision build\n```",
+        "  ```sh\n  ls\n  ```",
+    ]
     for text in wrong:
         assert unexplained([Block(*found) for found in BLOCK.findall(text)]), text
     assert not unexplained([Block("", "", "console", "ls\n")])
@@ -112,12 +119,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             spec = SPEC.format(platform=this_platform(), python=PYTHON)
             (project.specs / path.name).write_text(spec, encoding="utf-8")
         for name in ("alpha", "einops", "ipykernel"):
-            make_wheel(shop / "default", name, "1.0", {f"{name}/__init__.py": "version = 1\n"})
+            make_wheel(
+                shop / "default", name, "1.0", {f"{name}/__init__.py": "version = 1\n"}
+            )
         shutil.copytree(shop / "default", root / "wheels")
         (root / "train.py").write_text("print('loss 0.1')\n", encoding="utf-8")
         for log in ("train.log", "chat.log"):
             (root / log).write_text("step 1000, loss 0.1\ndone\n", encoding="utf-8")
-        (root / "verdicts").symlink_to(".envs/verdicts")  # where `--contract` stores them
+        (root / "verdicts").symlink_to(
+            ".envs/verdicts"
+        )  # where `--contract` stores them
         (root / "hosts.txt").write_text(f"{socket.gethostname()}\n", encoding="utf-8")
         (root / "requirements.txt").write_text("alpha\n", encoding="utf-8")
         (root / ".tools").symlink_to(sys.prefix)
@@ -126,10 +137,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ) as urls:
             variables = {
                 "PATH": f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
-                "HOME": str(folder / "home"), "PIP_CONFIG_FILE": os.devnull,
-                "PIP_INDEX_URL": urls["default"], "UV_CACHE_DIR": str(folder / "cache"),
+                "HOME": str(folder / "home"),
+                "PIP_CONFIG_FILE": os.devnull,
+                "PIP_INDEX_URL": urls["default"],
+                "UV_CACHE_DIR": str(folder / "cache"),
                 "UV_PYTHON_INSTALL_MIRROR": (folder / "mirror").as_uri(),
-            }  # fmt: skip
+            }
             made = shell("provision lock", root, variables)
             assert made.returncode == 0, made.stdout
             yield World(root, variables)
@@ -140,23 +153,39 @@ def listed(index: Index) -> Callable[[Path], Wheel]:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         url = f"{index.url}/default/{path.name}"
         return Wheel(
-            filename=path.name, url=url, sha256=digest, size=path.stat().st_size, requires_dist=()
+            filename=path.name,
+            url=url,
+            sha256=digest,
+            size=path.stat().st_size,
+            requires_dist=(),
         )
 
     return wheel
 
 
-def shell(script: str, root: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def shell(
+    script: str, root: Path, variables: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["/bin/bash", "-euo", "pipefail", "-c", script], cwd=root, env=variables, text=True,
-        check=False, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        ["/bin/bash", "-euo", "pipefail", "-c", script],
+        cwd=root,
+        env=variables,
+        text=True,
+        check=False,
+        timeout=300,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_work(page: str, world: World, tmp_path: Path) -> None:
-    typed = [b for b in blocks(page) if b.kind == "console" and not b.note.startswith(" not run")]
+    typed = [
+        b
+        for b in blocks(page)
+        if b.kind == "console" and not b.note.startswith(" not run")
+    ]
     if not typed:
         return
     root = tmp_path / "project"
@@ -164,7 +193,9 @@ def test_the_commands_of_a_page_work(page: str, world: World, tmp_path: Path) ->
     text = "".join(block.text for block in typed)
     used = {path.stem for path in (ROOT / "envs").glob("*.toml") if path.stem in text}
     made = shell(
-        "".join(f"provision build {name}\n" for name in sorted(used)), root, world.variables
+        "".join(f"provision build {name}\n" for name in sorted(used)),
+        root,
+        world.variables,
     )
     assert made.returncode == 0, made.stdout
     for block in typed:
@@ -173,7 +204,9 @@ def test_the_commands_of_a_page_work(page: str, world: World, tmp_path: Path) ->
         assert done.returncode in codes, block.text + done.stdout
 
 
-EXAMPLES = tomllib.loads((ROOT / "provision/cli/examples.toml").read_text(encoding="utf-8"))
+EXAMPLES = tomllib.loads(
+    (ROOT / "provision/cli/examples.toml").read_text(encoding="utf-8")
+)
 # Examples that cannot be run here, and why; tests/cli/test_help.py parses all of them.
 NOT_RUN = {
     "provision bundle arc-windows -o bundle": "the index has no tools of its own",
@@ -206,5 +239,7 @@ def test_the_examples_of_a_verb_work(verb: str, world: World, tmp_path: Path) ->
     assert made.returncode == 0, made.stdout
     for command in sorted(commands, key=list(EXAMPLES[verb]).index):
         done = shell(command, root, world.variables)
-        codes = {0, 1} if command.removeprefix("provision ").startswith(MAY_FIND) else {0}
+        codes = (
+            {0, 1} if command.removeprefix("provision ").startswith(MAY_FIND) else {0}
+        )
         assert done.returncode in codes, f"{command}\n{done.stdout}"

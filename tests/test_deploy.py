@@ -26,7 +26,9 @@ SPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
 
 def test_the_unit_s_command_is_one_of_ours() -> None:
-    (line,) = (ln for ln in UNIT.read_text().splitlines() if ln.startswith("ExecStart="))
+    (line,) = (
+        ln for ln in UNIT.read_text().splitlines() if ln.startswith("ExecStart=")
+    )
     program, *words = shlex.split(line.partition("=")[2].replace("%i", "arc-linux"))
     assert program.endswith("/.tools/bin/provision")
     arguments = parser().parse_args(words)
@@ -48,14 +50,29 @@ def test_the_task_s_command_is_one_of_ours() -> None:
 def test_the_daemon_s_command_is_one_of_ours() -> None:
     daemon = plistlib.loads(DAEMON.read_bytes())
     # launchd.plist(5): keys that it does not know, it ignores.
-    texts = ("Label", "UserName", "WorkingDirectory", "StandardOutPath", "StandardErrorPath")
-    types = {"ProgramArguments": list, "RunAtLoad": bool, "Nice": int, **dict.fromkeys(texts, str)}
+    texts = (
+        "Label",
+        "UserName",
+        "WorkingDirectory",
+        "StandardOutPath",
+        "StandardErrorPath",
+    )
+    types = {
+        "ProgramArguments": list,
+        "RunAtLoad": bool,
+        "Nice": int,
+        **dict.fromkeys(texts, str),
+    }
     assert {key: type(value) for key, value in daemon.items()} == types
     assert daemon["RunAtLoad"] is True
     program, *words = daemon["ProgramArguments"]
     assert program == f"{daemon['WorkingDirectory']}/.tools/bin/provision"
     arguments = parser().parse_args(words)
-    assert (arguments.verb, arguments.full, arguments.if_driver_changed) == ("smoke", True, True)
+    assert (arguments.verb, arguments.full, arguments.if_driver_changed) == (
+        "smoke",
+        True,
+        True,
+    )
     target = load_target(ROOT / "envs", arguments.target)
     assert PLATFORMS[target.platform].system == "macos"
 
@@ -64,9 +81,14 @@ def test_the_installing_line_fits_the_daemon() -> None:
     """What the file and the page say to type changes each place that it has to."""
     text = DAEMON.read_text(encoding="utf-8")
     page = (ROOT / "docs" / "how-to" / "driver-upgrade.md").read_text(encoding="utf-8")
-    first, second = re.search(r'sed "s\|(.+?)\|\$PWD\|g; s\|(.+?)\|>\$USER<\|"', text).groups()  # type: ignore[union-attr]
+    first, second = re.search(
+        r'sed "s\|(.+?)\|\$PWD\|g; s\|(.+?)\|>\$USER<\|"', text
+    ).groups()  # type: ignore[union-attr]
     assert f's|{first}|$PWD|g; s|{second}|>$USER<|"' in page
-    lines = (line.replace(first, "/Users/me").replace(second, ">me<") for line in text.splitlines())
+    lines = (
+        line.replace(first, "/Users/me").replace(second, ">me<")
+        for line in text.splitlines()
+    )
     daemon = plistlib.loads("\n".join(lines).encode())
     assert (daemon["UserName"], daemon["WorkingDirectory"]) == ("me", "/Users/me")
     assert all("/opt/" not in str(value) for value in daemon.values())
@@ -80,10 +102,18 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     program = Path(sys.executable)
     text = UNIT.read_text().replace("/opt/provision/.tools/bin/provision", str(program))
-    text = text.replace("/opt/provision", str(ROOT)).replace("User=provision", "User=root")
+    text = text.replace("/opt/provision", str(ROOT)).replace(
+        "User=provision", "User=root"
+    )
     (tmp_path / "provision-smoke@.service").write_text(text)
     unit = str(tmp_path / "provision-smoke@arc-linux.service")
-    done = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True,
-                          check=False)  # fmt: skip
-    complaints = [line for line in done.stderr.splitlines() if "provision-smoke" in line]
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    complaints = [
+        line for line in done.stderr.splitlines() if "provision-smoke" in line
+    ]
     assert (done.returncode, complaints) == (0, []), done.stderr

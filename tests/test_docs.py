@@ -31,33 +31,76 @@ PAGES = {
 README, CONTRIBUTING = PAGES["README.md"], PAGES["CONTRIBUTING.md"]
 OVERVIEW = PAGES["docs/reference/overview.md"]
 # A part in backticks that names a file of this repository, and perhaps something in it.
-NAMED = re.compile(r"`([\w./-]+\.(?:py|toml|md|sh|txt)|[\w./-]*Dockerfile)(?::(\w+(?:\.\w+)*))?`")
+NAMED = re.compile(
+    r"`([\w./-]+\.(?:py|toml|md|sh|txt)|[\w./-]*Dockerfile)(?::(\w+(?:\.\w+)*))?`"
+)
 # Files that a command makes, that are in an environment, or that are examples.
-NOT_OURS = {"conda-lock.yml", "requirements.txt", "train.py", "version.py", "torch/version.py",
-            "left-out.txt", "setvars.sh", "pylock.toml", "pixi.toml", "llms.txt", "tutorial.md",
-            "envs/TARGET.toml"}  # fmt: skip
+NOT_OURS = {
+    "conda-lock.yml",
+    "requirements.txt",
+    "train.py",
+    "version.py",
+    "torch/version.py",
+    "left-out.txt",
+    "setvars.sh",
+    "pylock.toml",
+    "pixi.toml",
+    "llms.txt",
+    "tutorial.md",
+    "envs/TARGET.toml",
+}
 HOSTS = {"github.com", "developer.nvidia.com"}
 # Places of any Linux system; no other absolute path belongs in a document.
-SYSTEM = ("/opt/provision", "/etc/systemd", "/dev/dxg", "/dev/full", "/dev/zero", "/dev/dri",
-          "/dev/shm", "/usr/lib/wsl/lib", "/etc/default/provision")  # noqa: S108 - a word of a document  # fmt: skip
+SYSTEM = (
+    "/opt/provision",
+    "/etc/systemd",
+    "/dev/dxg",
+    "/dev/full",
+    "/dev/zero",
+    "/dev/dri",
+    "/dev/shm",  # noqa: S108
+    "/usr/lib/wsl/lib",
+    "/etc/default/provision",
+)
 # Words of a page -> the test that fails when they are not so, by its file and a part of its name.
 PROMISES = {
-    "compares every file with its hash": ("commands/test_build.py", "in_the_installer_s_cache"),
+    "compares every file with its hash": (
+        "commands/test_build.py",
+        "in_the_installer_s_cache",
+    ),
     'A second run reports "up to date"': ("commands/test_build.py", "second_build"),
     "recorded\nand shown as `unproven`": ("commands/test_build.py", "is_unproven"),
-    "exits with 1 if anything got worse": ("commands/test_smoke.py", "broke_is_a_regression"),
+    "exits with 1 if anything got worse": (
+        "commands/test_smoke.py",
+        "broke_is_a_regression",
+    ),
     "`uv` resolves for any platform": ("commands/test_lock.py", "windows_is_locked"),
-    "A package comes only from the index": ("commands/test_lock.py", "higher_version_elsewhere"),
+    "A package comes only from the index": (
+        "commands/test_lock.py",
+        "higher_version_elsewhere",
+    ),
     "A pip lock names no host": ("lockfile/test_committed.py", "names_no_host"),
     "takes no setting from its caller": ("commands/test_isolation.py", "pollutant"),
-    "cannot change what is installed": ("commands/test_build.py", "another_hash_is_refused"),
-    "only if it equals its lock and its checks pass": ("commands/test_build.py", "failed_checks"),
+    "cannot change what is installed": (
+        "commands/test_build.py",
+        "another_hash_is_refused",
+    ),
+    "only if it equals its lock and its checks pass": (
+        "commands/test_build.py",
+        "failed_checks",
+    ),
     "If a build is killed": ("test_faults.py", "killed_at_a_hundred_moments"),
     "one that is owed is never passed over": ("smoke/test_owed.py", "ends_early"),
     "on any platform for any target": ("commands/test_bundle.py", "by_platform"),
-    "all that its keys and values have are reported at once": ("spec/test_model.py", "at_once"),
+    "all that its keys and values have are reported at once": (
+        "spec/test_model.py",
+        "at_once",
+    ),
     "a change cannot have touched": ("commands/test_carry.py", "only_the_checks"),
-    "names the package that did it": ("environment/test_verify.py", "install_that_replaced"),
+    "names the package that did it": (
+        "environment/test_verify.py",
+        "install_that_replaced",
+    ),
 }
 
 
@@ -72,7 +115,9 @@ def code(page: str) -> Iterator[str]:
 
 def found(name: str) -> Path | None:
     """Return the file that a document means: below the repository or below ``provision/``."""
-    return next((p for p in (ROOT / name, ROOT / "provision" / name) if p.is_file()), None)
+    return next(
+        (p for p in (ROOT / name, ROOT / "provision" / name) if p.is_file()), None
+    )
 
 
 def defined(path: Path, name: str) -> bool:
@@ -89,7 +134,11 @@ def defined(path: Path, name: str) -> bool:
 def _names(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [getattr(node, "target", None)]
+    )
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
@@ -135,11 +184,24 @@ def test_a_function_that_is_gone_is_noticed() -> None:
 
 @pytest.mark.machine
 def test_every_named_session_exists() -> None:
-    command = [sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "--list", "-t", "build"]
+    command = [
+        sys.executable,
+        "-m",
+        "nox",
+        "-f",
+        str(ROOT / "noxfile.py"),
+        "--list",
+        "-t",
+        "build",
+    ]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     sessions = set(re.findall(r"^[-*] (\S+)", listed, re.MULTILINE))
     lines = [line for page in PAGES.values() for line in code(page)]
-    named = {name for line in lines for name in re.findall(r"nox(?:file\.py)? -s\s+([\w-]+)", line)}
+    named = {
+        name
+        for line in lines
+        for name in re.findall(r"nox(?:file\.py)? -s\s+([\w-]+)", line)
+    }
     assert len(named) > 5
     assert named - sessions == set()
 
@@ -180,7 +242,9 @@ def test_the_table_of_verbs_is_complete_and_its_options_exist() -> None:
         listed += verbs
     overview = help_of("")
     assert overview is not None
-    assert sorted(listed) == sorted(re.findall(r"^    ([a-z]+)(?:  |$)", overview, re.MULTILINE))
+    assert sorted(listed) == sorted(
+        re.findall(r"^    ([a-z]+)(?:  |$)", overview, re.MULTILINE)
+    )
 
 
 def test_the_overview_lists_every_exit_code() -> None:
@@ -214,9 +278,21 @@ def test_every_promise_has_a_test() -> None:
 
 def test_contributing_answers_for_thirteen_changes() -> None:
     rows = re.findall(r"^\| (?:a|an) ([\w -]+?) \| `", CONTRIBUTING, re.MULTILINE)
-    assert rows == ["GPU id", "log rule", "environment rule", "smoke check", "verb",
-                    "export format", "resolver", "target", "platform", "host probe", "exit code",
-                    "report field", "Docker step"]  # fmt: skip
+    assert rows == [
+        "GPU id",
+        "log rule",
+        "environment rule",
+        "smoke check",
+        "verb",
+        "export format",
+        "resolver",
+        "target",
+        "platform",
+        "host probe",
+        "exit code",
+        "report field",
+        "Docker step",
+    ]
 
 
 def test_architecture_has_a_line_for_every_package() -> None:
@@ -264,18 +340,35 @@ def test_every_verb_option_finding_and_check_is_documented() -> None:
     from smoke.check_files import check_files, declared
     from tests.smoke.faults import FAULTS
 
-    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGES["docs/reference/verbs.md"],
-                               re.MULTILINE | re.DOTALL))  # fmt: skip
+    sections = dict(
+        re.findall(
+            r"^## (\w+)\n(.*?)(?=^## |\Z)",
+            PAGES["docs/reference/verbs.md"],
+            re.MULTILINE | re.DOTALL,
+        )
+    )
     head = PAGES["docs/reference/verbs.md"].partition("\n## ")[0]
     assert sorted(sections) == verb_names()
     for verb, text in sections.items():
         options = set(re.findall(r"(?<!\S)--?[a-z][\w-]*", help_of(verb) or ""))
-        assert {o for o in options if f"{o}`" not in text + head and f"{o} " not in text + head
-                and f"{o}," not in text + head} == set(), verb  # fmt: skip
-    findings = PAGES["docs/reference/findings.md"] + PAGES["docs/reference/own-findings.md"]
+        assert {
+            o
+            for o in options
+            if f"{o}`" not in text + head
+            and f"{o} " not in text + head
+            and f"{o}," not in text + head
+        } == set(), verb
+    findings = (
+        PAGES["docs/reference/findings.md"] + PAGES["docs/reference/own-findings.md"]
+    )
     codes = {fault.code for fault in FAULTS if fault.code}
-    tables = ("doctor/findings.toml", "doctor/cases.toml", "environment/findings.toml",
-              "report/findings.toml", "commands/watch.toml")  # fmt: skip
+    tables = (
+        "doctor/findings.toml",
+        "doctor/cases.toml",
+        "environment/findings.toml",
+        "report/findings.toml",
+        "commands/watch.toml",
+    )
     for table in tables:
         texts = tomllib.loads((ROOT / "provision" / table).read_text(encoding="utf-8"))
         codes |= {each.get("code", name) for name, each in texts.items()}

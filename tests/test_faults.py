@@ -48,7 +48,9 @@ def _start(lab: Lab) -> subprocess.Popen[bytes]:
     )
 
 
-def test_killed_at_a_hundred_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_at_a_hundred_moments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with open_lab(tmp_path) as lab:
         lab.build()
         old = lab.wheels
@@ -56,12 +58,16 @@ def test_killed_at_a_hundred_moments(tmp_path: Path, capsys: pytest.CaptureFixtu
         whole = min(_seconds_of_a_build(lab, old, new) for _ in range(3))
         survived = finished = 0
         for number in range(MOMENTS):
-            finished += _one_kill(lab, new, whole * number / MOMENTS, alone=number % 2 == 0)
+            finished += _one_kill(
+                lab, new, whole * number / MOMENTS, alone=number % 2 == 0
+            )
             survived += 1
             _reset(lab, old)
     with capsys.disabled():
-        print(f"\nkill -9 over {whole:.2f} s: {MOMENTS} moments, {survived} survived "
-              f"({finished} of them had already ended)")  # fmt: skip
+        print(
+            f"\nkill -9 over {whole:.2f} s: {MOMENTS} moments, {survived} survived "
+            f"({finished} of them had already ended)"
+        )
     assert finished < MOMENTS / 2  # or the kills came too late to mean anything
 
 
@@ -80,17 +86,25 @@ def _reset(lab: Lab, wheels: list[Path]) -> None:
     keep = read_lock(lab.project.lock(TARGET)).digest[:16]
     lab.build()
     for path in lab.home.iterdir():
-        if path.is_dir() and not path.is_symlink() and path.name not in {keep, "reports"}:
+        if (
+            path.is_dir()
+            and not path.is_symlink()
+            and path.name not in {keep, "reports"}
+        ):
             shutil.rmtree(path)
 
 
-def _one_kill(lab: Lab, wheels: tuple[Path, ...], moment: float, *, alone: bool) -> bool:
+def _one_kill(
+    lab: Lab, wheels: tuple[Path, ...], moment: float, *, alone: bool
+) -> bool:
     lab.relock(*wheels)
     child = _start(lab)
     time.sleep(moment)
     ended = child.poll() is not None
     kill(child, alone=alone)
-    assert lab.says("import alpha, beta; print('works')") == "works", f"at {moment:.3f} s"
+    assert lab.says("import alpha, beta; print('works')") == "works", (
+        f"at {moment:.3f} s"
+    )
     assert lab.build().generation is not None, f"at {moment:.3f} s"
     assert lab.says("import alpha; print(alpha.version)") == "2.0", f"at {moment:.3f} s"
     assert unfinished_generations(lab.home) == [], f"at {moment:.3f} s"
@@ -117,27 +131,41 @@ def test_a_program_goes_on_while_everything_around_it_is_killed(
         place = ["--project", str(lab.project.root)]
         with subprocess.Popen(
             [*tool, "run", *place, TARGET, "python", "-c", SERVER],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        ) as program:  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as program:
             assert program.stdin is not None
             assert program.stdout is not None
             assert program.stdout.readline() == "ready\n"
             for number in range(MOMENTS_IN_USE):
                 lab.relock(lab.wheel("alpha", f"2.{number}"), lab.wheels[1])
-                verb = (("build", TARGET), ("clean", "--all"), ("verify", TARGET, "--repair"),
-                        ("rollback", TARGET))[number % 4]  # fmt: skip
-                environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
+                verb = (
+                    ("build", TARGET),
+                    ("clean", "--all"),
+                    ("verify", TARGET, "--repair"),
+                    ("rollback", TARGET),
+                )[number % 4]
+                environment = {
+                    **os.environ,
+                    "PIP_INDEX_URL": f"{lab.index.url}/default/",
+                }
                 child = subprocess.Popen(
-                    [*tool, verb[0], *place, *verb[1:]], env=environment,
-                    stderr=subprocess.DEVNULL, start_new_session=True,
-                )  # fmt: skip
+                    [*tool, verb[0], *place, *verb[1:]],
+                    env=environment,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
                 time.sleep(0.03 + 0.6 * number / MOMENTS_IN_USE)
                 kill(child, alone=number % 2 == 0)
                 program.stdin.write("again\n")
                 program.stdin.flush()
                 assert program.stdout.readline() == "1.0 1.0\n", verb
                 assert lab.build().generation is not None, verb
-                assert lab.says("import alpha; print(alpha.version)") == f"2.{number}", verb
+                assert (
+                    lab.says("import alpha; print(alpha.version)") == f"2.{number}"
+                ), verb
             assert unfinished_generations(lab.home) in ([], [first.folder])
             program.stdin.close()
             assert program.wait() == 0
@@ -145,7 +173,9 @@ def test_a_program_goes_on_while_everything_around_it_is_killed(
         assert not first.folder.exists()
         assert len(lab.left()) == 2
     with capsys.disabled():
-        print(f"\nkill -9 beside a running program: {MOMENTS_IN_USE} moments, it went on in all")
+        print(
+            f"\nkill -9 beside a running program: {MOMENTS_IN_USE} moments, it went on in all"
+        )
 
 
 def test_killed_while_building_the_real_thing(
@@ -162,7 +192,9 @@ def test_killed_while_building_the_real_thing(
     for number in range(REAL_MOMENTS):
         current = (home / "current").resolve()
         _make_drift(current)
-        child = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+        child = subprocess.Popen(
+            command, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         time.sleep(whole * (number + 0.5) / REAL_MOMENTS)
         kill(child, alone=number % 2 == 0)
         python = environment_python(home / "current")
@@ -172,7 +204,9 @@ def test_killed_while_building_the_real_thing(
         assert unfinished_generations(home) == []
         shutil.rmtree(current)
     with capsys.disabled():
-        print(f"\nkill -9 over {whole:.1f} s of cpu-linux: {REAL_MOMENTS} moments, all survived")
+        print(
+            f"\nkill -9 over {whole:.1f} s of cpu-linux: {REAL_MOMENTS} moments, all survived"
+        )
 
 
 # Verb -> what it is given to do, on the real thing; `lock` and `update` need the network.
@@ -209,20 +243,26 @@ def test_killed_in_other_verbs_of_the_real_thing(
 
     prepare()
     started = time.monotonic()
-    finished = subprocess.run([*argv, *words, *place], check=False, stderr=subprocess.DEVNULL)
+    finished = subprocess.run(
+        [*argv, *words, *place], check=False, stderr=subprocess.DEVNULL
+    )
     assert finished.returncode == 0
     whole = time.monotonic() - started
     for number in range(moments):
         if verb != "smoke":
             prepare()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        child = subprocess.Popen([*argv, *words, *place], start_new_session=True, **quiet)  # type: ignore[call-overload]
+        child = subprocess.Popen(
+            [*argv, *words, *place], start_new_session=True, **quiet
+        )  # type: ignore[call-overload]
         time.sleep(whole * (number + 0.5) / moments)
         kill(child, alone=number % 2 == 0)
         code = "import torch; print(torch.ones(2).sum().item())"
         python = environment_python(home / "current")
         assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
-        again = subprocess.run([*argv, *words, *place], check=False, capture_output=True, text=True)
+        again = subprocess.run(
+            [*argv, *words, *place], check=False, capture_output=True, text=True
+        )
         if verb == "smoke" and again.returncode == 1:
             found = json.loads(again.stdout)["result"]["comparison"]["findings"]
             assert {each["code"] for each in found if each["level"] != "note"} <= SLOWER
@@ -232,7 +272,9 @@ def test_killed_in_other_verbs_of_the_real_thing(
         assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
         assert unfinished_generations(home) == []
     with capsys.disabled():
-        print(f"\nkill -9 over {whole:.1f} s of {verb} of cpu-linux: {moments} moments, survived")
+        print(
+            f"\nkill -9 over {whole:.1f} s of {verb} of cpu-linux: {moments} moments, survived"
+        )
 
 
 def _make_drift(generation: Path) -> None:
@@ -258,7 +300,9 @@ def test_a_full_disk_leaves_the_old_current(lab: Lab) -> None:
     with _mounted(lab.home, "-t", "tmpfs", "-o", "size=1m", "tmpfs"):
         lab.build()
         noise = os.urandom(3_000_000).hex()
-        lab.relock(lab.wheel("alpha", "2.0", text=f"noise = '{noise}'\n"), lab.wheels[1])
+        lab.relock(
+            lab.wheel("alpha", "2.0", text=f"noise = '{noise}'\n"), lab.wheels[1]
+        )
         with pytest.raises(ToolError) as caught:
             lab.build()
         assert "free" in caught.value.what  # found before anything was written
@@ -274,7 +318,9 @@ def _unsize(lab: Lab) -> None:
     """Make the lock forget sizes, so that the disk's end comes as a surprise."""
     path = lab.project.lock(TARGET) / PIP_LAYER
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if "# size:" not in line), encoding="utf-8")
+    path.write_text(
+        "".join(line for line in lines if "# size:" not in line), encoding="utf-8"
+    )
     reseal(path.parent)
 
 
@@ -285,8 +331,12 @@ def test_a_read_only_folder_is_said_so(lab: Lab) -> None:
         assert "Read-only file system" in caught.value.evidence
 
 
-def test_a_server_that_stalls_is_given_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UV_HTTP_TIMEOUT", "3")  # seconds; uv's 30 and its retries take minutes
+def test_a_server_that_stalls_is_given_up(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "UV_HTTP_TIMEOUT", "3"
+    )  # seconds; uv's 30 and its retries take minutes
     lab.build()
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     lab.index.fault = "stall"
@@ -299,7 +349,10 @@ def test_a_server_that_stalls_is_given_up(lab: Lab, monkeypatch: pytest.MonkeyPa
 def test_a_server_that_is_gone_is_named(lab: Lab) -> None:
     lab.build()
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
-    indexes = {"default": "http://127.0.0.1:9/default/", "vendor": f"{lab.index.url}/vendor/"}
+    indexes = {
+        "default": "http://127.0.0.1:9/default/",
+        "vendor": f"{lab.index.url}/vendor/",
+    }
     with pytest.raises(ToolError) as caught:
         lab.build(indexes=indexes)
     assert "http://127.0.0.1:9/default/" in caught.value.remedy

@@ -68,12 +68,22 @@ def toolkit(lab: Lab, tmp_path: Path) -> Path:
     for name in ("provision", "docker", "smoke"):
         shutil.copytree(CLONE / name, root / name, ignore=bare)
     (root / "envs" / "catalog").mkdir(parents=True)
-    for name in ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+    for name in (
+        "noxfile.py",
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+    ):
         shutil.copy(CLONE / name, root)
-    with (root / "provision" / "core" / "platforms.toml").open("a", encoding="utf-8") as table:
+    with (root / "provision" / "core" / "platforms.toml").open(
+        "a", encoding="utf-8"
+    ) as table:
         table.write(ENTRY)
     tool = make_wheel(lab.index.root / "default", "tool", "1.0", {"tool.py": ""})
-    tool = tool.rename(tool.with_name(f"tool-1.0-py3-none-{TAG}.whl"))  # for this platform alone
+    tool = tool.rename(
+        tool.with_name(f"tool-1.0-py3-none-{TAG}.whl")
+    )  # for this platform alone
     digest = hashlib.sha256(tool.read_bytes()).hexdigest()
     (root / "lockfiles" / "tools").mkdir(parents=True)
     for name in LOCKS:
@@ -84,11 +94,19 @@ def toolkit(lab: Lab, tmp_path: Path) -> Path:
 
 @pytest.mark.machine
 def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
-    spec, catalog = lab.project.specs / f"{TARGET}.toml", lab.project.catalog / "vendor.json"
-    wanted = {"platform =": f'platform = "{NAME}"', "vendor =": 'vendor = ["alpha", "gamma"]',
-              "requirements =": 'requirements = ["alpha"]'}  # fmt: skip
-    lines = [next((new for old, new in wanted.items() if line.startswith(old)), line)
-             for line in spec.read_text(encoding="utf-8").splitlines()]  # fmt: skip
+    spec, catalog = (
+        lab.project.specs / f"{TARGET}.toml",
+        lab.project.catalog / "vendor.json",
+    )
+    wanted = {
+        "platform =": f'platform = "{NAME}"',
+        "vendor =": 'vendor = ["alpha", "gamma"]',
+        "requirements =": 'requirements = ["alpha"]',
+    }
+    lines = [
+        next((new for old, new in wanted.items() if line.startswith(old)), line)
+        for line in spec.read_text(encoding="utf-8").splitlines()
+    ]
     spec.write_text("\n".join([*lines, "[docker]", ""]), encoding="utf-8")
     # What alpha requires there alone has a wheel for each of three machines.
     marker = "platform_machine == 'riscv64'"
@@ -100,44 +118,74 @@ def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
     pure.unlink()
     vendor = json.loads(catalog.read_text(encoding="utf-8"))
     vendor["files"] = [
-        {"filename": wheel.name, "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
-         "size": wheel.stat().st_size, "url": f"{lab.index.url}/vendor/{wheel.name}",
-         "requires_python": None, "sources": ["the lab"],
-         "requires_dist": [f"gamma; {marker}"] if wheel.name.startswith("alpha") else []}
+        {
+            "filename": wheel.name,
+            "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+            "size": wheel.stat().st_size,
+            "url": f"{lab.index.url}/vendor/{wheel.name}",
+            "requires_python": None,
+            "sources": ["the lab"],
+            "requires_dist": [f"gamma; {marker}"]
+            if wheel.name.startswith("alpha")
+            else [],
+        }
         for wheel in sorted(folder.glob("[ag]*.whl"))
-    ]  # fmt: skip
+    ]
     catalog.write_text(json.dumps(vendor), encoding="utf-8")
 
     def provision(*words: str | Path) -> str:
-        return call("-c", "from provision.cli.main import main; raise SystemExit(main())", *words)
+        return call(
+            "-c",
+            "from provision.cli.main import main; raise SystemExit(main())",
+            *words,
+        )
 
     def call(*words: str | Path) -> str:
         # The lab's index is the only one, as of a machine behind a mirror.
-        env = os.environ | {"PYTHONPATH": str(toolkit), "PIP_CONFIG_FILE": os.devnull,
-                            "PIP_INDEX_URL": f"{lab.index.url}/default/"}  # fmt: skip
-        done = subprocess.run([sys.executable, "-B", *words], cwd=lab.project.root, env=env,
-                              check=False, capture_output=True, text=True)  # fmt: skip
+        env = os.environ | {
+            "PYTHONPATH": str(toolkit),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_INDEX_URL": f"{lab.index.url}/default/",
+        }
+        done = subprocess.run(
+            [sys.executable, "-B", *words],
+            cwd=lab.project.root,
+            env=env,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     provision("lock", TARGET)
     lock = read_lock(lab.project.lock(TARGET))
     assert lock.header["platform"] == NAME
-    assert [a.filename for a in lock.artifacts][-1] == f"gamma-1.0-cp311-cp311-{TAG}.whl"
+    assert [a.filename for a in lock.artifacts][
+        -1
+    ] == f"gamma-1.0-cp311-cp311-{TAG}.whl"
     provision("lock", TARGET, "--check")
     provision("bundle", TARGET, "-o", "out")
-    made = json.loads((lab.project.root / "out" / "manifest.json").read_text(encoding="utf-8"))
+    made = json.loads(
+        (lab.project.root / "out" / "manifest.json").read_text(encoding="utf-8")
+    )
     assert (made["platform"], made["missing"]) == (NAME, [])
     assert (lab.project.root / "out" / "build.sh").is_file()
     package, context, *command = json.loads(
         call("-c", CONTEXT, lab.project.root, f"{lab.index.url}/default/")
     )
-    assert package == str(toolkit / "provision")  # not the clone that these tests are of
+    assert package == str(
+        toolkit / "provision"
+    )  # not the clone that these tests are of
     assert command[command.index("--platform") + 1] == "linux/riscv64"
     house = Path(context, "wheelhouse")
-    assert {path.name for path in house.iterdir()} == {a.filename for a in lock.artifacts}
+    assert {path.name for path in house.iterdir()} == {
+        a.filename for a in lock.artifacts
+    }
     listed = json.loads(provision("sbom", TARGET))["components"]
-    assert any(f"file_name=gamma-1.0-cp311-cp311-{TAG}.whl" in one["purl"] for one in listed)
+    assert any(
+        f"file_name=gamma-1.0-cp311-cp311-{TAG}.whl" in one["purl"] for one in listed
+    )
     assert "riscv64" in provision("export", TARGET, "--format", "uv")
 
 
@@ -152,18 +200,28 @@ def test_a_lock_for_macos_says_which_one(
         monkeypatch.setitem(PLATFORMS, "osx-arm64", macos._replace(resolver={}))
     monkeypatch.delenv("MACOSX_DEPLOYMENT_TARGET", raising=False)
     wheels = [
-        {"filename": f"torch-{version}-cp311-cp311-macosx_{since}_arm64.whl", "sha256": "0" * 64,
-         "size": 1, "url": f"{lab.index.url}/torch.whl", "requires_python": None,
-         "requires_dist": [], "sources": ["the names on the default index"]}
+        {
+            "filename": f"torch-{version}-cp311-cp311-macosx_{since}_arm64.whl",
+            "sha256": "0" * 64,
+            "size": 1,
+            "url": f"{lab.index.url}/torch.whl",
+            "requires_python": None,
+            "requires_dist": [],
+            "sources": ["the names on the default index"],
+        }
         for version, since in (("2.11.0", "11_0"), ("2.12.0", "14_0"))
-    ]  # fmt: skip
+    ]
     text = (lab.project.specs / f"{TARGET}.toml").read_text(encoding="utf-8")
-    text = re.sub('platform = ".*"', 'platform = "osx-arm64"', text).replace("alpha", "torch")
+    text = re.sub('platform = ".*"', 'platform = "osx-arm64"', text).replace(
+        "alpha", "torch"
+    )
     text = re.sub('python = ".*"', 'python = "3.11"', text).replace("beta", "torch")
     spec = lab.project.specs / f"{TARGET}.toml"
     spec.write_text(text, encoding="utf-8")
     target = load_target(lab.project.specs, TARGET)
-    served = {"vendor": [Wheel.model_validate_json(json.dumps(wheel)) for wheel in wheels]}
+    served = {
+        "vendor": [Wheel.model_validate_json(json.dumps(wheel)) for wheel in wheels]
+    }
     with local_index.serve(served, "token", None) as urls:
         engine = UvResolver({"vendor": urls["vendor"]}, None, process.run)
         pins = engine.pins(target)

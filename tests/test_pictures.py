@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 PICTURES = sorted(path for path in FOLDER.iterdir() if path.suffix != ".txt")
 made = script("record_pictures")
-RECORDED = [line.split(": ", 1) for line in made.PHRASES.read_text(encoding="utf-8").splitlines()]
+RECORDED = [
+    line.split(": ", 1)
+    for line in made.PHRASES.read_text(encoding="utf-8").splitlines()
+]
 
 
 def gone(phrases: list[str]) -> list[str]:
@@ -24,20 +27,29 @@ def gone(phrases: list[str]) -> list[str]:
 
 def test_what_the_pictures_show_is_still_printed() -> None:
     assert len(RECORDED) > 40
-    assert gone([phrase for _, phrase in RECORDED]) == [], "`nox -s pictures` makes them again"
+    assert gone([phrase for _, phrase in RECORDED]) == [], (
+        "`nox -s pictures` makes them again"
+    )
 
 
 def test_a_phrase_that_nothing_prints_is_noticed() -> None:
     assert gone(
-        ["comparing every file with its hash", "comparing every file with its fingerprint"]
+        [
+            "comparing every file with its hash",
+            "comparing every file with its fingerprint",
+        ]
     ) == ["comparing every file with its fingerprint"]
-    assert gone(["Return the longest runs of words"]) != []  # a docstring is never printed
+    assert (
+        gone(["Return the longest runs of words"]) != []
+    )  # a docstring is never printed
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
 def test_a_picture_is_small_and_shown_with_its_words(picture: Path) -> None:
     assert picture.stat().st_size < 150_000
-    link = re.compile(r"!\[([^\]]{30,})\]\((?:[\w./]*/)?pictures/" + re.escape(picture.name))
+    link = re.compile(
+        r"!\[([^\]]{30,})\]\((?:[\w./]*/)?pictures/" + re.escape(picture.name)
+    )
     assert [page for page, text in PAGES.items() if link.search(text)]
 
 

@@ -30,7 +30,9 @@ class Stamped(ShippedData):
 
 del ShippedData # there is to be one
 """
-HEADING = re.compile(r"\[(\d+\.\d+\.\d+(?:-[\w.]+)?)\] - (\d{4}-\d{2}-\d{2})( \[YANKED\])?")
+HEADING = re.compile(
+    r"\[(\d+\.\d+\.\d+(?:-[\w.]+)?)\] - (\d{4}-\d{2}-\d{2})( \[YANKED\])?"
+)
 
 
 def test_the_version_is_written_in_one_place() -> None:
@@ -40,8 +42,16 @@ def test_the_version_is_written_in_one_place() -> None:
     assert DYNAMIC in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert importlib.metadata.version("provision-torch") == provision.__version__
     assert project["project"]["scripts"]["provision"].startswith("provision.cli")
-    tracked = ("CITATION.cff", "action.yml", ".pre-commit-hooks.yaml", "mkdocs.yml", "noxfile.py")
-    assert [n for n in tracked if provision.__version__ in (ROOT / n).read_text("utf-8")] == []
+    tracked = (
+        "CITATION.cff",
+        "action.yml",
+        ".pre-commit-hooks.yaml",
+        "mkdocs.yml",
+        "noxfile.py",
+    )
+    assert [
+        n for n in tracked if provision.__version__ in (ROOT / n).read_text("utf-8")
+    ] == []
 
 
 def unconventional(text: str) -> list[str]:
@@ -53,7 +63,9 @@ def unconventional(text: str) -> list[str]:
             place = "release"
             found = HEADING.fullmatch(line.removeprefix("## "))
             if found:
-                versions.append([int(part) for part in re.findall(r"\d+", found[1])[:3]])
+                versions.append(
+                    [int(part) for part in re.findall(r"\d+", found[1])[:3]]
+                )
             elif line != "## [Unreleased]" or versions:
                 wrong.append(line)
         elif line.startswith("### "):
@@ -74,7 +86,10 @@ def test_the_changelog_follows_the_convention() -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("## [Unreleased]\n### Added\n- a\n## [1.1.0] - 2026-01-02\n### Fixed\n- b\n", []),
+        (
+            "## [Unreleased]\n### Added\n- a\n## [1.1.0] - 2026-01-02\n### Fixed\n- b\n",
+            [],
+        ),
         ("## 1.1.0 (unreleased)\n", ["## 1.1.0 (unreleased)"]),
         ("## [1.1] - 2026-01-02\n", ["## [1.1] - 2026-01-02"]),
         ("## [1.0.0] - 2026-01-02\n## [Unreleased]\n", ["## [Unreleased]"]),
@@ -82,7 +97,9 @@ def test_the_changelog_follows_the_convention() -> None:
         ("## [1.0.0] - 2026-01-02\n## [1.0.10] - 2026-02-02\n", ["versions"]),
     ],
 )
-def test_a_changelog_by_another_convention_is_noticed(text: str, wrong: list[str]) -> None:
+def test_a_changelog_by_another_convention_is_noticed(
+    text: str, wrong: list[str]
+) -> None:
     assert unconventional(text) == wrong
 
 
@@ -110,7 +127,9 @@ def changed(source: bytes, name: str, text: str) -> bytes:
     ):
         for member in old:
             held = old.extractfile(member)
-            data = (held.read() if held else b"") + text.encode() * (member.name == name)
+            data = (held.read() if held else b"") + text.encode() * (
+                member.name == name
+            )
             member.size = len(data) if member.isfile() else 0
             new.addfile(member, io.BytesIO(data) if member.isfile() else None)
     return out.getvalue()
@@ -123,7 +142,8 @@ def test_two_builds_of_one_commit_are_the_same_bytes(tmp_path: Path) -> None:
     (repository / "provision" / "stray.py").touch()  # which no commit has
     epoch, source = committed(repository)
     made = [
-        build(source, tmp_path / name, epoch, *way) for name, way in zip("ab", WAYS, strict=True)
+        build(source, tmp_path / name, epoch, *way)
+        for name, way in zip("ab", WAYS, strict=True)
     ]
     assert differing(*made) == []
     wheel, sdist = sorted(path.name for path in made[0].iterdir())

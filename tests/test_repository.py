@@ -43,18 +43,30 @@ def test_a_file_is_what_its_reader_expects(pattern: str) -> None:
 
 def zizmor(*paths: str | Path) -> subprocess.CompletedProcess[str]:
     tool = Path(sys.executable).with_name("zizmor")
-    return judged(tool, "--offline", "--quiet", "--no-progress", "--strict-collection",
-                  "--persona=pedantic", "--collect=all", *paths)  # fmt: skip
+    return judged(
+        tool,
+        "--offline",
+        "--quiet",
+        "--no-progress",
+        "--strict-collection",
+        "--persona=pedantic",
+        "--collect=all",
+        *paths,
+    )
 
 
 @pytest.mark.machine
-def test_workflows_and_the_action_have_none_of_the_known_weaknesses(tmp_path: Path) -> None:
+def test_workflows_and_the_action_have_none_of_the_known_weaknesses(
+    tmp_path: Path,
+) -> None:
     done = zizmor("action.yml", ".github", ".pre-commit-hooks.yaml")
     assert done.returncode == 0, done.stdout
     weak = tmp_path / "action.yml"
     good = (ROOT / "action.yml").read_text(encoding="utf-8")
-    for old, new in (('"$TARGET" = auto', '"${{ inputs.target }}" = auto'),
-                     ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7")):  # fmt: skip
+    for old, new in (
+        ('"$TARGET" = auto', '"${{ inputs.target }}" = auto'),
+        ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7"),
+    ):
         assert old in good
         weak.write_text(good.replace(old, new), encoding="utf-8")
         assert zizmor(weak).returncode != 0
@@ -92,21 +104,34 @@ def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash
         project = make_project(theirs, index)
         wheel = make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})
         lock(project, [wheel])
-    (theirs / ".pre-commit-config.yaml").write_text(HOOKS.format(url=ours.as_uri(), commit=commit))
+    (theirs / ".pre-commit-config.yaml").write_text(
+        HOOKS.format(url=ours.as_uri(), commit=commit)
+    )
     commit_all(theirs)
     prek = Path(sys.executable).with_name("prek")
 
     def run(*files: str) -> subprocess.CompletedProcess[str]:
         git(theirs, "add", "--all")
         return subprocess.run(
-            [prek, "run", "--files", *files], cwd=theirs, capture_output=True, text=True,
+            [prek, "run", "--files", *files],
+            cwd=theirs,
+            capture_output=True,
+            text=True,
             check=False,
-            env={**os.environ, "PREK_HOME": str(tmp_path / "prek"), "NO_COLOR": "1",
-                 "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])},
-        )  # fmt: skip
+            env={
+                **os.environ,
+                "PREK_HOME": str(tmp_path / "prek"),
+                "NO_COLOR": "1",
+                "PATH": os.pathsep.join(
+                    [str(Path(sys.executable).parent), os.environ["PATH"]]
+                ),
+            },
+        )
 
     def outcomes(done: subprocess.CompletedProcess[str]) -> list[str]:
-        return re.findall(r"^provision .*(Passed|Failed|Skipped)$", done.stdout, re.MULTILINE)
+        return re.findall(
+            r"^provision .*(Passed|Failed|Skipped)$", done.stdout, re.MULTILINE
+        )
 
     good = run("envs/tiny.toml")
     assert (good.returncode, outcomes(good)) == (0, ["Passed", "Skipped"]), (
@@ -117,6 +142,8 @@ def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash
     spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "gamma"]'))
     (theirs / "requirements.txt").write_text("torch==2.9.0\ntorchvision==0.20.0\n")
     bad = run("envs/tiny.toml", "requirements.txt")
-    assert (bad.returncode, outcomes(bad)) == (1, ["Failed", "Failed"]), bad.stdout + bad.stderr
+    assert (bad.returncode, outcomes(bad)) == (1, ["Failed", "Failed"]), (
+        bad.stdout + bad.stderr
+    )
     assert "changed" in bad.stdout, bad.stdout
     assert "torchvision" in bad.stdout

@@ -51,9 +51,13 @@ const send = data => fetch("/result", {method: "POST", body: JSON.stringify(data
 def mkdocs(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site],
-        cwd=root, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        cwd=root,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +75,9 @@ def pages(site: Path) -> list[str]:
 @pytest.mark.machine
 def test_each_page_has_its_markdown_and_a_line_of_llms_txt(site: Path) -> None:
     listed = re.findall(
-        r"^- \[.+\]\((.+?)\): .+", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE
+        r"^- \[.+\]\((.+?)\): .+",
+        (site / "llms.txt").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     written = {path.relative_to(site).as_posix() for path in site.rglob("*.md")}
     assert set(listed) == written
@@ -79,16 +85,22 @@ def test_each_page_has_its_markdown_and_a_line_of_llms_txt(site: Path) -> None:
     for name in listed:
         text = (site / name).read_text(encoding="utf-8")
         local = re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", text)
-        assert [x for x in local if not (site / name).parent.joinpath(x).exists()] == [], name
+        assert [
+            x for x in local if not (site / name).parent.joinpath(x).exists()
+        ] == [], name
         html = (
-            (site / name.replace("README.md", "index.md")).with_suffix(".html").read_text("utf-8")
+            (site / name.replace("README.md", "index.md"))
+            .with_suffix(".html")
+            .read_text("utf-8")
         )
         assert f'type="text/markdown" href="{Path(name).name}"' in html
         assert f'<html lang="{"zh" if "zh" in name else "en"}"' in html
 
 
 @pytest.mark.machine
-def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(site: Path) -> None:
+def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(
+    site: Path,
+) -> None:
     for name in pages(site):
         html = (site / name).read_text(encoding="utf-8")
         loaded = re.findall(
@@ -96,18 +108,35 @@ def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(site: P
             html,
         )
         assert [address for address in loaded if "//" in address] == [], name
-    assert "rollback" in (site / "search" / "search_index.js").read_text(encoding="utf-8")
+    assert "rollback" in (site / "search" / "search_index.js").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize(
     "line",
-    ["[gone](gone.md)", "[no such part](tutorial.md#nowhere)", "[gone](../provision/gone.py)"],
+    [
+        "[gone](gone.md)",
+        "[no such part](tutorial.md#nowhere)",
+        "[gone](../provision/gone.py)",
+    ],
 )
 def test_a_dead_link_fails_the_build(line: str, tmp_path: Path) -> None:
-    for name in ("docs", "README.md", "README.zh.md", "CONTRIBUTING.md", "SECURITY.md",
-                 "CHANGELOG.md", "LICENSE", "mkdocs.yml", "benchmarks", "deploy", "docker",
-                 "fleet"):  # fmt: skip
+    for name in (
+        "docs",
+        "README.md",
+        "README.zh.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "mkdocs.yml",
+        "benchmarks",
+        "deploy",
+        "docker",
+        "fleet",
+    ):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
     with (tmp_path / "docs" / "index.md").open("a", encoding="utf-8") as page:
@@ -122,7 +151,9 @@ def missing(what: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def serving(site: Path, axe: Path, width: int) -> Iterator[tuple[str, queue.Queue[Any]]]:
+def serving(
+    site: Path, axe: Path, width: int
+) -> Iterator[tuple[str, queue.Queue[Any]]]:
     """Serve a site with axe and the harness; yield the address and what the harness sends."""
     results: queue.Queue[Any] = queue.Queue()
     text = HARNESS % (width, json.dumps([f"/{page}" for page in pages(site)]))
@@ -142,7 +173,9 @@ def serving(site: Path, axe: Path, width: int) -> Iterator[tuple[str, queue.Queu
             self.wfile.write(own[self.path])
 
         def do_POST(self) -> None:
-            results.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            results.put(
+                json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            )
             self.send_response(204)
             self.end_headers()
 
@@ -155,14 +188,25 @@ def serving(site: Path, axe: Path, width: int) -> Iterator[tuple[str, queue.Queu
 
 @pytest.fixture
 def chromium(tmp_path: Path) -> list[str | Path]:
-    program = shutil.which("chromium") or missing("there is no chromium on this machine")
-    return [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"]  # fmt: skip
+    program = shutil.which("chromium") or missing(
+        "there is no chromium on this machine"
+    )
+    return [
+        program,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-dev-shm-usage",
+        f"--user-data-dir={tmp_path}",
+    ]
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_page_is_accessible(site: Path, chromium: list[str | Path], width: int) -> None:
+def test_every_page_is_accessible(
+    site: Path, chromium: list[str | Path], width: int
+) -> None:
     axe = Path(os.environ.get("PROVISION_AXE", "absent"))
     if not axe.is_file():
         missing("`nox -s browser` brings axe-core")
@@ -187,7 +231,10 @@ def test_the_search_finds_a_word_where_pages_are_opened_as_files(
     address = f"{(site / 'index.html').as_uri()}?q={word}"
     done = subprocess.run(
         [*chromium, "--virtual-time-budget=20000", "--dump-dom", address],
-        check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert re.search(r"\d+ matching document", done.stdout)
     assert "md-search-result__link" in done.stdout

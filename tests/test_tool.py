@@ -38,7 +38,9 @@ def wheel() -> Path:
 
 @pytest.fixture(scope="module", params=PYTHONS)
 def installed(
-    request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    wheel: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The command of an environment with nothing but the wheel, for one Python."""
     prefix = tmp_path_factory.mktemp("tool") / "env"
@@ -47,17 +49,29 @@ def installed(
     python = others[-1] if others else request.param
     made = subprocess.run(
         [*uv, "venv", "--no-python-downloads", "--python", python, prefix],
-        capture_output=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        check=False,
+    )
     if made.returncode:
         missing(f"this machine has no Python {request.param}")
-    held = subprocess.run([*uv, "pip", "freeze", "--python", prefix], check=True,
-                          capture_output=True)  # fmt: skip
+    held = subprocess.run(
+        [*uv, "pip", "freeze", "--python", prefix], check=True, capture_output=True
+    )
     assert held.stdout == b""
-    command = [*uv, "pip", "install", "--python", prefix, f"{NAME}[nox] @ {wheel.as_uri()}"]
+    command = [
+        *uv,
+        "pip",
+        "install",
+        "--python",
+        prefix,
+        f"{NAME}[nox] @ {wheel.as_uri()}",
+    ]
     index = read_pip_config().index_url
-    subprocess.run([*command, *(["--default-index", index] if index else [])], check=True,
-                   capture_output=True)  # fmt: skip
+    subprocess.run(
+        [*command, *(["--default-index", index] if index else [])],
+        check=True,
+        capture_output=True,
+    )
     return prefix / "bin" / "provision"
 
 
@@ -79,8 +93,11 @@ def test_the_wheel_holds_what_a_checkout_has(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tracked = subprocess.run(
         [shutil.which("git") or "git", "ls-files", *SHIPPED[:4], "provision"],
-        cwd=CLONE, check=True, capture_output=True, text=True,
-    ).stdout.split()  # fmt: skip
+        cwd=CLONE,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
     assert len(tracked) > 300
     held = {name.removeprefix("provision/shipped/") for name in names}
     assert {name for name in tracked if (CLONE / name).is_file()} <= held
@@ -89,9 +106,13 @@ def test_the_wheel_holds_what_a_checkout_has(wheel: Path) -> None:
 
 def test_the_parts_and_the_checksums_are_those_of_the_wheel(wheel: Path) -> None:
     held = wheel.parent
-    subprocess.run([shutil.which("sha256sum") or "", "--check", "SHA256SUMS"], cwd=held, check=True)
+    subprocess.run(
+        [shutil.which("sha256sum") or "", "--check", "SHA256SUMS"], cwd=held, check=True
+    )
     listed = (held / "SHA256SUMS").read_text(encoding="utf-8").split()[1::2]
-    assert sorted([*listed, "SHA256SUMS"]) == sorted(path.name for path in held.iterdir())
+    assert sorted([*listed, "SHA256SUMS"]) == sorted(
+        path.name for path in held.iterdir()
+    )
     (file,) = held.glob("*.cdx.json")
     text = file.read_text(encoding="utf-8")
     parts = json.loads(text)
@@ -107,14 +128,22 @@ def test_the_parts_and_the_checksums_are_those_of_the_wheel(wheel: Path) -> None
     }
     assert len(needed) > 15
     assert needed <= {canonicalize_name(part["name"]) for part in parts["components"]}
-    assert [word for word in ("file:", str(CLONE), str(Path.home())) if word in text] == []
+    assert [
+        word for word in ("file:", str(CLONE), str(Path.home())) if word in text
+    ] == []
 
 
-def test_without_a_project_it_says_what_it_knows(installed: Path, tmp_path: Path) -> None:
+def test_without_a_project_it_says_what_it_knows(
+    installed: Path, tmp_path: Path
+) -> None:
     assert call(installed, "--help", cwd=tmp_path).returncode == 0
-    assert json.loads(call(installed, "schema", cwd=tmp_path).stdout)["properties"]["extends"]
+    assert json.loads(call(installed, "schema", cwd=tmp_path).stdout)["properties"][
+        "extends"
+    ]
     detected = json.loads(call(installed, "detect", "--json", cwd=tmp_path).stdout)
-    assert {"cpu-linux", "arc-windows"} <= {fit["target"] for fit in detected["result"]["fits"]}
+    assert {"cpu-linux", "arc-windows"} <= {
+        fit["target"] for fit in detected["result"]["fits"]
+    }
     assert call(installed, "doctor", cwd=tmp_path).returncode in {0, 1}
     refused = call(installed, "targets", cwd=tmp_path)
     assert (refused.returncode, "init" in refused.stderr) == (2, True)
@@ -124,7 +153,15 @@ def test_without_a_project_it_says_what_it_knows(installed: Path, tmp_path: Path
 def test_an_empty_folder_becomes_a_project_with_the_shipped_lock(
     installed: Path, tmp_path: Path
 ) -> None:
-    made = call(installed, "init", "--target", "cpu-linux", "--target", "arc-linux", cwd=tmp_path)
+    made = call(
+        installed,
+        "init",
+        "--target",
+        "cpu-linux",
+        "--target",
+        "arc-linux",
+        cwd=tmp_path,
+    )
     assert made.returncode == 0, made.stderr
     checked = call(installed, "lock", "--check", cwd=tmp_path)
     assert (checked.returncode, checked.stdout.count("fresh")) == (0, 2)
@@ -139,7 +176,11 @@ def test_a_repository_becomes_a_proven_environment(
     installed: Path, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """From requirements of its own, of which nothing that the wheel ships has the lock."""
-    reaching = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_"))}
+    reaching = {
+        name: os.environ[name]
+        for name in os.environ
+        if name.startswith(("PIP_", "UV_"))
+    }
     reaching["HOME"] = str(Path.home())  # with pip's configuration, and uv's cache
     (tmp_path / "requirements.txt").write_text("einops\ntorch\n", encoding="utf-8")
     # The checks run in the target's Python, which is the same for each Python of the toolkit.
@@ -149,10 +190,19 @@ def test_a_repository_becomes_a_proven_environment(
         ("lock", "cpu-linux"),
         ("build", "cpu-linux", *([] if proven else ["--no-smoke"])),
         ("verify", "cpu-linux", "--deep"),
-        ("run", "cpu-linux", "--", "python", "-c", "import einops, torch; print(torch.ones(2))"),
+        (
+            "run",
+            "cpu-linux",
+            "--",
+            "python",
+            "-c",
+            "import einops, torch; print(torch.ones(2))",
+        ),
     ):
         done = call(installed, *words, cwd=tmp_path, **reaching)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     assert done.stdout == "tensor([1., 1.])\n"
-    (row,) = json.loads(call(installed, "targets", "--json", cwd=tmp_path).stdout)["result"]["rows"]
+    (row,) = json.loads(call(installed, "targets", "--json", cwd=tmp_path).stdout)[
+        "result"
+    ]["rows"]
     assert (row["lock"], row["built"]) == ("fresh", "proven" if proven else "skipped")

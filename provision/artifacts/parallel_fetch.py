@@ -49,7 +49,9 @@ class MissingFile:
 
 def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:
     """Return the file of a locked wheel, to be found on a simple index."""
-    return WantedFile(artifact.filename, artifact.sha256, artifact.size, index_url, artifact.name)
+    return WantedFile(
+        artifact.filename, artifact.sha256, artifact.size, index_url, artifact.name
+    )
 
 
 def wanted_archive(package: CondaPackage) -> WantedFile:
@@ -73,7 +75,9 @@ def fetch_all(
     for item in wanted:
         # Locks with other names are refused when read; what writes does not rely on that.
         if not _BARE.fullmatch(item.filename):
-            raise ToolError(f"{item.filename!r} is not the name of a file to be collected")
+            raise ToolError(
+                f"{item.filename!r} is not the name of a file to be collected"
+            )
     with folder_lock(folder / PARTIAL, waiting(folder, progress)):
         rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
         for item in rest:  # a file of that name has the wrong hash
@@ -86,12 +90,18 @@ def fetch_all(
                 fetch = partial(_download, session, folder, progress)
                 ended = in_threads(fetch, queue, network.PARALLEL_DOWNLOADS)
             reasons |= zip(queue, ended, strict=True)
-    return [MissingFile(item.filename, item.sha256, item.size, why)
-            for item, why in reasons.items() if why]  # fmt: skip
+    return [
+        MissingFile(item.filename, item.sha256, item.size, why)
+        for item, why in reasons.items()
+        if why
+    ]
 
 
 def _from_folders(
-    wanted: list[WantedFile], folder: Path, wheelhouses: Sequence[Path], progress: Progress
+    wanted: list[WantedFile],
+    folder: Path,
+    wheelhouses: Sequence[Path],
+    progress: Progress,
 ) -> list[WantedFile]:
     # One wheelhouse at a time: a damaged file in the first must not hide a good one in the next.
     for wheelhouse in wheelhouses:
@@ -120,11 +130,15 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
     return True
 
 
-def _download(session: Session, folder: Path, progress: Progress, item: WantedFile) -> str:
+def _download(
+    session: Session, folder: Path, progress: Progress, item: WantedFile
+) -> str:
     """Download and verify a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _file_url(session, item)
-        part = download(session, url, folder / PARTIAL, item.filename, progress, most=item.size)
+        part = download(
+            session, url, folder / PARTIAL, item.filename, progress, most=item.size
+        )
     except ToolError as error:
         return _reason(error)
     # Hashed as a whole after the transfer, because a resumed file was not seen from its start.

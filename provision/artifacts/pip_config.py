@@ -40,8 +40,11 @@ def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in config_files(env):
         found |= _settings(path)
-    named = {name[4:].replace("_", "-").lower(): value
-             for name, value in env.items() if name.startswith("PIP_")}  # fmt: skip
+    named = {
+        name[4:].replace("_", "-").lower(): value
+        for name, value in env.items()
+        if name.startswith("PIP_")
+    }
     return found | {key: value for key, value in named.items() if value}
 
 
@@ -52,7 +55,9 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
     # pip documents this value as the way to load no configuration file at all.
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return []
-    home = Path(env.get("USERPROFILE" if sys.platform == "win32" else "HOME") or Path.home())
+    home = Path(
+        env.get("USERPROFILE" if sys.platform == "win32" else "HOME") or Path.home()
+    )
     named = [Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else []
     if sys.platform == "win32":
         shared = [Path(env.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")]
@@ -61,8 +66,13 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
     folders = env.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":")
     shared = [Path(folder, "pip", "pip.conf") for folder in folders if folder]
     own = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
-    return [*shared, Path("/etc/pip.conf"), home / ".pip" / "pip.conf",
-            own / "pip" / "pip.conf", *named]  # fmt: skip
+    return [
+        *shared,
+        Path("/etc/pip.conf"),
+        home / ".pip" / "pip.conf",
+        own / "pip" / "pip.conf",
+        *named,
+    ]
 
 
 def _settings(path: Path) -> dict[str, str]:
@@ -73,11 +83,15 @@ def _settings(path: Path) -> dict[str, str]:
     try:
         parser.read(path, encoding="utf-8")  # nothing where there is no such file
     except (configparser.Error, UnicodeDecodeError) as error:
-        raise UsageError.of("pip-config", str(error).splitlines()[0], path=path) from error
+        raise UsageError.of(
+            "pip-config", str(error).splitlines()[0], path=path
+        ) from error
     found: dict[str, str] = {}
     for section in _SECTIONS:
         if parser.has_section(section):
-            found |= {key.replace("_", "-"): value for key, value in parser.items(section)}
+            found |= {
+                key.replace("_", "-"): value for key, value in parser.items(section)
+            }
     return found
 
 

@@ -44,7 +44,9 @@ def download(
     progress.step(f"  {filename}", lambda: {"files": arrived})
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with session.get(url, headers=_range(part, tag), stream=True, timeout=TIMEOUT) as reply:
+            with session.get(
+                url, headers=_range(part, tag), stream=True, timeout=TIMEOUT
+            ) as reply:
                 reply.raise_for_status()
                 _save(reply, part, tag, filename, arrived, most=most or limits.DOWNLOAD)
             break
@@ -75,7 +77,13 @@ def _range(part: Path, tag: Path) -> dict[str, str]:
 
 
 def _save(
-    reply: Response, part: Path, tag: Path, filename: str, arrived: dict[str, Any], *, most: int
+    reply: Response,
+    part: Path,
+    tag: Path,
+    filename: str,
+    arrived: dict[str, Any],
+    *,
+    most: int,
 ) -> None:
     resumed = reply.status_code == 206
     if not resumed:

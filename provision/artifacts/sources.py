@@ -57,7 +57,9 @@ class SourceBuilder:
         """Return the source of a direct reference: a git commit, or an archive with its hash."""
         if url.startswith("git+"):
             address, revision, fragment = _git_parts(url)
-            return f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
+            return (
+                f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
+            )
         address, _, fragment = url.partition("#")
         if digest := parse_qs(fragment).get("sha256"):
             return f"{address} sha256:{digest[0].lower()}"
@@ -65,7 +67,9 @@ class SourceBuilder:
             folder = self._cache(sha256_bytes(address.encode()))
             copy = download(session, address, folder, _filename(address), self.progress)
         found = sha256_file(copy)
-        kept = self._cache(found) / _filename(address)  # so that it is not downloaded twice
+        kept = self._cache(found) / _filename(
+            address
+        )  # so that it is not downloaded twice
         kept.parent.mkdir(parents=True, exist_ok=True)
         copy.replace(kept)
         self.progress.note(f"{address} has sha256 {found}, which is locked")
@@ -90,9 +94,13 @@ class SourceBuilder:
             self.progress.step(f"building {name} from {source.partition(' ')[0]}")
             while (done := self._uv_build(fetched, folder, requires)).returncode:
                 # uv refuses requirements without a hash, and lists them: first the static ones.
-                lacking = set(re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr))))
+                lacking = set(
+                    re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr)))
+                )
                 if complete is None or lacking <= named:
-                    raise ToolError.of("build-failed", done.tail, name=name, source=source)
+                    raise ToolError.of(
+                        "build-failed", done.tail, name=name, source=source
+                    )
                 named |= lacking
                 requires = complete(sorted(named))
                 if kept := self._kept(source, requires):
@@ -105,20 +113,40 @@ class SourceBuilder:
         # A wheelhouse that is in git may hold compiled wheels of several platforms.
         fitting = "-win*" if sys.platform == "win32" else "linux*"
         folder = self.folder(source, requires)
-        return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
+        return next(
+            (p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None
+        )
 
-    def _uv_build(self, fetched: Path, folder: Path, requires: Sequence[str]) -> Completed:
+    def _uv_build(
+        self, fetched: Path, folder: Path, requires: Sequence[str]
+    ) -> Completed:
         constraints, home = folder / "build.txt", folder / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
         home.mkdir(exist_ok=True)
         # --no-sources: they may be folders of the author's own machine.
-        argv = [uv_program(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
-                "--no-create-gitignore", "--python", self.python, "--require-hashes",
-                "--build-constraints", str(constraints), "--out-dir", str(folder / "out"),
-                *(["--offline"] if self.offline else []), str(fetched)]  # fmt: skip
+        argv = [
+            uv_program(),
+            "build",
+            "--no-config",
+            "--wheel",
+            "--no-sources",
+            "--quiet",
+            "--no-create-gitignore",
+            "--python",
+            self.python,
+            "--require-hashes",
+            "--build-constraints",
+            str(constraints),
+            "--out-dir",
+            str(folder / "out"),
+            *(["--offline"] if self.offline else []),
+            str(fetched),
+        ]
         for index, url in self.indexes.items():
             if url:
-                argv += ["--default-index", url] if index == "default" else ["--index", url]
+                argv += (
+                    ["--default-index", url] if index == "default" else ["--index", url]
+                )
         return self.run(argv, env=_isolated(home), cwd=folder)
 
     def _fetch(self, name: str, source: str, folder: Path) -> Path:
@@ -136,10 +164,14 @@ class SourceBuilder:
     def _archive(self, name: str, source: str) -> Path:
         place, _, sha256 = source.rpartition(" sha256:")
         filename, folder = _filename(place), self._cache(sha256)
-        index, project = (place, None) if "://" in place else (self.indexes.get("default"), name)
+        index, project = (
+            (place, None) if "://" in place else (self.indexes.get("default"), name)
+        )
         wanted = WantedFile(filename, sha256, None, index, project)
         houses, offline = self.wheelhouses, self.offline
-        if missing := fetch_all([wanted], folder, houses, self.progress, offline=offline):
+        if missing := fetch_all(
+            [wanted], folder, houses, self.progress, offline=offline
+        ):
             raise ToolError.of("no-source", str(missing[0]), name=name)
         return folder / filename
 
@@ -151,16 +183,24 @@ class SourceBuilder:
         agent = {n: os.environ[n] for n in ("SSH_AUTH_SOCK",) if n in os.environ}
         env = clean_environment(extra={"GIT_TERMINAL_PROMPT": "0", **agent})
         done = self.run(["git", "-c", "core.autocrlf=false", *words], env=env)
-        return done.require("git failed", remedy="check the address and your access to it").stdout
+        return done.require(
+            "git failed", remedy="check the address and your access to it"
+        ).stdout
 
     def _commit(self, address: str, revision: str) -> str:
         if _COMMIT.fullmatch(revision):
             return revision
-        lines = self._git("ls-remote", "--", address, revision, f"{revision}^{{}}").splitlines()
+        lines = self._git(
+            "ls-remote", "--", address, revision, f"{revision}^{{}}"
+        ).splitlines()
         # The words match the ends of references too: v1 also finds a branch other/v1.
-        found = {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+        found = {
+            ref: commit for commit, _, ref in (line.partition("\t") for line in lines)
+        }
         tag, branch = f"refs/tags/{revision}", f"refs/heads/{revision}"
-        exact = [found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found]
+        exact = [
+            found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found
+        ]
         if not exact:
             raise SpecError.of("no-revision", address=address, revision=revision)
         return exact[0]
@@ -171,10 +211,14 @@ def pack_again(wheel: Path, target: Path) -> None:
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w") as new:
         for entry in sorted(old.infolist(), key=lambda entry: entry.filename):
             data = old.read(entry)
-            if entry.filename.endswith(".dist-info/RECORD"):  # in the order of a folder listing
+            if entry.filename.endswith(
+                ".dist-info/RECORD"
+            ):  # in the order of a folder listing
                 data = b"".join(sorted(data.splitlines(keepends=True)))
             plain = zipfile.ZipInfo(entry.filename, (1980, 1, 1, 0, 0, 0))
-            plain.create_system = 3  # Unix: else it would name the platform of the build
+            plain.create_system = (
+                3  # Unix: else it would name the platform of the build
+            )
             runs = entry.external_attr >> 16 & 0o111
             plain.external_attr = (0o100755 if runs else 0o100644) << 16
             if not entry.is_dir():
@@ -196,7 +240,9 @@ def _git_parts(url: str) -> tuple[str, str, str]:
     """Return address, revision and the fragment that names a folder of ``git+…@rev#…``."""
     address, _, fragment = url.removeprefix("git+").partition("#")
     head, at, revision = address.rpartition("@")
-    if not at or "/" not in urlsplit(head).path:  # git+ssh://git@host/… has an @ of its own
+    if (
+        not at or "/" not in urlsplit(head).path
+    ):  # git+ssh://git@host/… has an @ of its own
         head, revision = address, ""
     folder = parse_qs(fragment).get("subdirectory", [""])[0]
     return head, revision, f"#subdirectory={folder}" if folder else ""
@@ -205,10 +251,19 @@ def _git_parts(url: str) -> tuple[str, str, str]:
 def _isolated(home: Path) -> dict[str, str]:
     """Return the environment of a build: the caller's settings lie in the home folder too."""
     caches = {
-        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME")
+        or str(Path.home() / ".cache"),
         "XDG_DATA_HOME": str(Path.home() / ".local" / "share"),  # uv's own Pythons
     }
     # -g0: debug information holds the path of the build, which is another each time.
-    fixed = {"SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C",
-             "CFLAGS": "-g0", "CXXFLAGS": "-g0"}  # fmt: skip
-    return clean_environment(extra={"HOME": str(home), "USERPROFILE": str(home), **caches, **fixed})
+    fixed = {
+        "SOURCE_DATE_EPOCH": "315532800",
+        "PYTHONHASHSEED": "0",
+        "TZ": "UTC",
+        "LC_ALL": "C",
+        "CFLAGS": "-g0",
+        "CXXFLAGS": "-g0",
+    }
+    return clean_environment(
+        extra={"HOME": str(home), "USERPROFILE": str(home), **caches, **fixed}
+    )

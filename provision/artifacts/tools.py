@@ -39,7 +39,11 @@ def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return what the locks of ``uv pip compile --universal`` in a folder require on a platform."""
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
     texts = ((folder / name).read_text(encoding="utf-8") for name in LOCKS)
-    tools = (_tool(line, platform, python) for text in texts for _, line in logical_lines(text))
+    tools = (
+        _tool(line, platform, python)
+        for text in texts
+        for _, line in logical_lines(text)
+    )
     return list(dict.fromkeys(tool for tool in tools if tool))  # uv is in both
 
 
@@ -47,7 +51,9 @@ def _tool(line: str, platform: str, python: str) -> Tool | None:
     requirement = Requirement(line.partition(" --hash=")[0])
     patches = ({"python_full_version": f"{python}.{patch}"} for patch in (0, 99))
     marker = requirement.marker
-    if marker and not any(marker.evaluate(markers(platform, python) | patch) for patch in patches):
+    if marker and not any(
+        marker.evaluate(markers(platform, python) | patch) for patch in patches
+    ):
         return None
     (pin,) = requirement.specifier
     hashes = frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
@@ -55,7 +61,10 @@ def _tool(line: str, platform: str, python: str) -> Tool | None:
 
 
 def choose_wheels(
-    tools: Iterable[Tool], wheelhouses: Sequence[Path], index: str | None, target: Target
+    tools: Iterable[Tool],
+    wheelhouses: Sequence[Path],
+    index: str | None,
+    target: Target,
 ) -> tuple[list[WantedFile], list[MissingFile]]:
     """Return the wheel of each tool for a target, wheelhouses first, and the tools without one."""
 
@@ -67,7 +76,9 @@ def choose_wheels(
         except ToolError as error:
             found, why = None, error.what
         # Any of the hashes identifies the tool; the least is the same in each run.
-        return found or MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
+        return found or MissingFile(
+            f"{tool.name}-{tool.version}", min(tool.sha256s), None, why
+        )
 
     with network.session() as session:
         chosen = in_threads(one, tools, network.PARALLEL_DOWNLOADS)
@@ -78,8 +89,14 @@ def choose_wheels(
 def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, WantedFile]:
     """Return a tool's wheels in wheelhouses by name; these have no URL."""
     stem = f"{tool.name.replace('-', '_')}-{tool.version}-"
-    paths = [path for wheelhouse in wheelhouses for path in sorted(wheelhouse.glob(f"{stem}*.whl"))]
-    found = (WantedFile(path.name, sha256_file(path), None, None, None) for path in paths)
+    paths = [
+        path
+        for wheelhouse in wheelhouses
+        for path in sorted(wheelhouse.glob(f"{stem}*.whl"))
+    ]
+    found = (
+        WantedFile(path.name, sha256_file(path), None, None, None) for path in paths
+    )
     return {file.filename: file for file in found if file.sha256 in tool.sha256s}
 
 

@@ -31,13 +31,26 @@ if TYPE_CHECKING:
 _ENDS = (1 << 16, 1 << 20, 1 << 25)
 _RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
 _LONGEST_RECORD = 64 << 20
-_FAULTS = (OSError, ValueError, EOFError, NotImplementedError, csv.Error, zipfile.BadZipFile)
+_FAULTS = (
+    OSError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    csv.Error,
+    zipfile.BadZipFile,
+)
 
 
-def local_records(artifacts: Iterable[Artifact], folders: Sequence[Path]) -> dict[str, str]:
+def local_records(
+    artifacts: Iterable[Artifact], folders: Sequence[Path]
+) -> dict[str, str]:
     """Return the digests of the RECORDs that wheelhouses have, by the SHA-256 of the wheel."""
     found = find_artifacts(artifacts, folders).items()
-    good = ((a.sha256, wheel_record(path)) for a, path in found if sha256_file(path) == a.sha256)
+    good = (
+        (a.sha256, wheel_record(path))
+        for a, path in found
+        if sha256_file(path) == a.sha256
+    )
     return {sha256: record for sha256, record in good if record}
 
 
@@ -54,7 +67,9 @@ def remote_records(
 
     def read(sha256: str) -> tuple[str, str | None]:
         url = urls[sha256]
-        return sha256, remote_record(session, url, wanted[sha256], login_for(url, mirror))
+        return sha256, remote_record(
+            session, url, wanted[sha256], login_for(url, mirror)
+        )
 
     with network.session() as session:
         records = in_threads(read, wanted, network.PARALLEL_REQUESTS)
@@ -80,7 +95,10 @@ def _end(
     from urllib3.exceptions import HTTPError  # noqa: PLC0415 - what reading a body raises
 
     # Without the second header a server may compress, and its ranges are of that.
-    headers = {"Range": f"bytes={size - length}-{size - 1}", "Accept-Encoding": "identity"}
+    headers = {
+        "Range": f"bytes={size - length}-{size - 1}",
+        "Accept-Encoding": "identity",
+    }
     try:
         with session.get(
             url, headers=headers, auth=auth, timeout=network.TIMEOUT, stream=True

@@ -21,20 +21,33 @@ class WantedFile:
     filename: str
     sha256: str  # hexadecimal
     size: int | None  # bytes; None where the lock has none
-    source: str | None  # its own URL, or that of its simple index; None for the default index
-    project: str | None  # the name on that index; None where ``source`` is the file's own URL
+    source: (
+        str | None
+    )  # its own URL, or that of its simple index; None for the default index
+    project: (
+        str | None
+    )  # the name on that index; None where ``source`` is the file's own URL
 
 
 ItemT = TypeVar("ItemT", bound=Artifact | WantedFile)
 
 
-def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
+def find_artifacts(
+    artifacts: Iterable[ItemT], folders: Sequence[Path]
+) -> dict[ItemT, Path]:
     """Return the file of each artifact that a folder holds, by name and, where known, size."""
     # Hashes are not compared here, because a plan needs none; :func:`damaged_artifacts` does that.
     # An earlier folder hides a later one.
-    pairs = ((item, folder / item.filename) for item in artifacts for folder in reversed(folders))
-    return {item: path for item, path in pairs
-            if path.is_file() and item.size in {None, path.stat().st_size}}  # fmt: skip
+    pairs = (
+        (item, folder / item.filename)
+        for item in artifacts
+        for folder in reversed(folders)
+    )
+    return {
+        item: path
+        for item, path in pairs
+        if path.is_file() and item.size in {None, path.stat().st_size}
+    }
 
 
 def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:

@@ -16,19 +16,27 @@ class Device:
     """The catalog's entry of one device id."""
 
     name: str  # marketing name, or the chip's name
-    family: str | None  # generation, as specs name it; None for a chip newer than the catalog
+    family: (
+        str | None
+    )  # generation, as specs name it; None for a chip newer than the catalog
     supported: bool  # whether PyTorch's wheels are built for the family
     integrated: bool  # whether it is part of the processor
     tiles: int = 1  # how many devices the runtime makes of it
-    compute_capability: str | None = None  # None for Intel, and where it is not known yet
-    least_driver: str = ""  # the drivers that know the model, as a specifier; "" for any
+    compute_capability: str | None = (
+        None  # None for Intel, and where it is not known yet
+    )
+    least_driver: str = (
+        ""  # the drivers that know the model, as a specifier; "" for any
+    )
 
 
 # The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
 # than the catalog. Such a chip may run: wheels with PTX serve each later generation, and wheels
 # without it the later chips of the same one. Only a driver can tell, so it counts as supported.
 _KINDS = {"memory", "float64", "float32", "float16", "bfloat16"}
-_NEWER = Device("NVIDIA GPU newer than the catalog", None, supported=True, integrated=False)
+_NEWER = Device(
+    "NVIDIA GPU newer than the catalog", None, supported=True, integrated=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +44,21 @@ class Devices:
     """The contents of ``envs/catalog/devices.toml`` and ``drivers.toml``."""
 
     intel: dict[str, Device]  # by device id
-    chips: tuple[tuple[int, int, Device], ...]  # NVIDIA's: first device id, last device id, device
-    releases: tuple[tuple[int, str], ...]  # builds of compute-runtime, ascending, and releases
-    intel_windows: dict[str, str]  # driver number on Windows to the version that Level Zero shows
-    cuda: dict[str, dict[str, str]]  # major version of CUDA to minimum driver, by platform
-    intel_names: dict[str, tuple[str, ...]]  # family to its marketing names, without "Intel"
+    chips: tuple[
+        tuple[int, int, Device], ...
+    ]  # NVIDIA's: first device id, last device id, device
+    releases: tuple[
+        tuple[int, str], ...
+    ]  # builds of compute-runtime, ascending, and releases
+    intel_windows: dict[
+        str, str
+    ]  # driver number on Windows to the version that Level Zero shows
+    cuda: dict[
+        str, dict[str, str]
+    ]  # major version of CUDA to minimum driver, by platform
+    intel_names: dict[
+        str, tuple[str, ...]
+    ]  # family to its marketing names, without "Intel"
     # Vendor, NVIDIA family or platform that no target serves, to where to go with it.
     elsewhere: dict[str, str] = field(default_factory=dict)
 
@@ -59,7 +77,9 @@ class Devices:
         """Return the device ids and marketing names of each Intel family, as plain JSON."""
         return {
             family: {
-                "ids": [key for key, device in self.intel.items() if device.family == family],
+                "ids": [
+                    key for key, device in self.intel.items() if device.family == family
+                ],
                 "names": list(names),
             }
             for family, names in self.intel_names.items()
@@ -71,7 +91,9 @@ class Devices:
         The file name of Intel's library has the build only. Builds rise with releases, so the
         release is the last one whose first build is not above it.
         """
-        at = bisect_right(self.releases, (build, "~")) - 1  # "~" sorts after every release
+        at = (
+            bisect_right(self.releases, (build, "~")) - 1
+        )  # "~" sorts after every release
         return f"{self.releases[at][1] if at >= 0 else '0'}.{build}"
 
     def least_driver(self, cuda: str, platform: str) -> str | None:
@@ -81,17 +103,28 @@ class Devices:
 
 def read_devices(catalog: Path) -> Devices:
     """Read the device catalog from its folder; SpecError if a file is missing or not valid."""
-    with damage_in(f"the device catalog in {catalog}", "restore it from version control"):
+    with damage_in(
+        f"the device catalog in {catalog}", "restore it from version control"
+    ):
         devices = read_parsed(fact(catalog, "devices.toml"), tomllib.loads)
         drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
         return Devices(
             intel=_intel(devices["intel"]),
-            chips=tuple(_chip(devices["nvidia"], row) for row in devices["nvidia"]["chips"]),
-            releases=tuple(sorted((b, r) for r, b in drivers["compute_runtime"].items())),
-            intel_windows={w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()},
+            chips=tuple(
+                _chip(devices["nvidia"], row) for row in devices["nvidia"]["chips"]
+            ),
+            releases=tuple(
+                sorted((b, r) for r, b in drivers["compute_runtime"].items())
+            ),
+            intel_windows={
+                w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()
+            },
             cuda=drivers["cuda"],
             intel_names={
-                key: (*(n for n in row["devices"] if n != "unnamed"), *row.get("other_names", ()))
+                key: (
+                    *(n for n in row["devices"] if n != "unnamed"),
+                    *row.get("other_names", ()),
+                )
                 for key, row in devices["intel"]["family"].items()
             },
             elsewhere=devices.get("elsewhere", {}),
@@ -102,12 +135,19 @@ def read_peaks(catalog: Path) -> dict[str, dict[str, float]]:
     """Return what data sheets promise, by device: GB/s of ``memory``, TFLOP/s of each type."""
     with damage_in(f"peaks.toml in {catalog}", "restore it from version control"):
         rows = read_parsed(fact(catalog, "peaks.toml"), tomllib.loads)["peak"]
-        return {name: {kind: float(row[kind]) for kind in _KINDS & row.keys()}
-                for row in rows for name in row["names"]}  # fmt: skip
+        return {
+            name: {kind: float(row[kind]) for kind in _KINDS & row.keys()}
+            for row in rows
+            for name in row["names"]
+        }
 
 
 def _intel(table: dict[str, Any]) -> dict[str, Device]:
-    first = {each: known for known, ids in table.get("least_driver", {}).items() for each in ids}
+    first = {
+        each: known
+        for known, ids in table.get("least_driver", {}).items()
+        for each in ids
+    }
     return {
         device: Device(
             # Devices without a marketing name get that of their family.

@@ -28,7 +28,9 @@ def catalog_digest(folder: Path, target: Target) -> str:
     this digest, also the one that finds nothing to do. SpecError: one is missing or is not JSON.
     """
     part = {
-        index: _part(fact(folder, f"{index}.json"), "files", _is_of(names), _PROVENANCE | {"url"})
+        index: _part(
+            fact(folder, f"{index}.json"), "files", _is_of(names), _PROVENANCE | {"url"}
+        )
         for index, names in target.pip.index.items()
     }
     subdirs = {target.platform, "noarch"}
@@ -53,7 +55,11 @@ def _part(
 
         raise no_catalog(path.parent, path.stem)
     with damage_in(f"the catalog file {path}", "restore it from the last commit"):
-        entries = [entry for entry in read_parsed(path, json.loads)[key] if wanted(entry)]
-        bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
+        entries = [
+            entry for entry in read_parsed(path, json.loads)[key] if wanted(entry)
+        ]
+        bare = [
+            {k: v for k, v in entry.items() if k not in without} for entry in entries
+        ]
         # Sorted, because a refresh may list the same files in another order.
         return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.metadata import parse_email
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import (
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_wheel_filename,
+)
 
 from provision.core.errors import ToolError
 from provision.core.limits import METADATA, bounded
@@ -27,7 +31,9 @@ if TYPE_CHECKING:
 CoreMetadata = dict[str, Any]
 
 
-def list_files(session: Session, url: str | None, name: str) -> list[DistributionPackage]:
+def list_files(
+    session: Session, url: str | None, name: str
+) -> list[DistributionPackage]:
     """Return the files of a distribution on a simple index; None is the default index.
 
     ToolError: the index lacks the distribution, or does not answer with a page of an index.
@@ -44,7 +50,9 @@ def list_files(session: Session, url: str | None, name: str) -> list[Distributio
             reply.raise_for_status()
             return _parse_page(reply, name)
     except Exception as error:  # parsers raise errors of any type on garbage
-        raise ToolError.of("silent-index", str(error), where=where, name=name) from error
+        raise ToolError.of(
+            "silent-index", str(error), where=where, name=name
+        ) from error
     evidence = f"{reply.status_code} for {reply.url}"
     raise ToolError.of("not-listed", evidence, where=where, name=name)
 
@@ -63,7 +71,9 @@ def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
     return ProjectPage.from_html(name, text, base_url=reply.url).packages
 
 
-def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:
+def is_wanted(
+    filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None
+) -> bool:
     """Whether a platform and Python can install a wheel that is not older than the oldest known.
 
     Older wheels are not added to a catalog: a vendor's index lists hundreds of them.
@@ -76,7 +86,9 @@ def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Versi
     return recent and any(best_wheel([filename], *platform) for platform in platforms)
 
 
-def published_metadata(session: Session, package: DistributionPackage) -> CoreMetadata | None:
+def published_metadata(
+    session: Session, package: DistributionPackage
+) -> CoreMetadata | None:
     """Return the metadata that an index publishes beside a wheel (PEP 658).
 
     None where it publishes none or does not serve it: then the wheel itself has to be read.
@@ -90,11 +102,15 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
     client = pypi_simple.PyPISimple(package.url, session=session)
     try:
         verify = bool(package.metadata_digests)
-        return _parse(client.get_package_metadata(package, verify=verify, timeout=TIMEOUT))
+        return _parse(
+            client.get_package_metadata(package, verify=verify, timeout=TIMEOUT)
+        )
     except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
-        raise ToolError.of("wrong-metadata", str(error), file=package.filename) from error
+        raise ToolError.of(
+            "wrong-metadata", str(error), file=package.filename
+        ) from error
 
 
 def embedded_metadata(path: Path) -> CoreMetadata:
@@ -102,15 +118,27 @@ def embedded_metadata(path: Path) -> CoreMetadata:
     try:
         with zipfile.ZipFile(path) as archive:
             # Exactly one, or unpacking fails: of two, an installer might take the other.
-            (member,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-            with archive.open(member) as stream:  # what it states of its size need not be true
-                text = b"".join(bounded(iter(lambda: stream.read(1 << 20), b""), METADATA, member))
+            (member,) = [
+                n for n in archive.namelist() if n.endswith(".dist-info/METADATA")
+            ]
+            with archive.open(
+                member
+            ) as stream:  # what it states of its size need not be true
+                text = b"".join(
+                    bounded(iter(lambda: stream.read(1 << 20), b""), METADATA, member)
+                )
             return _parse(text.decode("utf-8"))
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ToolError.of("no-wheel-file", str(error), name=path.name, path=path) from error
+        raise ToolError.of(
+            "no-wheel-file", str(error), name=path.name, path=path
+        ) from error
 
 
 def _parse(text: str) -> CoreMetadata:
     raw, _ = parse_email(text)
-    python = {"requires_python": raw["requires_python"]} if raw.get("requires_python") else {}
+    python = (
+        {"requires_python": raw["requires_python"]}
+        if raw.get("requires_python")
+        else {}
+    )
     return {"requires_dist": tuple(raw.get("requires_dist", ()))} | python

@@ -22,7 +22,9 @@ from provision.core.text import nearest, plural
 from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
-SNAPSHOT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a snapshot's name, which is its file's
+SNAPSHOT = re.compile(
+    r"[a-z0-9]+(-[a-z0-9]+)*"
+)  # a snapshot's name, which is its file's
 Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet")
 
 
@@ -34,11 +36,15 @@ def _wheel(filename: str) -> str:
     return filename
 
 
-_Requirement = Annotated[str, AfterValidator(lambda text: parse_requirement(text) and text)]
+_Requirement = Annotated[
+    str, AfterValidator(lambda text: parse_requirement(text) and text)
+]
 
 
 def _deb(filename: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+_[A-Za-z0-9.+~-]+_(?:amd64|all)\.deb", filename):
+    if not re.fullmatch(
+        r"[a-z0-9][a-z0-9+.-]+_[A-Za-z0-9.+~-]+_(?:amd64|all)\.deb", filename
+    ):
         raise ValueError(f"{filename!r} is not the name of a Debian package")
     return filename
 
@@ -48,7 +54,9 @@ def _open_url(url: str) -> str:
     if parts.scheme not in {"https", "http"} or not parts.hostname:
         raise ValueError(f"{parts.scheme or 'this'} is not a web address")
     if parts.username or parts.password or holds_secret(url):
-        raise ValueError("contains a user name, password or token, which must not be committed")
+        raise ValueError(
+            "contains a user name, password or token, which must not be committed"
+        )
     return url
 
 
@@ -63,15 +71,25 @@ class Wheel(Table):
 
     filename: Annotated[str, AfterValidator(_wheel)]
     url: Url
-    sha256: Sha256 | None = None  # where the index publishes none and it was not hashed yet
+    sha256: Sha256 | None = (
+        None  # where the index publishes none and it was not hashed yet
+    )
     size: _Bytes | None = None
-    record: Sha256 | None = None  # digest of its RECORD, as locks have it; None where never read
+    record: Sha256 | None = (
+        None  # digest of its RECORD, as locks have it; None where never read
+    )
     requires_python: Specifier | None = None
-    requires_dist: tuple[_Requirement, ...] | None = None  # of its metadata; None where never read
+    requires_dist: tuple[_Requirement, ...] | None = (
+        None  # of its metadata; None where never read
+    )
     basis: str | None = None  # where requires_dist was read from
-    confirmed: bool = False  # whether the index, or two independent public files, list the hash
+    confirmed: bool = (
+        False  # whether the index, or two independent public files, list the hash
+    )
     sources: tuple[str, ...] = ()  # public files that list the hash
-    replaced: tuple[Sha256, ...] = ()  # hashes of what the vendor served under this name besides
+    replaced: tuple[
+        Sha256, ...
+    ] = ()  # hashes of what the vendor served under this name besides
     note: str | None = None
 
     @property
@@ -143,7 +161,9 @@ class DriverFile(Table):
     url: Url
     sha256: Sha256 | None = None  # while no public file lists it; never guessed
     size: _Bytes | None = None
-    confirmed: bool = False  # whether the vendor's file has the hash, or two public files list it
+    confirmed: bool = (
+        False  # whether the vendor's file has the hash, or two public files list it
+    )
     sources: tuple[str, ...] = ()  # public files that list the hash
 
 
@@ -172,7 +192,10 @@ def is_kind(folder: Path, name: str, model: type[Snapshot]) -> bool:
     """Whether a snapshot is of one kind."""
     path = fact(folder, f"{name}.json")
     # The schema's name stands first, and a snapshot is up to megabytes long.
-    return path.is_file() and str(model.model_fields["schema_"].default) in read_text(path)[:200]
+    return (
+        path.is_file()
+        and str(model.model_fields["schema_"].default) in read_text(path)[:200]
+    )
 
 
 def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
@@ -186,14 +209,18 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     except ValidationError as error:
         faults = faults_of(error, model)
         count = plural(len(faults), "fault")
-        raise SpecError.of("invalid-catalog", *faults, path=path, count=count) from error
+        raise SpecError.of(
+            "invalid-catalog", *faults, path=path, count=count
+        ) from error
 
 
 def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:
     """Return the error of a spec that names a catalog which is not there."""
     facts = {"name": name, "folder": folder, "known": ", ".join(snapshot_names(folder))}
     guess = (
-        f"did you mean `{close}`? else " if (close := nearest(name, snapshot_names(folder))) else ""
+        f"did you mean `{close}`? else "
+        if (close := nearest(name, snapshot_names(folder)))
+        else ""
     )
     return SpecError.of("no-catalog", evidence, guess=guess, **facts)
 
@@ -203,11 +230,15 @@ def index_address(folder: Path, index: str) -> str:
     try:
         return str(read_parsed(fact(folder, f"{index}.json"), json.loads)["url"])
     except (OSError, ValueError, KeyError, TypeError):
-        return load_snapshot(folder, index, Index).url  # raises an error that names the faults
+        return load_snapshot(
+            folder, index, Index
+        ).url  # raises an error that names the faults
 
 
 def render_snapshot(snapshot: Index | Channel | DriverSet) -> str:
     """Return the text of a snapshot's file: one line per fact, for readable diffs."""
     document = {"$schema": snapshot.schema_}
-    document |= snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
+    document |= snapshot.model_dump(
+        mode="json", exclude={"schema_"}, exclude_defaults=True
+    )
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

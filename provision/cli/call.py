@@ -27,7 +27,9 @@ Result = TypeVar("Result")
 class Call:
     """A command as it was typed, and what several verbs need of it."""
 
-    def __init__(self, arguments: Namespace, project: Project, console: Console) -> None:
+    def __init__(
+        self, arguments: Namespace, project: Project, console: Console
+    ) -> None:
         self.arguments = arguments
         self.project = project
         self.console = console
@@ -67,9 +69,14 @@ class Call:
         if target.status == "legacy":
             self.console.note(f"{target.name} is legacy: {target.reason}")
         return BuildRequest(
-            project, target, self.lock, self.supply, smoke=not self.arguments.no_smoke,
-            absent=why_device_is_absent(project, target), stack=lambda: read_layers(project),
-        )  # fmt: skip
+            project,
+            target,
+            self.lock,
+            self.supply,
+            smoke=not self.arguments.no_smoke,
+            absent=why_device_is_absent(project, target),
+            stack=lambda: read_layers(project),
+        )
 
 
 class Outcome:
@@ -80,14 +87,19 @@ class Outcome:
     """
 
     def __init__(
-        self, result: Result, show: Callable[[Result, Console], None], code: int = Exit.OK
+        self,
+        result: Result,
+        show: Callable[[Result, Console], None],
+        code: int = Exit.OK,
     ) -> None:
         self.result: object = result
         self.show = lambda console: show(result, console)
         self.code = code
 
 
-def each(show: Callable[[Result, Console], None]) -> Callable[[list[Result], Console], None]:
+def each(
+    show: Callable[[Result, Console], None],
+) -> Callable[[list[Result], Console], None]:
     """Return the view of a list of results, from the view of one; an error is shown as such."""
 
     def show_each(results: list[Result], console: Console) -> None:
@@ -110,5 +122,7 @@ def is_contract(arguments: Namespace) -> bool:
     wanted = getattr(arguments, "contract", "")  # None where the verb has it
     for name in ("output", "verdicts", "node", "idle", "time_limit"):
         if wanted is None and getattr(arguments, name):
-            raise UsageError(f"--{name.replace('_', '-')} has no meaning without --contract")
+            raise UsageError(
+                f"--{name.replace('_', '-')} has no meaning without --contract"
+            )
     return bool(wanted)

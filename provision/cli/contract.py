@@ -40,8 +40,12 @@ class Contract:
         given = self._wanted.node or os.environ.get("SLURMD_NODENAME")
         self._node = given or _UNFIT.sub("-", platform.node()).lstrip("-")
         if getattr(self._wanted, "repair", False):
-            raise UsageError("--repair changes the environment, --contract only judges it")
-        if wrong := next(filter(_UNFIT.search, (self._node, self._wanted.target)), None):
+            raise UsageError(
+                "--repair changes the environment, --contract only judges it"
+            )
+        if wrong := next(
+            filter(_UNFIT.search, (self._node, self._wanted.target)), None
+        ):
             raise UsageError(f"{wrong!r} is no name of a node or target")
         if self._wanted.time_limit:
             threading.Thread(target=self._watch, daemon=True).start()
@@ -70,7 +74,11 @@ class Contract:
         project, target = self._call.project, self._wanted.target
         if self._wanted.verb == "verify":
             record = require_current(project, target).record
-            facts = {"stack": read_layers(project), "lock": record.lock, "python": record.python}
+            facts = {
+                "stack": read_layers(project),
+                "lock": record.lock,
+                "python": record.python,
+            }
             return facts | judge(("", finding) for finding in result.findings)
         # Of a run that was left out, because nothing changed since, the last report stands.
         report = getattr(result, "report", None) or last_report(
@@ -85,28 +93,43 @@ class Contract:
         return self._verdict(verdict="none", code=code, reason=reason, remedy=remedy)
 
     def _verdict(self, **parts: Any) -> Verdict:  # noqa: ANN401 - validated
-        chosen = (name for name in ("full", "health") if getattr(self._wanted, name, False))
+        chosen = (
+            name for name in ("full", "health") if getattr(self._wanted, name, False)
+        )
         suite = "verify" if self._wanted.verb == "verify" else next(chosen, "quick")
-        known = {"schema": 1, "node": self._node, "target": self._wanted.target, "suite": suite,
-                 "time": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
-                 "seconds": round(time.monotonic() - self._started, 2)}  # fmt: skip
+        known = {
+            "schema": 1,
+            "node": self._node,
+            "target": self._wanted.target,
+            "suite": suite,
+            "time": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "seconds": round(time.monotonic() - self._started, 2),
+        }
         return Verdict.model_validate(known | parts)
 
     def _give(self, verdict: Verdict) -> int:
         """Store and print a verdict; return its exit code."""
         try:
-            verdict.store(self._wanted.verdicts or self._call.project.root / ".envs" / "verdicts")
-        except ToolError as error:  # a disk that is full, or lost with the network, is no verdict
+            verdict.store(
+                self._wanted.verdicts or self._call.project.root / ".envs" / "verdicts"
+            )
+        except (
+            ToolError
+        ) as error:  # a disk that is full, or lost with the network, is no verdict
             self._call.console.note(f"{error.what}: {error.evidence}")
         if self._wanted.output:
-            write_atomic(self._wanted.output, getattr(forms, self._wanted.contract)(verdict))
+            write_atomic(
+                self._wanted.output, getattr(forms, self._wanted.contract)(verdict)
+            )
         if self._wanted.json or not self._wanted.output:
             self._print(verdict)
         return _CODES[verdict.verdict]
 
     def _print(self, verdict: Verdict) -> None:
         if self._wanted.json:
-            print_json(self._wanted.verb, verdict.document(), ok=verdict.verdict == "keep")
+            print_json(
+                self._wanted.verb, verdict.document(), ok=verdict.verdict == "keep"
+            )
         else:
             print_text(getattr(forms, self._wanted.contract)(verdict))
 
@@ -114,7 +137,9 @@ class Contract:
         """Return who uses the device, once what is about to end has had its time."""
         target, notes = self._call.target, set[str]()
         until = time.monotonic() + _PATIENCE
-        while (found := self._users(target.accelerator, notes)) and time.monotonic() < until:
+        while (
+            found := self._users(target.accelerator, notes)
+        ) and time.monotonic() < until:
             time.sleep(0.5)
         for note in sorted(notes):
             self._call.console.note(note)
@@ -123,7 +148,9 @@ class Contract:
     def _users(self, accelerator: str, notes: set[str]) -> list[str]:
         if accelerator != "cpu":
             return occupants(accelerator, notes)
-        with contextlib.ExitStack() as held:  # a CPU is shared: programs of the environment count
+        with (
+            contextlib.ExitStack() as held
+        ):  # a CPU is shared: programs of the environment count
             folder = current_folder(self._call.project, self._wanted.target)
             return [user] if (user := user_of(folder, held)) else []
 
@@ -132,8 +159,12 @@ class Contract:
         if self._ended.wait(self._wanted.time_limit):
             return
         self._why = "time-limit"
-        _thread.interrupt_main(signal.SIGTERM)  # handled as soon as the main thread runs Python
+        _thread.interrupt_main(
+            signal.SIGTERM
+        )  # handled as soon as the main thread runs Python
         interrupt()
         if not self._ended.wait(_GRACE):
-            self._print(self._none(self._why, "the run could not be ended: a driver may hang"))
+            self._print(
+                self._none(self._why, "the run could not be ended: a driver may hang")
+            )
             os._exit(Exit.USAGE)

@@ -21,7 +21,9 @@ class Formatter(argparse.HelpFormatter):
         table = toml_table(Path(__file__).with_name("examples.toml"))
         own = table.get(self._prog.split()[-1], {}).items()
         fill = functools.partial(self._fill_text, width=self._width, indent=" " * 6)
-        return f"{text}\nexamples:\n" + "".join(f"  {typed}\n{fill(does)}\n" for typed, does in own)
+        return f"{text}\nexamples:\n" + "".join(
+            f"  {typed}\n{fill(does)}\n" for typed, does in own
+        )
 
     def _format_usage(self, *parts: Any) -> str:  # noqa: ANN401 - as argparse has them
         flat = " ".join(super()._format_usage(*parts).split())
@@ -33,4 +35,6 @@ class Formatter(argparse.HelpFormatter):
         return wrapped(" ".join(text.split()), width, 0)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
+        return "\n".join(
+            indent + line for line in self._split_lines(text, width - len(indent))
+        )

@@ -7,7 +7,9 @@ import sys
 def main() -> int:
     """Run the command in a Python that ignores ``PYTHON*``, and return its exit code."""
     # Before any other import: a PYTHONPATH would replace what the toolkit imports.
-    if not sys.flags.isolated and any(name.upper().startswith("PYTHON") for name in os.environ):
+    if not sys.flags.isolated and any(
+        name.upper().startswith("PYTHON") for name in os.environ
+    ):
         argv = [sys.executable, "-I", "-m", "provision", *sys.argv[1:]]
         if sys.platform != "win32":  # where execv returns to the shell at once
             os.execv(sys.executable, argv)  # noqa: S606 - this same program

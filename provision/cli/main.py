@@ -22,7 +22,9 @@ from provision.core.text import nearest
 from provision.ui.console import Console, open_streams, print_json, show_log
 
 # Of argparse: an option that is not known, or a choice and what there is to choose from.
-_WRONG = re.compile(r"(?:unrecognized .*?(--)|.* choice: ')([^'= ]*)(?:' \(choose from (.+)\))?")
+_WRONG = re.compile(
+    r"(?:unrecognized .*?(--)|.* choice: ')([^'= ]*)(?:' \(choose from (.+)\))?"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,7 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().print_help()
         return Exit.USAGE
     own = [*itertools.takewhile("--".__ne__, words)]
-    switches = {"json": "--json" in own, "quiet": False, "debug": False, "verbose": False}
+    switches = {
+        "json": "--json" in own,
+        "quiet": False,
+        "debug": False,
+        "verbose": False,
+    }
     arguments = argparse.Namespace(verb=None, project=None, **switches)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
@@ -63,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             show_log()
         return _dispatch(arguments)
     except KeyboardInterrupt:
-        ended = ProvisionError("interrupted; what was complete stays, the rest is as it was before")
+        ended = ProvisionError(
+            "interrupted; what was complete stays, the rest is as it was before"
+        )
         ended.exit_code = Exit.INTERRUPTED
         code = _fail(arguments, ended)
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
@@ -82,8 +91,12 @@ def _interrupt(*_: object) -> None:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    aside = arguments.json or getattr(arguments, "watch", False)  # stdout is the command's
-    console = Console(program_name(), quiet=arguments.quiet or arguments.json, aside=aside)
+    aside = arguments.json or getattr(
+        arguments, "watch", False
+    )  # stdout is the command's
+    console = Console(
+        program_name(), quiet=arguments.quiet or arguments.json, aside=aside
+    )
     # Commands are printed in between, and a verdict at any moment.
     console.alive &= not (arguments.verbose or is_contract(arguments))
     project = _project(arguments)
@@ -177,7 +190,9 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     for name in verb_names() if verbs is None else verbs:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
-        verb = added.add_parser(name, parents=[_common()], help=summary, description=summary)
+        verb = added.add_parser(
+            name, parents=[_common()], help=summary, description=summary
+        )
         verb.formatter_class = Formatter
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)

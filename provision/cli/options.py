@@ -16,13 +16,21 @@ _LONGEST = 30 * 86400  # seconds
 def seconds(text: str) -> float:
     """Return a time such as ``90s``, as the type of an option."""
     unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
-    if unit is None or not text[:-1].isdecimal() or not 1 <= int(text[:-1]) * unit <= _LONGEST:
-        raise ArgumentTypeError(f"{text!r} is no time from 1s to 30d, such as 90s, 10m or 2h")
+    if (
+        unit is None
+        or not text[:-1].isdecimal()
+        or not 1 <= int(text[:-1]) * unit <= _LONGEST
+    ):
+        raise ArgumentTypeError(
+            f"{text!r} is no time from 1s to 30d, such as 90s, 10m or 2h"
+        )
     return float(int(text[:-1]) * unit)
 
 
 _TYPES = {"path": Path, "int": int, "seconds": seconds}
-_TABLE: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+_TABLE: dict[str, Any] = json.loads(
+    Path(__file__).with_suffix(".json").read_text("utf-8")
+)
 
 
 def add_options(parser: Any, name: str, verbs: Sequence[str]) -> None:  # noqa: ANN401 - or a group

@@ -42,7 +42,9 @@ class BuildRequest:
     lock: Lock
     supply: ArtifactSources
     smoke: bool  # run the quick checks
-    absent: str  # why the target's device is not on this machine; empty if it is present
+    absent: (
+        str  # why the target's device is not on this machine; empty if it is present
+    )
     stack: Callable[[], dict[str, str]]  # reads the layers of this host
     fresh: bool = False  # build even if a generation of this lock exists
 
@@ -52,8 +54,12 @@ class BuildResult:
     """How a build ended."""
 
     target: str
-    generation: manifest.Generation | None  # None if the checks failed and nothing was changed
-    plan: InstallPlan | None = None  # what was installed; None if an existing generation was used
+    generation: (
+        manifest.Generation | None
+    )  # None if the checks failed and nothing was changed
+    plan: InstallPlan | None = (
+        None  # what was installed; None if an existing generation was used
+    )
     verification: Verification | None = None  # None for an existing generation too
     report: Report | None = None  # of the quick checks, if they ran
 
@@ -112,7 +118,11 @@ def _of_same_lock(home: Path, request: BuildRequest) -> manifest.Generation | No
 
 
 def _use_again(
-    home: Path, found: manifest.Generation, request: BuildRequest, run: Run, progress: Progress
+    home: Path,
+    found: manifest.Generation,
+    request: BuildRequest,
+    run: Run,
+    progress: Progress,
 ) -> BuildResult:
     report = run_checks(found.folder, request, run, progress)
     if report and not report.proves:
@@ -123,7 +133,9 @@ def _use_again(
     return BuildResult(request.target.name, found, report=report)
 
 
-def _build_new(home: Path, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
+def _build_new(
+    home: Path, request: BuildRequest, run: Run, progress: Progress
+) -> BuildResult:
     from provision.commands.populate import populate_prefix
 
     folder = _free_folder(home, request.lock)
@@ -151,12 +163,16 @@ def _free_folder(home: Path, lock: Lock) -> Path:
     return next(path for path in (first, *others) if not path.exists())
 
 
-def run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Report | None:
+def run_checks(
+    folder: Path, request: BuildRequest, run: Run, progress: Progress
+) -> Report | None:
     """Run the quick checks, if the request wants them and the device is here."""
     from provision.commands.smoke import SmokeRequest, from_generation, smoke
 
     if not request.smoke or request.absent:
         return None
     asked = SmokeRequest(request.project, request.target, request.stack())
-    verified = None if request.fresh else request.lock  # after a repair everything is run
+    verified = (
+        None if request.fresh else request.lock
+    )  # after a repair everything is run
     return smoke(asked, from_generation(folder, request.lock), run, progress, verified)

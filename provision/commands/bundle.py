@@ -43,8 +43,14 @@ MANIFEST = "manifest.json"
 _LOCK = ".lock"
 ARTIFACTS, TOOLS, TOOLKIT, PYTHON = "artifacts", "tools", "toolkit", "python"
 # What the toolkit needs to run; the rest of a clone is for development.
-_OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE",
-               "lockfiles/tools")  # fmt: skip
+_OF_TOOLKIT = (
+    "noxfile.py",
+    "pyproject.toml",
+    "hatch_build.py",
+    "README.md",
+    "LICENSE",
+    "lockfiles/tools",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,16 @@ def bundle(
         _copy_toolkit(project, target, folder / TOOLKIT)
         command = _write_command(target, folder)
         sizes = _write_manifest(target, lock, folder, missing)
-    return Bundle(target.name, folder, len(sizes), sum(sizes.values()), tuple(missing), command)
+    return Bundle(
+        target.name, folder, len(sizes), sum(sizes.values()), tuple(missing), command
+    )
 
 
 def _refuse_foreign(folder: Path, *, locked: bool) -> None:
     try:
-        names = {path.name for path in folder.iterdir()}  # one look: another run may make it now
+        names = {
+            path.name for path in folder.iterdir()
+        }  # one look: another run may make it now
     except FileNotFoundError:
         return
     except NotADirectoryError:
@@ -129,7 +139,9 @@ def _interpreter(target: Target, folder: Path, progress: Progress) -> None:
     if done.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         why = next(iter(done.stderr.strip().splitlines()[-1:]), "")
-        progress.note(f"no Python is in the bundle, the machine needs {target.python}: {why}")
+        progress.note(
+            f"no Python is in the bundle, the machine needs {target.python}: {why}"
+        )
 
 
 def _collect(
@@ -184,14 +196,23 @@ def _write_manifest(
     target: Target, lock: Lock, folder: Path, missing: list[MissingFile]
 ) -> dict[str, int]:
     """Write what the bundle holds, and return the size of each file."""
-    sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in _bundled_files(folder)}
+    sizes = {
+        p.relative_to(folder).as_posix(): p.stat().st_size
+        for p in _bundled_files(folder)
+    }
     digests = sha256_below(folder, sizes)
     document = {
-        "schema": SCHEMA, "target": target.name, "platform": target.platform,
-        "python": target.python, "lock": lock.digest, "toolkit": __version__,
-        "files": [{"path": p, "sha256": digests[p], "size": sizes[p]} for p in sorted(sizes)],
+        "schema": SCHEMA,
+        "target": target.name,
+        "platform": target.platform,
+        "python": target.python,
+        "lock": lock.digest,
+        "toolkit": __version__,
+        "files": [
+            {"path": p, "sha256": digests[p], "size": sizes[p]} for p in sorted(sizes)
+        ],
         "missing": [asdict(item) for item in missing],
-    }  # fmt: skip
+    }
     write_atomic(folder / MANIFEST, json_text(document))
     return sizes
 

@@ -39,7 +39,9 @@ class TargetFit:
     verdict: Verdict
     reasons: tuple[str, ...]  # why; at least one
     remedy: str = ""  # what would make a blocked target fit; "" otherwise
-    device: str | None = None  # name and address of the GPU that it would use; None for the CPU
+    device: str | None = (
+        None  # name and address of the GPU that it would use; None for the CPU
+    )
     discrete: bool = False
 
 
@@ -50,7 +52,9 @@ class Detection:
     host: Host
     fits: tuple[TargetFit, ...]  # one entry per target, best first
     chosen: str | None  # the target that `build auto` takes; None if none fits
-    better: tuple[TargetFit, ...]  # blocked targets that would be chosen instead after their remedy
+    better: tuple[
+        TargetFit, ...
+    ]  # blocked targets that would be chosen instead after their remedy
     hidden: tuple[tuple[str, str], ...]  # the GPU, and the variable that hides it
     advice: tuple[str, ...]  # settings that help, and remarks on the machine
 
@@ -65,7 +69,9 @@ def detect_machine(project: Project) -> Detection:
 def choose_target(found: Detection) -> str:
     """Return the target that ``auto`` stands for."""
     if found.chosen is None:
-        why = found.host.elsewhere or "; ".join(r for fit in found.fits[:1] for r in fit.reasons)
+        why = found.host.elsewhere or "; ".join(
+            r for fit in found.fits[:1] for r in fit.reasons
+        )
         raise UsageError.of("no-fitting-target", why, platform=found.host.platform)
     return found.chosen
 
@@ -82,7 +88,11 @@ def fitting_shipped_targets(project: Project) -> list[str]:
     """Return the shipped target that fits this machine best, and that of its CPU."""
     targets = [t for t in read_hardware(shipped().specs) if t.status == "supported"]
     found = detect(targets, this_host(project))
-    cpus = [t.name for t in targets if (t.accelerator, t.platform) == ("cpu", found.host.platform)]
+    cpus = [
+        t.name
+        for t in targets
+        if (t.accelerator, t.platform) == ("cpu", found.host.platform)
+    ]
     return list(dict.fromkeys([choose_target(found), *cpus]))
 
 
@@ -94,10 +104,15 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
     """
     hidden_by = hidden(host)
     judged = [(target, judge(target, host, hidden_by)) for target in targets]
-    served = {fit.device for target, fit in judged
-              if target.status == "supported" and fit.verdict is not Verdict.NO}  # fmt: skip
+    served = {
+        fit.device
+        for target, fit in judged
+        if target.status == "supported" and fit.verdict is not Verdict.NO
+    }
 
-    def preference(target: TargetHardware, fit: TargetFit) -> tuple[bool, int, bool, int]:
+    def preference(
+        target: TargetHardware, fit: TargetFit
+    ) -> tuple[bool, int, bool, int]:
         """Return how well a target would serve, obstacles aside; less is better."""
         legacy = target.status != "supported"
         device = 2 if target.accelerator == "cpu" else int(not fit.discrete)
@@ -105,7 +120,9 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
         return (legacy and fit.device in served, device, legacy, order)
 
     # The name is last, so that the order does not depend on that of the files.
-    judged.sort(key=lambda b: (list(Verdict).index(b[1].verdict), preference(*b), b[0].name))
+    judged.sort(
+        key=lambda b: (list(Verdict).index(b[1].verdict), preference(*b), b[0].name)
+    )
     fits = tuple(fit for _, fit in judged)
     # They are sorted: if any fits, the first one does.
     chosen = fits[0].target if fits and fits[0].verdict is Verdict.FITS else None
@@ -117,17 +134,24 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
         better=tuple(
             fit
             for target, fit in judged
-            if fit.verdict is Verdict.BLOCKED and preference(target, fit) < preference(*judged[0])
+            if fit.verdict is Verdict.BLOCKED
+            and preference(target, fit) < preference(*judged[0])
         ),
-        hidden=tuple((names[address], variable) for address, variable in hidden_by.items()),
+        hidden=tuple(
+            (names[address], variable) for address, variable in hidden_by.items()
+        ),
         advice=tuple(_advice(host, fits)),
     )
 
 
-def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> TargetFit:
+def judge(
+    target: TargetHardware, host: Host, hidden_by: Mapping[str, str]
+) -> TargetFit:
     """Return whether one target fits; on several GPUs, for the one that serves it best."""
     if target.platform != host.platform:
-        reason = f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"
+        reason = (
+            f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"
+        )
         return TargetFit(target.name, Verdict.NO, (reason,))
     if old := old_libraries(host):
         reason = f"{old}; a container of a newer distribution has them"
@@ -140,7 +164,9 @@ def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> T
     if not gpus:
         return TargetFit(target.name, Verdict.NO, (_no_gpu(vendor, host),))
     fits = [_judge_gpu(target, gpu, host, hidden_by.get(gpu.address)) for gpu in gpus]
-    return min(fits, key=lambda fit: (list(Verdict).index(fit.verdict), not fit.discrete))
+    return min(
+        fits, key=lambda fit: (list(Verdict).index(fit.verdict), not fit.discrete)
+    )
 
 
 def _no_gpu(vendor: str, host: Host) -> str:
@@ -155,7 +181,9 @@ def _no_gpu(vendor: str, host: Host) -> str:
     return f"there is no {maker} GPU{where} ({others})"
 
 
-def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None) -> TargetFit:
+def _judge_gpu(
+    target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None
+) -> TargetFit:
     remedy = ""
     if reason := incompatibility(target, gpu):
         verdict = Verdict.NO
@@ -167,20 +195,26 @@ def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | No
         reason = _driver_note(target, gpu, host)
     name, discrete = _name(gpu), gpu.integrated is False
     lost = [target.reason] if target.reason and verdict is not Verdict.NO else []
-    return TargetFit(target.name, verdict, (f"{name}: {reason}", *lost), remedy, name, discrete)
+    return TargetFit(
+        target.name, verdict, (f"{name}: {reason}", *lost), remedy, name, discrete
+    )
 
 
 def _driver_note(target: TargetHardware, gpu: Gpu, host: Host) -> str:
     """Return the driver's version, and what is unknown about it and the GPU."""
     version = driver_version(gpu, host)
     driver = NAMES.get(gpu.vendor, "driver")
-    notes = [f"{driver} {version}" if version else f"its {driver}'s version is not visible"]
+    notes = [
+        f"{driver} {version}" if version else f"its {driver}'s version is not visible"
+    ]
     if version and target.driver:
         judged = judge_driver(gpu, host, target.driver)
         if judged.verdict is DriverVerdict.UNKNOWN:
             notes = [f"unknown whether its driver is new enough: {judged.reason}"]
     if gpu.vendor == "nvidia" and gpu.device_id and gpu.compute_capability is None:
-        notes.append("unknown whether the wheels hold code for it: it is newer than the catalog")
+        notes.append(
+            "unknown whether the wheels hold code for it: it is newer than the catalog"
+        )
     return "; ".join(notes)
 
 
@@ -196,14 +230,22 @@ def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
     ordered = in_level_zero_order(host)
     discrete = [str(i) for i, gpu in enumerate(ordered) if not gpu.integrated]
     # Programs that spread their work over all devices would wait for the integrated GPU.
-    if discrete and len(discrete) < len(ordered) and "ONEAPI_DEVICE_SELECTOR" not in host.variables:
-        integrated = ", ".join(dict.fromkeys(gpu.name for gpu in ordered if gpu.integrated))
+    if (
+        discrete
+        and len(discrete) < len(ordered)
+        and "ONEAPI_DEVICE_SELECTOR" not in host.variables
+    ):
+        integrated = ", ".join(
+            dict.fromkeys(gpu.name for gpu in ordered if gpu.integrated)
+        )
         selector = f"ONEAPI_DEVICE_SELECTOR=level_zero:{','.join(discrete)}"
         found.append(f"{selector} hides the {integrated}")
     for gpu in host.gpus:
         if gpu.resizable_bar is False and gpu.vendor == "intel":
             found.append(f"{_name(gpu)}: resizable BAR is off, which costs much speed")
         if gpu.link and gpu.link.width < gpu.link.max_width:
-            found.append(f"{_name(gpu)}: {gpu.link.width} of {gpu.link.max_width} PCIe lanes")
+            found.append(
+                f"{_name(gpu)}: {gpu.link.width} of {gpu.link.max_width} PCIe lanes"
+            )
     blocked = [fit for fit in fits if fit.verdict is Verdict.BLOCKED]
     return found + [f"{fit.target} would fit after: {fit.remedy}" for fit in blocked]

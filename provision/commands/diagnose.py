@@ -56,11 +56,15 @@ def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
     if locks := read_repository(folder):
         devices = read_devices(project.catalog)
         facts = {lock.name: f"{len(lock.packages)} packages" for lock in locks}
-        return Diagnosis(str(folder), tuple(judge(locks, read_host(devices), devices)), facts)
+        return Diagnosis(
+            str(folder), tuple(judge(locks, read_host(devices), devices)), facts
+        )
     if (folder / "envs").is_dir():
         return None
     files = ", ".join(FORMATS["file"])
-    raise UsageError(f"no lock or requirement file in {folder}", remedy=f"it reads {files}")
+    raise UsageError(
+        f"no lock or requirement file in {folder}", remedy=f"it reads {files}"
+    )
 
 
 def diagnose(
@@ -85,5 +89,7 @@ def diagnose(
     else:
         return diagnose_machine(host, devices), host, None
     lock = read_lock(project.lock(spec.name)) if spec else None
-    found = diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=Path.home())
+    found = diagnose_environment(
+        prefix, host, devices, target=spec, lock=lock, home=Path.home()
+    )
     return found, host, prefix

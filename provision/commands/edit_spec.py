@@ -34,7 +34,9 @@ def pip_table(path: Path) -> Iterator[Any]:
     import tomlkit  # noqa: PLC0415 - slow, and few verbs need it
 
     document = tomlkit.parse(_text(path))
-    yield document.setdefault("pip", tomlkit.table())  # absent where a spec extends another
+    yield document.setdefault(
+        "pip", tomlkit.table()
+    )  # absent where a spec extends another
     write_atomic(path, tomlkit.dumps(document))
 
 
@@ -93,7 +95,9 @@ def upgradable(project: Project, named: Sequence[str], package: str) -> list[str
     having = [one for one in asked if name in read_lock(project.lock(one)).versions]
     if not having or (named and len(having) < len(named)):
         lacking = ", ".join(one for one in asked if one not in having)
-        raise UsageError.of("upgrade-of-absent", lacking=lacking, package=package, name=name)
+        raise UsageError.of(
+            "upgrade-of-absent", lacking=lacking, package=package, name=name
+        )
     return having
 
 
@@ -108,7 +112,9 @@ def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
     with pip_table(path) as pip:
         if name is None:
             pip["cutoff"] = day
-            pip.pop("cutoffs", None)  # single cut-offs would now hold their packages back
+            pip.pop(
+                "cutoffs", None
+            )  # single cut-offs would now hold their packages back
         else:
             pip.setdefault("cutoffs", tomlkit.inline_table())[name] = day
     return load_spec(path)
@@ -124,7 +130,9 @@ def _required(path: Path) -> set[str]:
 
 
 def _places(listed: Sequence[str], name: str) -> list[int]:
-    return [place for place, text in enumerate(listed) if name and _name(str(text)) == name]
+    return [
+        place for place, text in enumerate(listed) if name and _name(str(text)) == name
+    ]
 
 
 def _take(table: Any, key: str, name: str) -> None:  # noqa: ANN401 - of tomlkit
@@ -139,11 +147,18 @@ def _text(path: Path) -> str:
 
 
 def edit_and_lock(
-    names: Sequence[str], edit: Callable[[Path], Target], project: Project, resolver: Resolver
+    names: Sequence[str],
+    edit: Callable[[Path], Target],
+    project: Project,
+    resolver: Resolver,
 ) -> list[LockResult]:
     """Edit the specs of some targets and lock them; if one fails, all stay as they were."""
     specs = [project.specs / f"{name}.toml" for name in names]
-    locks = [project.lock(name) / layer for name in names for layer in (PIP_LAYER, CONDA_LAYER)]
+    locks = [
+        project.lock(name) / layer
+        for name in names
+        for layer in (PIP_LAYER, CONDA_LAYER)
+    ]
     with _restored([*specs, *locks]):
         results = lock([edit(path) for path in specs], project, resolver)
         if error := next((result.error for result in results if result.error), None):

@@ -30,10 +30,17 @@ class Evidence:
 
 
 def emit(
-    project: Project, target: Target, *, file: Path, key: Path, passphrase: Callable[[], str]
+    project: Project,
+    target: Target,
+    *,
+    file: Path,
+    key: Path,
+    passphrase: Callable[[], str],
 ) -> Evidence:
     """Write signed evidence of a target's last full report; UsageError if that proves nothing."""
-    full = [path for path in history(project, target.name) if path.stem.endswith("-full")]
+    full = [
+        path for path in history(project, target.name) if path.stem.endswith("-full")
+    ]
     found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))
     if found is None or found.lock != lock.digest:
@@ -65,13 +72,24 @@ def _staleness(project: Project, content: Statement) -> str:
         now = read_lock(project.lock(subject.name)).digest
     except SpecError:
         return f"there is no lock of {subject.name} here"
-    return "" if now == subject.digest["sha256"] else f"{subject.name} has another lock now"
+    return (
+        ""
+        if now == subject.digest["sha256"]
+        else f"{subject.name} has another lock now"
+    )
 
 
 def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evidence:
     seen = content.predicate
     device, driver = seen.device.get("name", ""), seen.device.get("driver") or "-"
     return Evidence(
-        file, "stale" if stale else "valid", stale, content.subject[0].name, key, str(device),
-        str(driver), day=seen.started[:10], checks=len(seen.checks),
-    )  # fmt: skip
+        file,
+        "stale" if stale else "valid",
+        stale,
+        content.subject[0].name,
+        key,
+        str(device),
+        str(driver),
+        day=seen.started[:10],
+        checks=len(seen.checks),
+    )

@@ -54,7 +54,9 @@ def export(
     if kind == "pylock" and file and not is_valid_pylock_path(file):
         raise UsageError.of("no-pylock-name", name=file.name)
     if kind in _LINUX and not PLATFORMS[target.platform].docker:
-        raise UsageError.of("format-of-linux", target=target.name, platform=target.platform)
+        raise UsageError.of(
+            "format-of-linux", target=target.name, platform=target.platform
+        )
     made = formats.MADE[kind].encode()
     if file and file.is_file() and made not in (read_if_any(file) or b""):
         raise UsageError.of("not-an-export", file=file)
@@ -67,36 +69,56 @@ def export(
     else:
         prefix = project.environments(target.name) / CURRENT
         text = formats.render(
-            kind, target=target, lock=lock, indexes=indexes, toolkit=toolkit, prefix=prefix
+            kind,
+            target=target,
+            lock=lock,
+            indexes=indexes,
+            toolkit=toolkit,
+            prefix=prefix,
         )
     notes = _notes(target, kind, toolkit)
     if file:
         write_atomic(file, text)
-    return Export(target.name, kind, file, text, formats.lost(target, lock, kind), notes)
+    return Export(
+        target.name, kind, file, text, formats.lost(target, lock, kind), notes
+    )
 
 
-def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Artifact, str]:
+def _addresses(
+    project: Project, lock: Lock, supply: ArtifactSources
+) -> dict[Artifact, str]:
     """Return where each wheel can be downloaded: by the catalog, or by asking the default index."""
     listed = {
         (name, wheel.filename): wheel.url
-        for name in {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
+        for name in {artifact.index for artifact in lock.artifacts}
+        - {"default", WHEELHOUSE}
         for wheel in load_snapshot(project.catalog, name, Index).files
     }
     listed |= {
         (WHEELHOUSE, path.name): path.relative_to(project.root).as_posix()
-        for a in lock.artifacts if a.source
-        for path in project.wheelhouse.glob(f"*/{a.filename}") if sha256_file(path) == a.sha256
-    }  # fmt: skip
+        for a in lock.artifacts
+        if a.source
+        for path in project.wheelhouse.glob(f"*/{a.filename}")
+        if sha256_file(path) == a.sha256
+    }
     asked = [artifact for artifact in lock.artifacts if artifact.index == "default"]
     with network.session() as session:
         look = partial(list_files, session, supply.indexes["default"])
-        pages = in_threads(look, [artifact.name for artifact in asked], network.PARALLEL_REQUESTS)
+        pages = in_threads(
+            look, [artifact.name for artifact in asked], network.PARALLEL_REQUESTS
+        )
         for artifact, packages in zip(asked, pages, strict=True):
             # By hash: a mirror may hold another file under the name.
             for package in packages:
                 if package.digests.get("sha256") == artifact.sha256:
-                    listed[artifact.index, artifact.filename] = _without_login(package.url)
-    found = {a: listed[key] for a in lock.artifacts if (key := (a.index, a.filename)) in listed}
+                    listed[artifact.index, artifact.filename] = _without_login(
+                        package.url
+                    )
+    found = {
+        a: listed[key]
+        for a in lock.artifacts
+        if (key := (a.index, a.filename)) in listed
+    }
     if missing := [a.filename for a in lock.artifacts if a not in found]:
         facts = {"missing": len(missing), "all": len(lock.artifacts)}
         raise ToolError.of("no-address", *missing, **facts)
@@ -105,7 +127,9 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
 
 def _without_login(url: str) -> str:
     parts = urlsplit(url)
-    return redact(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl())
+    return redact(
+        parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
+    )
 
 
 def _toolkit(name: str = "provision-torch") -> str:
@@ -126,5 +150,7 @@ def _notes(target: Target, kind: str, toolkit: str) -> tuple[str, ...]:
     if kind in {"devcontainer", "ci"} and toolkit.startswith("./"):
         notes.append(f"put the wheel of this toolkit into the repository, as {toolkit}")
     if kind == "ci" and target.accelerator != "cpu":
-        notes.append(f"the job needs a runner with the labels self-hosted and {target.accelerator}")
+        notes.append(
+            f"the job needs a runner with the labels self-hosted and {target.accelerator}"
+        )
     return tuple(notes)

@@ -30,15 +30,21 @@ class Fitter:
     requirements: list[str] = field(default_factory=list)  # requirements of its own
     drop: list[str] = field(default_factory=list)  # distributions to leave out
     index: dict[str, list[str]] = field(default_factory=dict)  # catalog index to names
-    done: list[str] = field(default_factory=list)  # what was changed, each with its place
-    left: list[str] = field(default_factory=list)  # what is left out, each with its place
+    done: list[str] = field(
+        default_factory=list
+    )  # what was changed, each with its place
+    left: list[str] = field(
+        default_factory=list
+    )  # what is left out, each with its place
 
     def __post_init__(self) -> None:
         own = self.target.pip.requirements
         self._own = {requirement_name(text): Requirement(text) for text in own}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
         self._index = self.target.pip.index_of("torch")
-        self._open = ""  # what the repository says of torch, where the resolver chooses it
+        self._open = (
+            ""  # what the repository says of torch, where the resolver chooses it
+        )
 
     def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
         """Fit requirements."""
@@ -60,7 +66,9 @@ class Fitter:
         machine = markers(self.target.platform, self.target.python)
         try:
             return asked.marker is None or asked.marker.evaluate(machine)
-        except ValueError:  # a marker that compares what cannot be; the resolver says so
+        except (
+            ValueError
+        ):  # a marker that compares what cannot be; the resolver says so
             return True
 
     def _fit(self, asked: Requirement, place: str, *, in_file: bool) -> None:
@@ -75,13 +83,17 @@ class Fitter:
             self.requirements += [] if in_file else [str(asked)]
         elif not in_file or not _agree(asked, self._own[name]):
             self.requirements.append(str(asked))
-            self.done.append(f"{place} replaces {self._own[name]} of {self.target.name}")
+            self.done.append(
+                f"{place} replaces {self._own[name]} of {self.target.name}"
+            )
 
     def _no_use(self, name: str) -> str:
         for accelerator, patterns in _TABLES["only"].items():
             if accelerator != self.target.accelerator and _matches(name, patterns):
                 return f"is of use on {accelerator} only"
-        reasons = (entry.reason for entry in self.target.pip.forbid if entry.name == name)
+        reasons = (
+            entry.reason for entry in self.target.pip.forbid if entry.name == name
+        )
         fits = "torch requires the release that fits it"
         return next(reasons, fits if _matches(name, _TABLES["of_torch"]) else "")
 
@@ -96,7 +108,9 @@ class Fitter:
         if self._index == "default":
             self._open = str(wanted)
             self.requirements.append(f"torch{wanted}")
-            self.done.append(f"{place} replaces torch=={self._torch} of {self.target.name}")
+            self.done.append(
+                f"{place} replaces torch=={self._torch} of {self.target.name}"
+            )
             return
         offered = {Version(wheel.version) for wheel in self._wheels("torch")}
         if fitting := {v for v in offered if wanted.contains(v.public)}:
@@ -104,7 +118,9 @@ class Fitter:
             self.requirements.append(f"torch=={self._torch}")
         self.done.append(f"{place}: torch=={self._torch} instead")
 
-    def _choose_companion(self, asked: Requirement, place: str, *, in_file: bool) -> None:
+    def _choose_companion(
+        self, asked: Requirement, place: str, *, in_file: bool
+    ) -> None:
         """Choose the release of a package that was compiled for the chosen torch."""
         name = requirement_name(asked.name)
         if self._open:  # what the repository says of both goes together
@@ -112,11 +128,19 @@ class Fitter:
             self.requirements.append(f"{name}{_LOCAL.sub('', str(wanted))}")
             return
         exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
-        wheels = ((Version(w.version), w.requires_dist or ()) for w in self._wheels(name))
-        built = [v for v, needs in wheels if any(r.replace(" ", "") in exact for r in needs)]
+        wheels = (
+            (Version(w.version), w.requires_dist or ()) for w in self._wheels(name)
+        )
+        built = [
+            v for v, needs in wheels if any(r.replace(" ", "") in exact for r in needs)
+        ]
         one_for_all = name == "torchaudio" and not self._before("2.9")
-        if not built and (one_for_all or self._index == "default"):  # so the resolver chooses
-            if name not in self._own and (asked.specifier or one_for_all or not in_file):
+        if not built and (
+            one_for_all or self._index == "default"
+        ):  # so the resolver chooses
+            if name not in self._own and (
+                asked.specifier or one_for_all or not in_file
+            ):
                 limit = f"<={Version(self._torch).public}" if one_for_all else ""
                 self.requirements.append(f"{name}{limit}")
                 self.drop += [name] if in_file else []
@@ -137,7 +161,11 @@ class Fitter:
 
     def _assign(self, name: str) -> None:
         known = name in self.index.get(self._index, ())
-        if not known and self.target.pip.index_of(name) != self._index and self._wheels(name):
+        if (
+            not known
+            and self.target.pip.index_of(name) != self._index
+            and self._wheels(name)
+        ):
             self.index.setdefault(self._index, []).append(name)
 
     def _wheels(self, name: str) -> list[Wheel]:

@@ -42,7 +42,9 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
         places = [generation.folder for generation in found]
         older = [g for g in found[places.index(now.folder) + 1 :] if not g.misplaced()]
         if not older:
-            raise UsageError.of("no-earlier-generation", target=target, now=now.folder.name)
+            raise UsageError.of(
+                "no-earlier-generation", target=target, now=now.folder.name
+            )
         swap_link(home / CURRENT, older[0].folder)
     return RolledBack(target, now.folder.name, older[0])
 
@@ -50,7 +52,9 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
 def abandoned(project: Project) -> list[str]:
     """Return the names in ``.envs`` that no spec has, and below which generations lie."""
     known = target_names(project.specs)
-    others = (home for home in (project.root / ".envs").glob("*") if home.name not in known)
+    others = (
+        home for home in (project.root / ".envs").glob("*") if home.name not in known
+    )
     return sorted(home.name for home in others if any(map(is_tagged, home.glob("*"))))
 
 

@@ -28,8 +28,12 @@ class InitializedTarget:
 
     name: str
     spec: str | None  # the file; None where it existed, and was left as it is
-    done: tuple[str, ...] = ()  # versions that were changed to fit the target, each with its place
-    left: tuple[str, ...] = ()  # requirements that are left out, each with its place and why
+    done: tuple[
+        str, ...
+    ] = ()  # versions that were changed to fit the target, each with its place
+    left: tuple[
+        str, ...
+    ] = ()  # requirements that are left out, each with its place and why
     locked: bool = False  # whether the shipped lock serves, since nothing was added
 
 
@@ -61,7 +65,9 @@ def initialize(project: Project, names: Sequence[str]) -> Initialized:
         written.append(noxfile.name)
     elif "add_sessions" not in noxfile.read_text(encoding="utf-8", errors="replace"):
         lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
-        left.append(f"noxfile.py: exists; add these lines to it for the sessions: {lines}")
+        left.append(
+            f"noxfile.py: exists; add these lines to it for the sessions: {lines}"
+        )
     empty = bool(asked.left) and not (asked.files or asked.requirements or asked.local)
     return Initialized(project.root, targets, tuple(written), tuple(left), empty)
 
@@ -78,15 +84,22 @@ def _target(project: Project, name: str, asked: Asked) -> InitializedTarget:
     try:
         locked = _take_lock(project, base, load_spec(path))
     except SpecError as error:  # such as a password in the URL of a requirement
-        fitted.left.append(f"{place} has to be corrected: {error.evidence or error.what}")
+        fitted.left.append(
+            f"{place} has to be corrected: {error.evidence or error.what}"
+        )
         locked = False
-    return InitializedTarget(name, place, tuple(fitted.done), tuple(fitted.left), locked)
+    return InitializedTarget(
+        name, place, tuple(fitted.done), tuple(fitted.left), locked
+    )
 
 
 def _take_lock(project: Project, base: Target, target: Target) -> bool:
     """Copy the shipped lock where it is the lock of a new spec too; whether that was so."""
     lock, own = shipped().lock(base.name), project.lock(base.name)
-    catalogs = catalog_digest(project.catalog, target), catalog_digest(shipped().catalog, base)
+    catalogs = (
+        catalog_digest(project.catalog, target),
+        catalog_digest(shipped().catalog, base),
+    )
     same = target.digest() == base.digest() and len({*catalogs}) == 1
     if same and lock.is_dir() and not own.exists():
         shutil.copytree(lock, own)
@@ -100,8 +113,12 @@ def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
     document = tomlkit.document()
     document["extends"] = name
     pip = tomlkit.table()
-    lists = {"files": asked.files, "local": asked.local, "requirements": fitted.requirements,
-             "drop": fitted.drop}  # fmt: skip
+    lists = {
+        "files": asked.files,
+        "local": asked.local,
+        "requirements": fitted.requirements,
+        "drop": fitted.drop,
+    }
     for key, values in lists.items():
         if values:
             pip[key] = tomlkit.array().multiline(len(values) > 3)
@@ -120,7 +137,9 @@ def _ignore(path: Path) -> bool:
     known = {line.strip().strip("/") for line in text.splitlines()}
     missing = [line for line in _IGNORED if line.strip("/") not in known]
     if missing:
-        with path.open("a", encoding="utf-8") as stream:  # which keeps the bytes that are there
+        with path.open(
+            "a", encoding="utf-8"
+        ) as stream:  # which keeps the bytes that are there
             stream.write("" if not text or text.endswith("\n") else "\n")
             stream.writelines(f"{line}\n" for line in missing)
     return bool(missing)

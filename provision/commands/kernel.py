@@ -32,9 +32,26 @@ def install_kernel(project: Project, target: str, prefix: Path | None) -> Kernel
     name = re.sub(r"[^a-z0-9._-]+", "-", f"{project.root.name}-{target}".lower())
     # Not the Python of `current`: a kernel that runs would load its next module from another
     # generation after a build. `run` enters one, and sets what the spec sets.
-    argv = [sys.executable, "-I", "-m", "provision", "run", "--project", str(project.root), target]
+    argv = [
+        sys.executable,
+        "-I",
+        "-m",
+        "provision",
+        "run",
+        "--project",
+        str(project.root),
+        target,
+    ]
     kernel = {
-        "argv": [*argv, "--", "python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "argv": [
+            *argv,
+            "--",
+            "python",
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            "{connection_file}",
+        ],
         "display_name": f"{target} ({project.root.name})",
         "language": "python",
         "interrupt_mode": "message",  # a signal would reach `run` first, and Windows has none
@@ -49,5 +66,11 @@ def _user_folder() -> Path:
     if folder := os.environ.get("JUPYTER_DATA_DIR"):
         return Path(folder).absolute()
     if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData/Roaming") / "jupyter"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "jupyter"
+        return (
+            Path(os.environ.get("APPDATA") or Path.home() / "AppData/Roaming")
+            / "jupyter"
+        )
+    return (
+        Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+        / "jupyter"
+    )

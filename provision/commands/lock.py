@@ -17,7 +17,14 @@ from provision.core.interruption import in_threads
 from provision.core.locking import folder_lock, waiting
 from provision.core.project import Project
 from provision.core.temporary import remove_litter
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, Lock, parse_lock, read_lock
+from provision.lockfile.pip import (
+    CONDA_LAYER,
+    PIP_LAYER,
+    Artifact,
+    Lock,
+    parse_lock,
+    read_lock,
+)
 
 if TYPE_CHECKING:
     from provision.resolver.resolver import Resolver
@@ -46,12 +53,21 @@ class ArtifactChange:
         return "up" if Version(self.after) > Version(self.before) else "down"
 
 
-def diff_artifacts(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[ArtifactChange]:
+def diff_artifacts(
+    before: Sequence[Artifact], after: Sequence[Artifact]
+) -> list[ArtifactChange]:
     """Return the differences between two locks, by name."""
-    old, new = ({artifact.name: artifact for artifact in side} for side in (before, after))
+    old, new = (
+        {artifact.name: artifact for artifact in side} for side in (before, after)
+    )
     pairs = ((name, old.get(name), new.get(name)) for name in sorted(old | new))
     return [
-        ArtifactChange(name, a.version if a else None, b.version if b else None, (b or a).via)  # type: ignore[union-attr]
+        ArtifactChange(
+            name,
+            a.version if a else None,
+            b.version if b else None,
+            (b or a).via,  # type: ignore[union-attr]
+        )
         for name, a, b in pairs
         if not (a and b and a.sha256 == b.sha256)
     ]
@@ -63,9 +79,13 @@ class LockResult:
 
     target: str
     packages: int = 0  # number of distributions in the new pip layer
-    changes: tuple[ArtifactChange, ...] = ()  # differences to the old pip layer, by name
+    changes: tuple[
+        ArtifactChange, ...
+    ] = ()  # differences to the old pip layer, by name
     differs: bool = False  # whether any byte of the new lock differs from the old one
-    error: ProvisionError | None = None  # why there is no new lock; the old one is unchanged then
+    error: ProvisionError | None = (
+        None  # why there is no new lock; the old one is unchanged then
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +94,12 @@ class Freshness:
 
     target: str
     stale: str | None  # why it is stale; None where it is fresh
-    error: ProvisionError | None = None  # what is wrong with its spec, if that cannot be read
-    open: tuple[str, ...] = ()  # wheels whose RECORD the lock does not have; see Lock.open
+    error: ProvisionError | None = (
+        None  # what is wrong with its spec, if that cannot be read
+    )
+    open: tuple[
+        str, ...
+    ] = ()  # wheels whose RECORD the lock does not have; see Lock.open
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +107,17 @@ class Confirmation:
     """Whether a second resolver agrees with a target's lock."""
 
     target: str
-    differences: tuple[ArtifactChange, ...]  # what it resolves differently; empty where it agrees
+    differences: tuple[
+        ArtifactChange, ...
+    ]  # what it resolves differently; empty where it agrees
 
 
 def lock(
-    targets: Sequence[Target], project: Project, resolver: Resolver, *, write: bool = True
+    targets: Sequence[Target],
+    project: Project,
+    resolver: Resolver,
+    *,
+    write: bool = True,
 ) -> list[LockResult]:
     """Lock targets in parallel, and write each lock whole or not at all."""
 
@@ -97,7 +127,9 @@ def lock(
             if not write:
                 return _lock(target, project.lock(target.name), resolver, write=False)
             # Beside the project's other caches: what is in lockfiles/ gets committed.
-            with folder_lock(project.root / ".cache", waits, name=f"lock-{target.name}.lock"):
+            with folder_lock(
+                project.root / ".cache", waits, name=f"lock-{target.name}.lock"
+            ):
                 remove_litter(project.lock(target.name))
                 return _lock(target, project.lock(target.name), resolver, write=True)
         except ProvisionError as error:
@@ -108,11 +140,15 @@ def lock(
     # Errors are results: one target that cannot be resolved must not cost the locks of the others.
     # Conda layers take several times as long as the rest: started last, they would run alone.
     longest_first = sorted(targets, key=lambda target: not target.conda)
-    locked = {done.target: done for done in in_threads(lock_one, longest_first, _WORKERS)}
+    locked = {
+        done.target: done for done in in_threads(lock_one, longest_first, _WORKERS)
+    }
     return [locked[target.name] for target in targets]
 
 
-def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> LockResult:
+def _lock(
+    target: Target, folder: Path, resolver: Resolver, *, write: bool
+) -> LockResult:
     old: Lock | None = None
     with suppress(SpecError):  # absent, or no longer readable: the new lock replaces it
         old = read_lock(folder)
@@ -136,7 +172,9 @@ def _check(target: Target, new: Lock, catalog: Path) -> None:
     from provision.doctor.locked import refuse_lock  # noqa: PLC0415
 
     snapshots = [load_snapshot(catalog, index, Index) for index in target.pip.index]
-    requires = {w.filename: w.requires_dist or () for one in snapshots for w in one.files}
+    requires = {
+        w.filename: w.requires_dist or () for one in snapshots for w in one.files
+    }
     refuse_lock(target, new, requires)
 
 
@@ -164,7 +202,9 @@ def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshne
     return found
 
 
-def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:
+def confirm_with_pip_tools(
+    target: Target, project: Project, resolver: Resolver
+) -> Confirmation:
     """Resolve a target with pip-tools, constrained to the locked versions."""
     locked = read_lock(project.lock(target.name)).versions
     found = resolver.resolve_with_pip_tools(target, locked)
@@ -172,7 +212,9 @@ def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver)
         ArtifactChange(name, locked.get(name), *found.get(name, (None, ())))
         for name in sorted(locked.keys() | found.keys())
     )
-    return Confirmation(target.name, tuple(d for d in differences if d.before != d.after))
+    return Confirmation(
+        target.name, tuple(d for d in differences if d.before != d.after)
+    )
 
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
@@ -183,7 +225,9 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
         from provision.spec.local import local_digest  # noqa: PLC0415 - few specs have any
 
         own = local_digest(target, folder.parents[1])
-        if own and lock.header.get("local-digest") != own:  # in an image or a bundle there is none
+        if (
+            own and lock.header.get("local-digest") != own
+        ):  # in an image or a bundle there is none
             return "the requirements of an own package changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"

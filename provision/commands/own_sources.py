@@ -30,7 +30,13 @@ def with_built_wheels(
 
     default = {"default": supply.indexes.get("default")}
     builder = SourceBuilder(
-        project, lock.header["python"], default, supply.wheelhouses, run, progress, supply.offline
+        project,
+        lock.header["python"],
+        default,
+        supply.wheelhouses,
+        run,
+        progress,
+        supply.offline,
     )
     folders = []
     for each in rest:
@@ -40,13 +46,17 @@ def with_built_wheels(
         made, _ = builder.wheel(each.name, each.source, each.build)
         digest = sha256_file(made)
         if (made.name, digest) != (each.filename, each.sha256):
-            evidence = f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}"
+            evidence = (
+                f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}"
+            )
             raise ToolError.of("other-build", evidence, name=each.name)
         folders.append(made.parent)
     return replace(supply, wheelhouses=(*folders, *supply.wheelhouses))
 
 
-def install_local(python: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
+def install_local(
+    python: Path, request: BuildRequest, run: Run, progress: Progress
+) -> None:
     """Install the project's own packages into an environment, without what they require."""
     from provision.resolver.uv import midnight  # noqa: PLC0415
     from provision.spec.local import local_folder  # noqa: PLC0415
@@ -58,10 +68,24 @@ def install_local(python: Path, request: BuildRequest, run: Run, progress: Progr
             continue
         progress.step(f"installing {text}")
         editable = ["-e"] if text.startswith("-e ") else []
-        cutoff = midnight(request.target.pip.cutoff)  # for the requirements of their builds
-        argv = [uv_program(), "pip", "install", "--no-config", "--python", str(python), "--no-deps",
-                "--no-sources", "--reinstall", "--exclude-newer", cutoff, *editable,
-                str(folder)]  # fmt: skip
+        cutoff = midnight(
+            request.target.pip.cutoff
+        )  # for the requirements of their builds
+        argv = [
+            uv_program(),
+            "pip",
+            "install",
+            "--no-config",
+            "--python",
+            str(python),
+            "--no-deps",
+            "--no-sources",
+            "--reinstall",
+            "--exclude-newer",
+            cutoff,
+            *editable,
+            str(folder),
+        ]
         for house in request.supply.wheelhouses:
             argv += ["--find-links", str(house)]
         if request.supply.offline:

@@ -30,16 +30,22 @@ def populate_prefix(
     folder: Path, request: BuildRequest, run: Run, progress: Progress
 ) -> BuildResult:
     """Build the requested environment in a tagged folder: install, verify, check, record."""
-    supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
+    supply = with_built_wheels(
+        request.project, request.lock, request.supply, run, progress
+    )
     known = local_records(request.lock.open, supply.wheelhouses)
     request = replace(request, supply=supply, lock=request.lock.with_records(known))
     plan = plan_install(request.lock, request.supply)
     check_space(folder, plan.disk)
     progress.step(str(plan))
     verification = _install(folder, request, run, progress)
-    if foreign := [name for name in verification.drifted if name in request.lock.versions]:
+    if foreign := [
+        name for name in verification.drifted if name in request.lock.versions
+    ]:
         # uv hashes a wheel when it downloads it, and never again what it keeps of it.
-        progress.note(f"uv's cache does not have what is locked of {', '.join(foreign)}: fetching")
+        progress.note(
+            f"uv's cache does not have what is locked of {', '.join(foreign)}: fetching"
+        )
         uv.clean_cache(foreign, run)
         remove_tagged(folder)
         make_tagged(folder)
@@ -48,25 +54,35 @@ def populate_prefix(
         lines = (f"{f.symptom}: {', '.join(f.evidence)}" for f in found)
         raise ToolError.of("installed-otherwise", *lines, target=request.target.name)
     refuse_built(folder, request.target)
-    if open_ := [a.name for a in request.lock.artifacts if a.sha256 in verification.unvouched]:
-        progress.note(f"no RECORD is known of {', '.join(open_)}: its files are as uv had them")
+    if open_ := [
+        a.name for a in request.lock.artifacts if a.sha256 in verification.unvouched
+    ]:
+        progress.note(
+            f"no RECORD is known of {', '.join(open_)}: its files are as uv had them"
+        )
     # Before the checks: they run code of the environment.
     seal = Seal(generated_files(folder), known | verification.unvouched)
     report = run_checks(folder, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)
-    sync_folder(folder, with_files=True)  # a record on the disk says that the files are there too
+    sync_folder(
+        folder, with_files=True
+    )  # a record on the disk says that the files are there too
     made = write_record(folder, _record(folder, request, verification), seal)
     return BuildResult(request.target.name, made, plan, verification, report)
 
 
-def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Verification:
+def _install(
+    folder: Path, request: BuildRequest, run: Run, progress: Progress
+) -> Verification:
     """Install both layers into a tagged folder, and compare every file with the lock."""
     _make_prefix(folder, request, run, progress)
     write_pip_shim(folder, request.lock)
     before = generated_files(folder)
     try:
-        install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
+        install_pip_layer(
+            environment_python(folder), request.lock, request.supply, run, progress
+        )
         install_local(environment_python(folder), request, run, progress)
     finally:  # an installer fails, too, when a wheel has replaced the interpreter
         refuse_overwritten(folder, before)
@@ -75,7 +91,9 @@ def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) 
     return verify(folder, request.lock, request.target.pip.forbid, deep=True)
 
 
-def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
+def _make_prefix(
+    folder: Path, request: BuildRequest, run: Run, progress: Progress
+) -> None:
     """Make the prefix for the pip layer: a conda prefix if the lock has one, else a venv."""
     packages = conda_packages(request.lock)
     if not packages:
@@ -85,18 +103,31 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
         return
     progress.step(f"installing {len(packages)} packages of the conda layer")
     archives, supply = request.project.archives, request.supply
-    conda.make_prefix(folder, packages, archives, supply=supply, run=run, progress=progress)
+    conda.make_prefix(
+        folder, packages, archives, supply=supply, run=run, progress=progress
+    )
 
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
     python = python_version(folder)
     return Record(
-        target=request.target.name, lock=request.lock.digest, spec=request.target.digest(),
-        python=python, interpreter=read_interpreter(folder, python),
+        target=request.target.name,
+        lock=request.lock.digest,
+        spec=request.target.digest(),
+        python=python,
+        interpreter=read_interpreter(folder, python),
         tools={"provision": __version__, "uv": importlib.metadata.version("uv")},
-        distributions=tuple(sorted(dist_info_names(folder))), tree=verification.tree or "",
-        files=verification.files, size=verification.size,
-        proof="unproven" if request.absent else "proven" if request.smoke else "skipped",
-        reason=request.absent, built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-        path=str(folder), number=next_number(folder.parent),
-    )  # fmt: skip
+        distributions=tuple(sorted(dist_info_names(folder))),
+        tree=verification.tree or "",
+        files=verification.files,
+        size=verification.size,
+        proof="unproven"
+        if request.absent
+        else "proven"
+        if request.smoke
+        else "skipped",
+        reason=request.absent,
+        built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+        path=str(folder),
+        number=next_number(folder.parent),
+    )

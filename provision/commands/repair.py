@@ -17,7 +17,9 @@ from provision.environment.verify import Verification, verify
 from provision.installer import uv
 
 
-def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
+def repair(
+    found: Verification, request: BuildRequest, run: Run, progress: Progress
+) -> BuildResult:
     """Replace a target's current generation by one that equals its lock, or leave it as it was."""
     home = request.project.environments(request.target.name)
     drifted = manifest.current_generation(home)
@@ -44,16 +46,22 @@ def finish(project: Project, target: str, progress: Progress) -> None:
         manifest.sweep(home, progress.note)
 
 
-def _distrust_others(built: BuildResult, request: BuildRequest, progress: Progress) -> None:
+def _distrust_others(
+    built: BuildResult, request: BuildRequest, progress: Progress
+) -> None:
     """Let no other generation count as proven whose files are not those that its build recorded."""
     # They share files with the drifted one through uv's cache, so they may have its edits.
     home = request.project.environments(request.target.name)
     for other in manifest.finished_generations(home):
-        if other.record.proof != "proven" or other == built.generation:  # which was just verified
+        if (
+            other.record.proof != "proven" or other == built.generation
+        ):  # which was just verified
             continue
         # Which lock it is compared with does not matter to the digest of its files.
         if verify(other.folder, request.lock, (), deep=True).tree != other.record.tree:
             reason = "its files were edited after the build"
-            distrusted = other.record.model_copy(update={"proof": "unproven", "reason": reason})
+            distrusted = other.record.model_copy(
+                update={"proof": "unproven", "reason": reason}
+            )
             manifest.write_record(other.folder, distrusted)
             progress.note(f"{other.folder.name} no longer counts as proven: {reason}")

@@ -20,11 +20,21 @@ _DAMAGED = (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLE
 class Asked:
     """What a repository asks for."""
 
-    files: list[str] = field(default_factory=list)  # requirement files that a spec can name
-    lines: dict[str, str] = field(default_factory=dict)  # their requirements, each with its place
-    requirements: dict[str, str] = field(default_factory=dict)  # others, each with its place
-    local: list[str] = field(default_factory=list)  # its own packages that a spec can name
-    left: list[str] = field(default_factory=list)  # what no spec can hold, each with its place
+    files: list[str] = field(
+        default_factory=list
+    )  # requirement files that a spec can name
+    lines: dict[str, str] = field(
+        default_factory=dict
+    )  # their requirements, each with its place
+    requirements: dict[str, str] = field(
+        default_factory=dict
+    )  # others, each with its place
+    local: list[str] = field(
+        default_factory=list
+    )  # its own packages that a spec can name
+    left: list[str] = field(
+        default_factory=list
+    )  # what no spec can hold, each with its place
 
 
 def read_repository(root: Path) -> Asked:
@@ -39,10 +49,15 @@ def read_repository(root: Path) -> Asked:
                 read(root / name, asked)
             except _DAMAGED as error:
                 asked.left.append(f"{name}: cannot be read: {error}")
-    if len(files) == 1 and not (seen or asked.requirements or asked.local):  # it says nothing else
+    if len(files) == 1 and not (
+        seen or asked.requirements or asked.local
+    ):  # it says nothing else
         seen = _requirement_file(files[0], asked)
-    asked.left += [f'{file.name}: not used; add "{file.name}" to [pip] files if needed'
-                   for file in files if file not in seen]  # fmt: skip
+    asked.left += [
+        f'{file.name}: not used; add "{file.name}" to [pip] files if needed'
+        for file in files
+        if file not in seen
+    ]
     return asked
 
 
@@ -56,7 +71,9 @@ def _requirement_file(path: Path, asked: Asked) -> list[Path]:
     else:
         asked.files.append(path.name)
         asked.lines |= found.places
-    asked.left += [line.replace(f"{root}/", "") for line in (*found.faults, *found.ignored)]
+    asked.left += [
+        line.replace(f"{root}/", "") for line in (*found.faults, *found.ignored)
+    ]
     return found.read
 
 
@@ -67,15 +84,26 @@ def _pyproject(path: Path, asked: Asked) -> None:
         _add(text, f"{name} [project] dependencies", asked, uv.get("sources", {}))
     extras = project.get("optional-dependencies", ())
     unused = [f"[project.optional-dependencies] {extra}" for extra in extras]
-    unused += [f"[dependency-groups] {group}" for group in document.get("dependency-groups", ())]
-    asked.left += [f"{name} {part}: not used; a spec can have its requirements" for part in unused]
+    unused += [
+        f"[dependency-groups] {group}"
+        for group in document.get("dependency-groups", ())
+    ]
+    asked.left += [
+        f"{name} {part}: not used; a spec can have its requirements" for part in unused
+    ]
     for index in uv.get("index", ()):
         named = f"[[tool.uv.index]] {index.get('name', '')} {index.get('url')}"
-        asked.left.append(f"{name} {named}: not used; [pip.index] of a spec names catalogs")
+        asked.left.append(
+            f"{name} {named}: not used; [pip.index] of a spec names catalogs"
+        )
     if "poetry" in document.get("tool", {}) and not project:
-        asked.left.append(f"{name} [tool.poetry]: not read; `poetry export` writes requirements")
+        asked.left.append(
+            f"{name} [tool.poetry]: not read; `poetry export` writes requirements"
+        )
     if "build-system" in document and project and not asked.files:
-        asked.left.append(f'{name}: the package itself; add `local = ["-e ."]` to [pip] for it')
+        asked.left.append(
+            f'{name}: the package itself; add `local = ["-e ."]` to [pip] for it'
+        )
 
 
 def _add(text: str, place: str, asked: Asked, sources: Data) -> None:
@@ -94,13 +122,19 @@ def _add(text: str, place: str, asked: Asked, sources: Data) -> None:
     else:
         asked.requirements[text] = place
         if source:
-            asked.left.append(f"pyproject.toml [tool.uv.sources] {required.name}: {source}")
+            asked.left.append(
+                f"pyproject.toml [tool.uv.sources] {required.name}: {source}"
+            )
 
 
 def _url(source: Data) -> str | None:
     if git := source.get("git"):
         at = source.get("rev") or source.get("tag") or source.get("branch")
-        below = f"#subdirectory={source['subdirectory']}" if "subdirectory" in source else ""
+        below = (
+            f"#subdirectory={source['subdirectory']}"
+            if "subdirectory" in source
+            else ""
+        )
         return f"git+{git}{f'@{at}' if at else ''}{below}"
     return source.get("url")
 
@@ -114,10 +148,13 @@ def _conda_environment(path: Path, asked: Asked) -> None:
                 else:
                     _add(text, f"{path.name} pip", asked, {})
         elif entry != "pip":
-            asked.left.append(f"{path.name}: {entry}: not used; what pip calls it can be added")
+            asked.left.append(
+                f"{path.name}: {entry}: not used; what pip calls it can be added"
+            )
 
 
 _FILES = {
-    "pyproject.toml": _pyproject, "environment.yml": _conda_environment,
+    "pyproject.toml": _pyproject,
+    "environment.yml": _conda_environment,
     "environment.yaml": _conda_environment,
-}  # fmt: skip
+}

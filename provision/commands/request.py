@@ -29,7 +29,9 @@ def require_platform(target: Target) -> None:
 def require_fresh_lock(project: Project, target: Target) -> Lock:
     """Return the lock of a target; SpecError if the spec or catalog changed since it was made."""
     lock = read_lock(project.lock(target.name))
-    if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
+    if why := staleness(target, project.catalog, lock) or _foreign_variables(
+        target, lock
+    ):
         raise SpecError.of("stale-lock", why=why, target=target.name)
     _refuse_foreign_sources(project, target, lock)
     return lock
@@ -38,14 +40,25 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
 def _foreign_variables(target: Target, lock: Lock) -> str:
     """Return why no file of a lock may be fetched: variables are expanded in its addresses."""
     known = _VARIABLE.findall(" ".join(target.conda.channels if target.conda else ()))
-    named = {name for package in conda_packages(lock) for name in _VARIABLE.findall(package.url)}
+    named = {
+        name
+        for package in conda_packages(lock)
+        for name in _VARIABLE.findall(package.url)
+    }
     foreign = ", ".join(sorted(named - set(known)))
-    return f"its addresses name variables that the spec does not: {foreign}" if foreign else ""
+    return (
+        f"its addresses name variables that the spec does not: {foreign}"
+        if foreign
+        else ""
+    )
 
 
 def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> None:
     """Refuse a lock, with a seal of its own, that takes anything from where the spec does not."""
-    assigned = {a: WHEELHOUSE if a.source else target.pip.index_of(a.name) for a in lock.artifacts}
+    assigned = {
+        a: WHEELHOUSE if a.source else target.pip.index_of(a.name)
+        for a in lock.artifacts
+    }
     of_index = {a.name: a.index for a, index in assigned.items() if a.index != index}
     channels = target.conda.channels if target.conda else ()
     known = tuple(index_address(project.catalog, channel) for channel in channels)
@@ -56,13 +69,21 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
 
 
 def artifact_sources(
-    project: Project, target: Target, wheelhouses: Sequence[Path], *, offline: bool = False
+    project: Project,
+    target: Target,
+    wheelhouses: Sequence[Path],
+    *,
+    offline: bool = False,
 ) -> ArtifactSources:
     """Return where artifacts come from: the named wheelhouses, pip's configuration, the catalog."""
     for folder in wheelhouses:
         if not folder.is_dir():
             raise UsageError(f"--wheelhouse {folder}: there is no such folder")
     config = read_pip_config()
-    indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
+    indexes = {
+        index: index_address(project.catalog, index) for index in target.pip.index
+    }
     houses = (*(folder.resolve() for folder in wheelhouses), *config.wheelhouses)
-    return ArtifactSources(houses, {"default": config.index_url, **indexes}, offline=offline)
+    return ArtifactSources(
+        houses, {"default": config.index_url, **indexes}, offline=offline
+    )

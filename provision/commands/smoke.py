@@ -15,7 +15,12 @@ from provision.catalog.devices import read_devices, read_peaks
 from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
-from provision.core.process import Run, clean_environment, describe_exit, environment_python
+from provision.core.process import (
+    Run,
+    clean_environment,
+    describe_exit,
+    environment_python,
+)
 from provision.core.progress import Look, Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
@@ -63,7 +68,9 @@ class Subject:
     prefix: Path  # its folder, for variables that name it
     python: Path  # its interpreter
     versions: dict[str, str]  # what must be installed in it, by normalised name
-    lock: str | None  # digest of the lock that it was built from; None for a foreign one
+    lock: (
+        str | None
+    )  # digest of the lock that it was built from; None for a foreign one
 
 
 def from_generation(prefix: Path, lock: Lock) -> Subject:
@@ -83,7 +90,9 @@ def from_interpreter(python: Path, run: Run) -> Subject:
     except (ToolError, ValueError) as error:
         evidence = str(getattr(error, "evidence", "") or error)
         raise UsageError.of("no-python", evidence, python=python) from error
-    versions = {str(canonicalize_name(name)): version for name, version in named.items() if name}
+    versions = {
+        str(canonicalize_name(name)): version for name, version in named.items() if name
+    }
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
 
@@ -95,7 +104,9 @@ def expectation(
     if host:
         from provision.host.drivers import smoke_expectation  # noqa: PLC0415 - rarely judged
 
-        judged = smoke_expectation(hardware_of(target.model_dump()), host, read_devices(catalog))
+        judged = smoke_expectation(
+            hardware_of(target.model_dump()), host, read_devices(catalog)
+        )
     return {
         "schema": 3,
         "target": target.name,
@@ -117,9 +128,13 @@ def expectation(
 
 def _requirements(target: Target, versions: dict[str, str]) -> list[str]:
     """Return the normalised names of what a spec requires on its platform."""
-    named = {canonicalize_name(r.name): r for r in map(Requirement, target.pip.requirements)}
+    named = {
+        canonicalize_name(r.name): r for r in map(Requirement, target.pip.requirements)
+    }
     # A marker can exclude the platform of the target: what the lock holds decides then.
-    return sorted(name for name, each in named.items() if each.marker is None or name in versions)
+    return sorted(
+        name for name, each in named.items() if each.marker is None or name in versions
+    )
 
 
 def runner_folder() -> Path:
@@ -145,32 +160,56 @@ def smoke(
     suite = request.suite
     device = request.device or ("0" if suite == "quick" else "all")
     with scratch() as folder:
-        expect, written, xml = (folder / n for n in ("expect.json", "report.json", "j.xml"))
+        expect, written, xml = (
+            folder / n for n in ("expect.json", "report.json", "j.xml")
+        )
         host = this_host(project) if target.hardware.driver else None
         expected = expectation(target, subject.versions, project.catalog, host)
         if subject.lock:  # the spec may have got others since it was built
-            expected["requirements"] = sorted(subject.versions.keys() & expected["requirements"])
+            expected["requirements"] = sorted(
+                subject.versions.keys() & expected["requirements"]
+            )
         if suite != "quick":  # which measures no share of a peak
             expected["peaks"] = read_peaks(project.catalog)
         expected |= {"soak": request.soak} if request.soak else {}
         variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
-        variables |= {"TMPDIR": str(folder)}  # what a killed suite leaves goes with the folder
+        variables |= {
+            "TMPDIR": str(folder)
+        }  # what a killed suite leaves goes with the folder
         environment = clean_environment(prefix=subject.prefix, extra=variables)
         if device not in ("0", "all"):
-            _require_device(device, target, subject.python, functools.partial(run, env=environment))
+            _require_device(
+                device, target, subject.python, functools.partial(run, env=environment)
+            )
         known = before = None
         if verified:
             from provision.commands.carry import earlier, facts  # noqa: PLC0415 - only builds do
 
-            known = facts(subject.prefix, verified, project, expected, layers | environment)
+            known = facts(
+                subject.prefix, verified, project, expected, layers | environment
+            )
             before = earlier(project, target.name, known)
         carry = {"earlier": before.request(known)} if known and before else {}
         expect.write_text(json.dumps(expected | carry), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         journal = folder / "journal.jsonl"
-        argv += [str(written), *([] if suite == "quick" else ["--full"]), "--junit", str(xml)]
-        argv += [part for name in _HEALTH if suite == "health" for part in ("--only", name)]
-        argv += ["--runner", str(runner_folder()), "--device", device, "--journal", str(journal)]
+        argv += [
+            str(written),
+            *([] if suite == "quick" else ["--full"]),
+            "--junit",
+            str(xml),
+        ]
+        argv += [
+            part for name in _HEALTH if suite == "health" for part in ("--only", name)
+        ]
+        argv += [
+            "--runner",
+            str(runner_folder()),
+            "--device",
+            device,
+            "--journal",
+            str(journal),
+        ]
         timeout = _TIMEOUT[suite] + (request.soak or 0.0)
         timeout *= _MOST_DEVICES if device == "all" else 1
         progress.step(f"the {suite} checks of {target.name}", _following(journal))
@@ -179,14 +218,26 @@ def smoke(
         if finished.returncode not in _VERDICTS or not written.is_file():
             lines = (finished.stderr or finished.stdout).strip().splitlines()[-12:]
             end, python = describe_exit(finished.returncode), subject.python
-            raise ToolError.of("suite-ended", *lines, end=end, target=target.name, python=python)
+            raise ToolError.of(
+                "suite-ended", *lines, end=end, target=target.name, python=python
+            )
         document = json.loads(complete_report(written, layers, subject.lock))
-        document |= {"suite": suite, "asked": device, "checks": with_causes(document["checks"])}
-        document |= {"files": suite_digest(project)} | (known._asdict() if known else {})
+        document |= {
+            "suite": suite,
+            "asked": device,
+            "checks": with_causes(document["checks"]),
+        }
+        document |= {"files": suite_digest(project)} | (
+            known._asdict() if known else {}
+        )
         document = before.complete(document) if before else document
         if request.junit:
             _write_junit(xml, request.junit, document["checks"])
-        path = new_report(project, target.name, suite) if subject.lock else folder / "foreign.json"
+        path = (
+            new_report(project, target.name, suite)
+            if subject.lock
+            else folder / "foreign.json"
+        )
         write_atomic(path, json_text(document))
         return read_report(path)
 
@@ -195,11 +246,17 @@ def _require_device(device: str, target: Target, python: Path, run: Run) -> None
     """Raise UsageError if torch counts devices, and none of this number."""
     count = "1"
     if target.accelerator in ("cuda", "xpu"):
-        with suppress(ToolError):  # why a driver hangs, or there is no device, the suite tells
-            count = run([python, "-I", "-c", _COUNT, target.accelerator], timeout=300).stdout
+        with suppress(
+            ToolError
+        ):  # why a driver hangs, or there is no device, the suite tells
+            count = run(
+                [python, "-I", "-c", _COUNT, target.accelerator], timeout=300
+            ).stdout
     if count.strip().isdecimal() and 0 < int(count) <= int(device):
         last = "only device 0" if int(count) == 1 else f"devices 0 to {int(count) - 1}"
-        raise UsageError.of("no-such-device", device=device, target=target.name, there=last)
+        raise UsageError.of(
+            "no-such-device", device=device, target=target.name, there=last
+        )
 
 
 def _following(journal: Path) -> Look:
@@ -211,7 +268,9 @@ def _following(journal: Path) -> Look:
         new = []
         with suppress(OSError), journal.open("rb") as stream:
             stream.seek(read)
-            lines = [line for line in stream if line.endswith(b"\n")]  # or it is being written
+            lines = [
+                line for line in stream if line.endswith(b"\n")
+            ]  # or it is being written
             read += sum(map(len, lines))
             for event in map(json.loads, lines):
                 now = event.get("start", {"id": now})["id"]
@@ -254,5 +313,7 @@ def _write_junit(written: Path, path: Path, checks: list[dict[str, Any]]) -> Non
         if failure is not None and finding:
             failure.set("type", finding["code"])
             failure.set("message", f"{finding['code']}: {finding['symptom']}")
-            failure.text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
+            failure.text = "\n".join(
+                [finding["cause"], finding["remedy"], *finding["evidence"]]
+            )
     tree.write(path, encoding="utf-8", xml_declaration=True)

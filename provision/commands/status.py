@@ -27,7 +27,9 @@ class TargetStatus:
     status: str
     lock: str
     built: str  # `no`, or the proof in the record of the current generation
-    proof: str  # the same by the last report, `proven (27 of 27)`; or `from an older lock`
+    proof: (
+        str  # the same by the last report, `proven (27 of 27)`; or `from an older lock`
+    )
     smoke: str  # the verdict and the day of the last report
     summary: str
 
@@ -54,11 +56,17 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
     built = record if isinstance(record, str) else record.proof if record else "no"
     locked = _readable(lambda: read_lock(project.lock(name)))
     proof, smoke = _proof(record, report) or built, _smoke(report)
-    if isinstance(record, Record) and isinstance(locked, Lock) and record.lock != locked.digest:
+    if (
+        isinstance(record, Record)
+        and isinstance(locked, Lock)
+        and record.lock != locked.digest
+    ):
         proof = "from an older lock"
     if isinstance(target, SpecError):
         faults = "; ".join([target.what, *target.evidence.splitlines()])
-        return TargetStatus(name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults)
+        return TargetStatus(
+            name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults
+        )
     lock = _readable(lambda: _lock(project, target, locked))
     return TargetStatus(
         name, target.platform, target.status, lock, built, proof, smoke, target.summary
@@ -89,10 +97,17 @@ def _proof(record: Record | str | None, report: Report | str | None) -> str:
         return ""
     counts = report.counts
     if not report.proves:
-        ends = [f"{counts[end]} {end.replace('_', ' ')}" for end in ("failed", "not_run")
-                if counts[end]]  # fmt: skip
+        ends = [
+            f"{counts[end]} {end.replace('_', ' ')}"
+            for end in ("failed", "not_run")
+            if counts[end]
+        ]
         return f"unproven: {', '.join(ends)} of {counts['owed']}"
-    return f"proven ({counts['owed']} of {counts['owed']})" if record.proof == "proven" else ""
+    return (
+        f"proven ({counts['owed']} of {counts['owed']})"
+        if record.proof == "proven"
+        else ""
+    )
 
 
 def _smoke(report: Report | str | None) -> str:

@@ -47,8 +47,12 @@ class UpToDate(NamedTuple):
 def fingerprint(project: Project, target: str) -> str:
     """Return a digest of all that decides whether a build has nothing to do, but the generation."""
     # Take it before a build reads its files: an edit during the build then leads to the full path.
-    pip_variables = sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))
-    machine = ""  # which sys.version names on Windows; the module platform is slow to import
+    pip_variables = sorted(
+        item for item in os.environ.items() if item[0].startswith("PIP_")
+    )
+    machine = (
+        ""  # which sys.version names on Windows; the module platform is slow to import
+    )
     if sys.platform != "win32":
         machine = os.uname().machine
     facts = [__version__, sys.version, sys.platform, machine, target, pip_variables]
@@ -69,8 +73,12 @@ def _inputs(project: Project, target: str, read: Read) -> Iterator[Path]:
     """Yield the files that the full path may read, apart from the generation's own."""
     yield from _specs(project.specs / f"{target}.toml", read)
     yield from sorted(project.lock(target).glob("*"))
-    for line in (read(project.lock(target) / "requirements.txt") or b"").splitlines()[:20]:
-        if line.startswith(b"# inputs: "):  # requirement files, and the metadata of own packages
+    for line in (read(project.lock(target) / "requirements.txt") or b"").splitlines()[
+        :20
+    ]:
+        if line.startswith(
+            b"# inputs: "
+        ):  # requirement files, and the metadata of own packages
             yield from (project.root / name for name in line[10:].decode().split(", "))
     # Of the catalog all files: which of them count is written in the spec, and they are small.
     for catalog in dict.fromkeys((project.catalog, shipped().catalog)):
@@ -118,7 +126,11 @@ def recall(project: Project, target: str, before: str) -> UpToDate | None:
 def remember(generation: Generation, target: Target, before: str) -> None:
     """Note that a build of this state has nothing to do, where that is certain."""
     content = read_if_any(generation.folder / RECORD)
-    if generation.record.proof != "proven" or target.status == "legacy" or content is None:
+    if (
+        generation.record.proof != "proven"
+        or target.status == "legacy"
+        or content is None
+    ):
         return
     # Not equal where another process replaced the record, or an older version wrote fewer fields.
     if json.loads(content) != generation.record.model_dump(mode="json"):

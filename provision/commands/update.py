@@ -14,7 +14,14 @@ from pydantic import ValidationError
 from provision.artifacts.resumable_download import download
 from provision.artifacts.wheel_records import remote_record, wheel_record
 from provision.catalog import simple_index, snapshot
-from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet, Index, Wheel
+from provision.catalog.snapshot import (
+    Channel,
+    ChannelPackage,
+    DriverFile,
+    DriverSet,
+    Index,
+    Wheel,
+)
 from provision.core import network
 from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -56,7 +63,9 @@ class RefreshResult:
     vanished: list[str] = field(default_factory=list)
     # Files that the vendor withdrew, with the reason; kept as well.
     yanked: list[str] = field(default_factory=list)
-    errors: list[ProvisionError] = field(default_factory=list)  # the files concerned are unchanged
+    errors: list[ProvisionError] = field(
+        default_factory=list
+    )  # the files concerned are unchanged
 
     @property
     def bad(self) -> bool:
@@ -93,21 +102,36 @@ def update(
     downloads = project.root / ".cache" / "update"
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     if url:
-        return [updater.refresh_index(only[0], _new_index(project.catalog, targets, only, url))]
+        return [
+            updater.refresh_index(
+                only[0], _new_index(project.catalog, targets, only, url)
+            )
+        ]
     return [updater.refresh(name) for name in only or _names(project, targets)]
 
 
 def _names(project: Project, targets: Sequence[Target]) -> list[str]:
     named = {index for target in targets for index in target.pip.index}
-    named |= {channel for target in targets if target.conda for channel in target.conda.channels}
+    named |= {
+        channel
+        for target in targets
+        if target.conda
+        for channel in target.conda.channels
+    }
     own = {path.stem for path in project.catalog.glob("*.json") if "." not in path.stem}
     return sorted(named | own)
 
 
-def _new_index(catalog: Path, targets: Sequence[Target], names: Sequence[str], url: str) -> Index:
+def _new_index(
+    catalog: Path, targets: Sequence[Target], names: Sequence[str], url: str
+) -> Index:
     """Return the empty snapshot of an index that a spec names; UsageError if none does."""
     known = snapshot.snapshot_names(catalog)
-    if len(names) != 1 or names[0] in known or not snapshot.SNAPSHOT.fullmatch(names[0]):
+    if (
+        len(names) != 1
+        or names[0] in known
+        or not snapshot.SNAPSHOT.fullmatch(names[0])
+    ):
         given = ", ".join(names) or "none"
         raise UsageError.of("url-for-one-name", given=given, known=", ".join(known))
     if not any(names[0] in target.pip.index for target in targets):
@@ -115,7 +139,9 @@ def _new_index(catalog: Path, targets: Sequence[Target], names: Sequence[str], u
     try:
         return Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
-        raise UsageError(f"--url {url}", evidence="\n".join(faults_of(error, Index))) from error
+        raise UsageError(
+            f"--url {url}", evidence="\n".join(faults_of(error, Index))
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +160,15 @@ class CatalogUpdater:
             return self._refresh_channel(name)
         if snapshot.is_kind(self.folder, name, DriverSet):
             return self._refresh_drivers(name)
-        return self.refresh_index(name, snapshot.load_snapshot(self.folder, name, Index))
+        return self.refresh_index(
+            name, snapshot.load_snapshot(self.folder, name, Index)
+        )
 
     def _refresh_channel(self, name: str) -> RefreshResult:
-        old, result = snapshot.load_snapshot(self.folder, name, Channel), RefreshResult(name)
+        old, result = (
+            snapshot.load_snapshot(self.folder, name, Channel),
+            RefreshResult(name),
+        )
         files = {package.filename: package for package in old.packages}
         with self._kept(old, files, result):
             # One target for each distinct request.
@@ -145,13 +176,18 @@ class CatalogUpdater:
             for target in {(t.platform, t.conda): t for t in users}.values():
                 self.progress.step(f"{name}: {target.name}")
                 with _errors_in(result):
-                    for package in conda_lock.latest_packages(target, old.url, self.run):
+                    for package in conda_lock.latest_packages(
+                        target, old.url, self.run
+                    ):
                         result.record(files, package)
         return result
 
     def _refresh_drivers(self, name: str) -> RefreshResult:
         """Hash the packages whose hash is not confirmed; a person chooses their versions."""
-        old, result = snapshot.load_snapshot(self.folder, name, DriverSet), RefreshResult(name)
+        old, result = (
+            snapshot.load_snapshot(self.folder, name, DriverSet),
+            RefreshResult(name),
+        )
         files = {file.filename: file for file in old.files}
         with self._kept(old, files, result), network.session() as session:
             for file in old.files:
@@ -163,7 +199,11 @@ class CatalogUpdater:
 
     def _hashed(self, session: Session, file: DriverFile) -> DriverFile:
         path = download(session, file.url, self.downloads, file.filename, self.progress)
-        facts = {"sha256": sha256_file(path), "size": path.stat().st_size, "confirmed": True}
+        facts = {
+            "sha256": sha256_file(path),
+            "size": path.stat().st_size,
+            "confirmed": True,
+        }
         path.unlink()
         return file.model_copy(update=facts)
 
@@ -172,7 +212,9 @@ class CatalogUpdater:
         result = RefreshResult(index)
         # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
-        names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
+        names |= {
+            name for target in self.targets for name in target.pip.index.get(index, ())
+        }
         files = {wheel.filename: wheel for wheel in old.files}
         with self._kept(old, files, result), network.session() as session:
             for name in sorted(names):
@@ -206,7 +248,9 @@ class CatalogUpdater:
                     result.record(files, self._describe(session, package, before))
         # Kept, not removed: a file that vanished can still be in a wheelhouse, and its hash serves.
         listed = {package.filename for package in packages}
-        result.vanished += [wheel.filename for wheel in old if wheel.filename not in listed]
+        result.vanished += [
+            wheel.filename for wheel in old if wheel.filename not in listed
+        ]
 
     def _describe(
         self, session: Session, package: DistributionPackage, before: Wheel | None
@@ -222,7 +266,11 @@ class CatalogUpdater:
         # gigabytes; it is downloaded only where a hash or the metadata cannot be had otherwise.
         if "requires_dist" not in facts:
             found = simple_index.published_metadata(session, package)
-            facts |= found | {"basis": "METADATA beside the wheel on its index"} if found else {}
+            facts |= (
+                found | {"basis": "METADATA beside the wheel on its index"}
+                if found
+                else {}
+            )
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_wheel(session, package, offered)
         if "size" not in facts:  # pages in HTML state none
@@ -235,26 +283,37 @@ class CatalogUpdater:
             return Wheel.model_validate(facts)
         except ValidationError as error:
             what = f"{package.filename} is not valid in a catalog"
-            raise ToolError(what, evidence="\n".join(faults_of(error, Wheel))) from error
+            raise ToolError(
+                what, evidence="\n".join(faults_of(error, Wheel))
+            ) from error
 
     def _read_wheel(
         self, session: Session, package: DistributionPackage, offered: str | None
     ) -> dict[str, object]:
-        path = download(session, package.url, self.downloads, package.filename, self.progress)
+        path = download(
+            session, package.url, self.downloads, package.filename, self.progress
+        )
         try:
             found = sha256_file(path)
             if offered and found != offered:
                 evidence = f"sha256 {found}, listed {offered}"
                 raise ToolError.of("wrong-wheel", evidence, file=package.filename)
-            fields = simple_index.embedded_metadata(path) | {"basis": "the wheel's own METADATA"}
+            fields = simple_index.embedded_metadata(path) | {
+                "basis": "the wheel's own METADATA"
+            }
             fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}
-            return fields | ({"record": record} if (record := wheel_record(path)) else {})
+            return fields | (
+                {"record": record} if (record := wheel_record(path)) else {}
+            )
         finally:
             path.unlink()  # gigabytes that are not needed again once hashed
 
     @contextlib.contextmanager
     def _kept(
-        self, old: Index | Channel | DriverSet, files: Mapping[str, FileT], result: RefreshResult
+        self,
+        old: Index | Channel | DriverSet,
+        files: Mapping[str, FileT],
+        result: RefreshResult,
     ) -> Iterator[None]:
         """Write what changed, on Ctrl-C too: it need not be downloaded and hashed again."""
         try:
@@ -262,8 +321,12 @@ class CatalogUpdater:
         finally:
             if result.added or result.completed:
                 key = "packages" if isinstance(old, Channel) else "files"
-                new = old.model_copy(update={key: tuple(sorted(files.values(), key=_sort_key))})
-                write_atomic(self.folder / f"{result.name}.json", snapshot.render_snapshot(new))
+                new = old.model_copy(
+                    update={key: tuple(sorted(files.values(), key=_sort_key))}
+                )
+                write_atomic(
+                    self.folder / f"{result.name}.json", snapshot.render_snapshot(new)
+                )
 
 
 @contextlib.contextmanager

@@ -28,13 +28,17 @@ def watch(command: list[str]) -> tuple[int, list[Finding]]:
         finally:
             os.close(copy)
     code = 128 - code if code < 0 else code - (1 << 32) if code >= 1 << 31 else code
-    return code, [] if code in (0, Exit.INTERRUPTED) else _with_ending(code, told.result())
+    return code, [] if code in (0, Exit.INTERRUPTED) else _with_ending(
+        code, told.result()
+    )
 
 
 def _with_ending(code: int, told: list[Finding]) -> list[Finding]:
     """Return what the output told, and how the program ended where that explains nothing."""
     table, name = Path(__file__).with_suffix(".toml"), f"0x{code & 0xFFFFFFFF:08X}"
-    with suppress(ValueError):  # a shell or a launcher reports 128 + signal of what it started
+    with suppress(
+        ValueError
+    ):  # a shell or a launcher reports 128 + signal of what it started
         name = signal.Signals(code - 128).name
     case = name if name in toml_table(table) else "signal" if name[0] == "S" else "exit"
     explain = ("not-environment", "not-recognised" if case == "exit" else "")
@@ -64,12 +68,16 @@ def _in_terminal(argv: list[str], copy: int) -> int:
         piece = os.read(terminal, 1 << 16)
         with suppress(OSError):
             os.write(copy, piece)
-        select([], [1], [])  # spawn() drops what it could not write when the program ends
+        select(
+            [], [1], []
+        )  # spawn() drops what it could not write when the program ends
         return piece
 
     def handle(number: int, _: object) -> None:
         if number == signal.SIGTERM:
-            os.killpg(os.tcgetpgrp(opened[0]), number) if opened else sys.exit(128 + number)
+            os.killpg(os.tcgetpgrp(opened[0]), number) if opened else sys.exit(
+                128 + number
+            )
         for terminal in opened if number == signal.SIGWINCH else ():
             termios.tcsetwinsize(terminal, termios.tcgetwinsize(1))
 
@@ -84,9 +92,15 @@ def _in_terminal(argv: list[str], copy: int) -> int:
 def _piped(argv: list[str], copy: int) -> int:
     process = start(argv, merged=os.path.sameopenfile(1, 2))
     # A terminal sends Ctrl-C to the program too, and Windows always does; it decides what follows.
-    twice = {"SIGINT"} if sys.platform == "win32" or any(map(os.isatty, range(3))) else set()
+    twice = (
+        {"SIGINT"}
+        if sys.platform == "win32" or any(map(os.isatty, range(3)))
+        else set()
+    )
     for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*signal.Signals.__members__}:
-        forward = (lambda *_: None) if name in twice else lambda n, _: process.send_signal(n)
+        forward = (
+            (lambda *_: None) if name in twice else lambda n, _: process.send_signal(n)
+        )
         signal.signal(signal.Signals[name], forward)
     writing = set[int]()
 
@@ -101,8 +115,14 @@ def _piped(argv: list[str], copy: int) -> int:
                 writing.discard(stream)
         writing.discard(stream)
 
-    pairs = [(source, n) for n, source in ((1, process.stdout), (2, process.stderr)) if source]
-    threads = [threading.Thread(target=pass_on, args=pair, daemon=True) for pair in pairs]
+    pairs = [
+        (source, n)
+        for n, source in ((1, process.stdout), (2, process.stderr))
+        if source
+    ]
+    threads = [
+        threading.Thread(target=pass_on, args=pair, daemon=True) for pair in pairs
+    ]
     for thread in threads:
         thread.start()
     # No wait without a limit: a signal that comes just before one is handled after it only.

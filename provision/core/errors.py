@@ -31,7 +31,9 @@ class ProvisionError(Exception):
     exit_code = Exit.TOOL
     requirements: tuple[str, ...] = ()  # those of a spec that exclude each other
 
-    def __init__(self, what: str, *, evidence: str = "", cause: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, what: str, *, evidence: str = "", cause: str = "", remedy: str = ""
+    ) -> None:
         # Tools print addresses, and commands hold them: a mirror's password must not be shown.
         self.what = redact(what)
         self.evidence = redact(evidence)
@@ -82,4 +84,6 @@ def damage_in(file: object, remedy: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         evidence = f"{type(error).__name__}: {error}"
-        raise SpecError(f"cannot read {file}", evidence=evidence, remedy=remedy) from error
+        raise SpecError(
+            f"cannot read {file}", evidence=evidence, remedy=remedy
+        ) from error

@@ -8,7 +8,9 @@ from provision.core.errors import ProvisionError, SpecError, ToolError
 from provision.core.findings import toml_table
 
 _TABLE = toml_table(Path(__file__).with_suffix(".toml"))
-_REMEDIES = {getattr(errno, name): remedy for remedy, names in _TABLE.items() for name in names}
+_REMEDIES = {
+    getattr(errno, name): remedy for remedy, names in _TABLE.items() for name in names
+}
 
 
 def as_error(error: Exception) -> ProvisionError:
@@ -17,8 +19,14 @@ def as_error(error: Exception) -> ProvisionError:
     if isinstance(error, ProvisionError):
         return error
     if isinstance(error, OSError):
-        names = " and ".join(str(n) for n in (error.filename, error.filename2) if n is not None)
-        what = f"cannot read or write {names}" if names else "the system refused what was needed"
+        names = " and ".join(
+            str(n) for n in (error.filename, error.filename2) if n is not None
+        )
+        what = (
+            f"cannot read or write {names}"
+            if names
+            else "the system refused what was needed"
+        )
         remedy = _REMEDIES.get(error.errno or 0, "check it, and try again")
         return ToolError(what, evidence=error.strerror or evidence, remedy=remedy)
     if isinstance(error, MemoryError):
@@ -27,9 +35,15 @@ def as_error(error: Exception) -> ProvisionError:
         return SpecError.of("nested-too-deeply", evidence)
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         remedy = _REMEDIES[errno.EAGAIN]
-        return ToolError("the system starts no more threads", evidence=evidence, remedy=remedy)
+        return ToolError(
+            "the system starts no more threads", evidence=evidence, remedy=remedy
+        )
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "provision" in Path(frame.filename).parts] or frames
+    own = [
+        frame for frame in frames if "provision" in Path(frame.filename).parts
+    ] or frames
     cause = f"a fault in {own[-1].filename}, line {own[-1].lineno}" if own else ""
     remedy = "the same command with --debug shows where; please report that"
-    return ToolError("Provision itself failed", evidence=evidence, cause=cause, remedy=remedy)
+    return ToolError(
+        "Provision itself failed", evidence=evidence, cause=cause, remedy=remedy
+    )

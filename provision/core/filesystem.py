@@ -41,7 +41,9 @@ def write_atomic(path: Path, text: str) -> None:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(name).chmod(0o644)  # mkstemp makes it private, but other users run environments
+            Path(name).chmod(
+                0o644
+            )  # mkstemp makes it private, but other users run environments
             Path(name).replace(path)
             sync_folder(path.parent)
         except BaseException:  # Ctrl-C, too, must leave no temporary file
@@ -77,7 +79,9 @@ def make_tagged(folder: Path) -> None:
 
 def tag(folder: Path) -> None:
     """Mark a folder as ours; its own files are then ours to remove."""
-    write_atomic(folder / TAG, _TAG_TEXT)  # replaced, since it may be a link into a cache
+    write_atomic(
+        folder / TAG, _TAG_TEXT
+    )  # replaced, since it may be a link into a cache
 
 
 def is_tagged(folder: Path) -> bool:
@@ -87,7 +91,11 @@ def is_tagged(folder: Path) -> bool:
     try:
         return (folder / TAG).read_text(encoding="utf-8") == _TAG_TEXT
     except (OSError, UnicodeDecodeError):
-        doomed = folder.name.startswith(_REMOVING) and folder.is_dir() and not any(folder.iterdir())
+        doomed = (
+            folder.name.startswith(_REMOVING)
+            and folder.is_dir()
+            and not any(folder.iterdir())
+        )
         return doomed or (folder.name.startswith(_MAKING) and folder.is_dir())
 
 
@@ -97,7 +105,9 @@ def remove_tagged(folder: Path) -> None:
     # name, and the tag goes last, so that the rest can be recognised and removed later.
     if not is_tagged(folder):
         raise ToolError.of("untagged-folder", folder=folder)
-    doomed = folder.with_name(f"{_REMOVING}{os.getpid()}-{folder.name.removeprefix(_REMOVING)}")
+    doomed = folder.with_name(
+        f"{_REMOVING}{os.getpid()}-{folder.name.removeprefix(_REMOVING)}"
+    )
     with os_errors("not-removed", folder=folder):
         folder.rename(doomed)
         for entry in doomed.iterdir():
@@ -122,11 +132,17 @@ def read_link(link: Path) -> Path | None:
     # Anything else was put there by another program, and may lie outside of the project.
     try:
         windows = sys.platform == "win32"
-        name = _pointer(link).read_text("utf-8").strip() if windows else str(link.readlink())
+        name = (
+            _pointer(link).read_text("utf-8").strip()
+            if windows
+            else str(link.readlink())
+        )
     except (OSError, UnicodeDecodeError):
         return None
     folder = link.parent / name
-    sibling = folder.parent == link.parent and folder.name == name and not is_link(folder)
+    sibling = (
+        folder.parent == link.parent and folder.name == name and not is_link(folder)
+    )
     return folder if sibling else None
 
 
@@ -147,7 +163,9 @@ def swap_link(link: Path, folder: Path) -> None:
     if sys.platform == "win32":
         write_atomic(_pointer(link), f"{folder.name}\n")
     with os_errors("not-linked", link=link, name=folder.name):
-        _swap_junction(link, folder) if sys.platform == "win32" else _swap_symlink(link, folder)
+        _swap_junction(link, folder) if sys.platform == "win32" else _swap_symlink(
+            link, folder
+        )
 
 
 def _pointer(link: Path) -> Path:
@@ -157,7 +175,9 @@ def _pointer(link: Path) -> Path:
 def _swap_symlink(link: Path, folder: Path) -> None:
     # A symbolic link cannot be changed, but a rename replaces one link by another atomically.
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
-    fresh.unlink(missing_ok=True)  # left by a killed process that had the same process id
+    fresh.unlink(
+        missing_ok=True
+    )  # left by a killed process that had the same process id
     fresh.symlink_to(folder.name)
     fresh.replace(link)
     sync_folder(link.parent)

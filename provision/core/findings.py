@@ -35,7 +35,9 @@ class Finding:
 def described(table: Path, name: str, /, *evidence: str, **facts: object) -> Finding:
     """Return the finding of a name in a table, with the facts that its texts name in braces."""
     texts = toml_table(table)[name]
-    symptom, cause, remedy = (texts[key].format(**facts) for key in ("symptom", "cause", "remedy"))
+    symptom, cause, remedy = (
+        texts[key].format(**facts) for key in ("symptom", "cause", "remedy")
+    )
     code, level = texts.get("code", name), Level(texts.get("level", "error"))
     return Finding(code, level, symptom, cause, remedy, evidence)
 

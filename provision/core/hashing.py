@@ -36,23 +36,34 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     shares = [names[start :: workers * 8] for start in range(workers * 8)]
     found: dict[str, str] = {}
     try:
-        with deferred(), ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
-            for part in results(pool, functools.partial(_sha256_share, str(folder)), shares):
+        with (
+            deferred(),
+            ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool,
+        ):
+            for part in results(
+                pool, functools.partial(_sha256_share, str(folder)), shares
+            ):
                 found |= part
     except (OSError, RuntimeError, ImportError):
         # The system gives no processes or semaphores (/dev/shm is read-only), or killed a worker
         # for lack of memory. What cannot be read fails here again, and names the file.
         from multiprocessing import active_children  # noqa: PLC0415 - as above
 
-        for child in active_children():  # one that waits for work would be waited for at the end
+        for child in (
+            active_children()
+        ):  # one that waits for work would be waited for at the end
             child.kill()
-        found |= _sha256_share(str(folder), [name for name in names if name not in found])
+        found |= _sha256_share(
+            str(folder), [name for name in names if name not in found]
+        )
     return found
 
 
 def _end_with_parent() -> None:
     """Make a worker exit when its parent is killed: it inherited the lock of the folder."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the parent, too
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends it to the parent, too
     from multiprocessing import connection, parent_process  # noqa: PLC0415 - slow to import
 
     def wait() -> None:

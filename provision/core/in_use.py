@@ -42,7 +42,9 @@ def remove_unused(folder: Path, link: Path | None = None) -> str:
         try:
             remove_tagged(folder)
         except ToolError as error:
-            if sys.platform != "win32" or not isinstance(error.__cause__, PermissionError):
+            if sys.platform != "win32" or not isinstance(
+                error.__cause__, PermissionError
+            ):
                 raise
             if link:
                 swap_link(link, folder)
@@ -65,7 +67,9 @@ def _users(folder: Path) -> str:
     place = os.path.realpath(folder) + os.sep
     processes = Path("/proc").glob("[0-9]*")
     found = [p for p in processes if any(path.startswith(place) for path in _paths(p))]
-    return ", ".join(f"{os.path.basename(_program(p))} (process {p.name})" for p in found)  # noqa: PTH119
+    return ", ".join(
+        f"{os.path.basename(_program(p))} (process {p.name})" for p in found
+    )
 
 
 def _paths(process: Path) -> Iterator[str]:

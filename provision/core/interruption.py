@@ -38,7 +38,9 @@ def check_interrupted() -> None:
 def deferred() -> Iterator[None]:
     """Let the first Ctrl-C raise at :func:`check_interrupted` only, and when this ends."""
     global _deferred  # noqa: PLW0603 - signals are the process's
-    own = int(threading.current_thread() is threading.main_thread())  # others get no signals
+    own = int(
+        threading.current_thread() is threading.main_thread()
+    )  # others get no signals
     _deferred += own
     try:
         yield
@@ -65,7 +67,9 @@ def results(
 
 
 def in_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int | None = None,
 ) -> list[Result]:
     """Return what a function returns for each item, called in some threads at a time."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above

@@ -15,7 +15,9 @@ from typing import Any, BinaryIO
 from provision.core.text import size
 
 FILE = 16_000_000  # bytes of a spec, catalog, lock, report or record; the largest has 0.2 MB
-PAGE = 16_000_000  # bytes of an index page, unpacked; those of nightly builds reach 10 MB
+PAGE = (
+    16_000_000  # bytes of an index page, unpacked; those of nightly builds reach 10 MB
+)
 LINKS = 50_000  # of an index page in HTML, which takes 0.2 ms for each; the largest has 20,000
 METADATA = 8_000_000  # bytes of a wheel's METADATA; long readmes reach 1 MB
 DOWNLOAD = 16_000_000_000  # bytes of a file whose size is not known; the largest wheel has 3 GB
@@ -71,5 +73,7 @@ def bounded(pieces: Iterable[bytes], most: int, name: str) -> Iterator[bytes]:
     left = most
     for piece in pieces:
         if (left := left - len(piece)) < 0:
-            raise OSError(errno.EFBIG, f"more than {size(most)}, which is the limit", name)
+            raise OSError(
+                errno.EFBIG, f"more than {size(most)}, which is the limit", name
+            )
         yield piece

@@ -16,7 +16,9 @@ _POLL = 0.1  # seconds between two attempts to take the lock
 
 
 @contextlib.contextmanager
-def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") -> Iterator[int]:
+def folder_lock(
+    folder: Path, on_wait: Callable[[], None], name: str = ".lock"
+) -> Iterator[int]:
     """Hold a lock in a folder, and yield its descriptor; the system releases it in any case."""
     # It is a lock on an open file: a file that exists would survive ``kill -9``. A child that
     # inherits it (``pass_fds``) holds the lock too, and may go on writing when this process is
@@ -38,7 +40,9 @@ def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") 
 
 def waiting(what: str | Path, progress: Progress) -> Callable[[], None]:
     """Return what says that a command waits for the lock of a target, image or folder."""
-    return lambda: progress.step(f"another command is working on {what}; waiting for it to end")
+    return lambda: progress.step(
+        f"another command is working on {what}; waiting for it to end"
+    )
 
 
 def try_lock(handle: int) -> bool:

@@ -33,11 +33,17 @@ def session() -> Session:
     made = requests.Session()
     made.hooks["response"].append(_limit)
     # raise_on_status: the caller reports the last response, which MaxRetryError would hide.
-    retry = Retry(total=_RETRIES, backoff_factor=0.3, status_forcelist=(429, 502, 503, 504),
-                  raise_on_status=False)  # fmt: skip
+    retry = Retry(
+        total=_RETRIES,
+        backoff_factor=0.3,
+        status_forcelist=(429, 502, 503, 504),
+        raise_on_status=False,
+    )
     for scheme in ("https://", "http://"):
         # By default a pool keeps 10 connections and discards those beyond.
-        made.mount(scheme, HTTPAdapter(max_retries=retry, pool_maxsize=PARALLEL_REQUESTS))
+        made.mount(
+            scheme, HTTPAdapter(max_retries=retry, pool_maxsize=PARALLEL_REQUESTS)
+        )
     # requests itself reads REQUESTS_CA_BUNDLE; these two are what uv and pip read.
     if bundle := os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT"):
         made.verify = bundle
@@ -53,7 +59,9 @@ def _limit(reply: Response, *_: object, **options: object) -> None:
         for piece in limits.bounded(whole(*arguments), limits.PAGE, redact(reply.url)):
             links += piece.count(b"<a")
             if links > limits.LINKS:
-                raise OSError(errno.EFBIG, "more links than the limit", redact(reply.url))
+                raise OSError(
+                    errno.EFBIG, "more links than the limit", redact(reply.url)
+                )
             yield piece
 
     if not options.get("stream"):  # who streams, counts
@@ -66,7 +74,9 @@ def content_lengths(urls: Sequence[str], mirror: str | None = None) -> dict[str,
         return {}
     with session() as shared:
         pairs = [(shared, url, login_for(url, mirror)) for url in urls]
-        found = in_threads(lambda given: content_length(*given), pairs, PARALLEL_REQUESTS)
+        found = in_threads(
+            lambda given: content_length(*given), pairs, PARALLEL_REQUESTS
+        )
     return dict(zip(urls, found, strict=True))
 
 
@@ -76,17 +86,23 @@ def stated_length(reply: Response) -> int | None:
     return int(stated) if re.fullmatch("[0-9]{1,15}", stated) else None
 
 
-def content_length(shared: Session, url: str, auth: tuple[str, str] | None = None) -> int:
+def content_length(
+    shared: Session, url: str, auth: tuple[str, str] | None = None
+) -> int:
     """Return the bytes of a URL, from a HEAD request; ToolError if the server does not say."""
     import requests  # noqa: PLC0415
 
     try:
         # Without this header a server may compress, and state the compressed size.
         plain = {"Accept-Encoding": "identity"}
-        reply = shared.head(url, headers=plain, auth=auth, timeout=TIMEOUT, allow_redirects=True)
+        reply = shared.head(
+            url, headers=plain, auth=auth, timeout=TIMEOUT, allow_redirects=True
+        )
         reply.raise_for_status()
         if (length := stated_length(reply)) is not None:
             return length
         raise KeyError("Content-Length")  # noqa: TRY301 - as if it were absent
     except (requests.RequestException, KeyError) as error:
-        raise ToolError.of("no-size", str(error), file=url.rpartition("/")[2]) from error
+        raise ToolError.of(
+            "no-size", str(error), file=url.rpartition("/")[2]
+        ) from error

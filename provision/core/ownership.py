@@ -8,7 +8,9 @@ from pathlib import Path
 from provision.core.errors import UsageError
 from provision.core.project import Project
 
-_UNMAPPED = 65534  # /proc/sys/kernel/overflowuid: an owner outside of this user namespace
+_UNMAPPED = (
+    65534  # /proc/sys/kernel/overflowuid: an owner outside of this user namespace
+)
 
 
 def require_own_project(project: Project, target: str | None) -> None:
@@ -17,9 +19,18 @@ def require_own_project(project: Project, target: str | None) -> None:
     # not: an owner who lets a group write trusts it, and some file systems show all files as
     # writable.
     root, home = project.root, project.environments(target or "")
-    parts = [root, project.specs, project.catalog, project.smoke, root / "lockfiles",
-             project.lock(target or ""), root / ".envs", root / ".cache", home,
-             home / "current"]  # fmt: skip
+    parts = [
+        root,
+        project.specs,
+        project.catalog,
+        project.smoke,
+        root / "lockfiles",
+        project.lock(target or ""),
+        root / ".envs",
+        root / ".cache",
+        home,
+        home / "current",
+    ]
     require_own(parts, f"if you trust its owner, name the project: `--project {root}`")
 
 
@@ -38,6 +49,8 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
         except OSError:  # absent, or a link to nothing
             continue
         if owner not in trusted:
-            unknown = ", which this container does not know" if owner == _UNMAPPED else ""
+            unknown = (
+                ", which this container does not know" if owner == _UNMAPPED else ""
+            )
             evidence = f"its owner has the id {owner}{unknown}; yours is {me}"
             raise UsageError.of("foreign-owner", evidence, path=path, remedy=remedy)

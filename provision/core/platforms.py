@@ -47,7 +47,9 @@ def _platform(row: dict[str, Any]) -> Platform:
 
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 PLATFORMS = {name: _platform(row) for name, row in _TABLES["platform"].items()}
-ACCELERATORS = {name: Accelerator(**row) for name, row in _TABLES["accelerator"].items()}
+ACCELERATORS = {
+    name: Accelerator(**row) for name, row in _TABLES["accelerator"].items()
+}
 MAKERS: dict[str, str] = _TABLES["maker"]
 
 

@@ -23,8 +23,18 @@ from provision.core.interruption import STEP, check_interrupted, deferred
 from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
-__all__ = ["Completed", "Run", "become", "clean_environment", "describe_exit",
-           "environment_python", "interrupt", "kill_group", "run", "start"]  # fmt: skip
+__all__ = [
+    "Completed",
+    "Run",
+    "become",
+    "clean_environment",
+    "describe_exit",
+    "environment_python",
+    "interrupt",
+    "kill_group",
+    "run",
+    "start",
+]
 log = logging.getLogger(__name__)
 _UNREACHED = re.compile("(?i)failed to fetch|connect|dns|timed out|network")
 _running: set[subprocess.Popen[str]] = set()
@@ -43,7 +53,9 @@ class Completed:
     @property
     def tail(self) -> str:
         """The last lines that it printed, as evidence."""
-        return "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
+        return "\n".join(
+            (self.stderr.strip() or self.stdout.strip()).splitlines()[-12:]
+        )
 
     def require(self, what: str, *, remedy: str = "") -> Self:
         """Return self if the process succeeded."""
@@ -53,7 +65,9 @@ class Completed:
         words = [Path(self.argv[0]).name, *takewhile(str.isalpha, self.argv[1:])]
         cause = f"`{' '.join(words)}` ended with {describe_exit(self.returncode)}"
         if words[0].startswith("uv") and _UNREACHED.search(self.stderr):
-            remedy = "check the network, or set pip's index-url to a mirror that answers"
+            remedy = (
+                "check the network, or set pip's index-url to a mirror that answers"
+            )
         raise ToolError(what, evidence=self.tail, cause=cause, remedy=remedy)
 
 
@@ -97,13 +111,17 @@ def run(
         stdout, stderr = _communicate(process, timeout)
     except subprocess.TimeoutExpired as error:
         kill_group(process)
-        raise ToolError.of("timed-out", command=shlex.join(words), timeout=timeout) from error
+        raise ToolError.of(
+            "timed-out", command=shlex.join(words), timeout=timeout
+        ) from error
     except BaseException:
         kill_group(process)
         raise
     finally:
         _running.discard(process)
-    return Completed(words, process.returncode, stdout, stderr or "", time.monotonic() - started)
+    return Completed(
+        words, process.returncode, stdout, stderr or "", time.monotonic() - started
+    )
 
 
 @contextlib.contextmanager
@@ -120,12 +138,16 @@ def _given(text: str | None) -> Iterator[IO[str] | int]:
         yield file
 
 
-def _communicate(process: subprocess.Popen[str], timeout: float | None) -> tuple[str, str | None]:
+def _communicate(
+    process: subprocess.Popen[str], timeout: float | None
+) -> tuple[str, str | None]:
     until = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         check_interrupted()
         try:
-            return process.communicate(timeout=min(STEP, max(0, until - time.monotonic())))
+            return process.communicate(
+                timeout=min(STEP, max(0, until - time.monotonic()))
+            )
         except subprocess.TimeoutExpired:
             if time.monotonic() >= until:
                 raise
@@ -136,7 +158,9 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     # Windows has no such call: there the program is waited for, and its exit code returned.
     log.info("+ %s", redact(shlex.join(argv)))
     if (program := _found(argv[0], env)) is None:
-        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
+        raise _cannot_start(
+            argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH"
+        )
     try:
         if sys.platform == "win32":
             return _wait_for([program, *argv[1:]], env)
@@ -147,7 +171,9 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
             signal.signal(name, signal.SIG_DFL)
         os.execve(program, argv, env)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
+        raise _cannot_start(
+            argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}"
+        ) from error
 
 
 def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
@@ -165,7 +191,9 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
         while True:
             try:
                 code = process.wait()
-            except KeyboardInterrupt:  # the console sent it to the program too, which decides
+            except (
+                KeyboardInterrupt
+            ):  # the console sent it to the program too, which decides
                 continue
             # sys.exit() takes the signed number of an NTSTATUS such as 0xC0000005.
             return code - (1 << 32) if code >= 1 << 31 else code
@@ -180,7 +208,9 @@ def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(words, stdout=pipe, stderr=errors, bufsize=0)
     except OSError as error:
-        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
+        raise _cannot_start(
+            argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}"
+        ) from error
 
 
 def _found(program: str, env: Mapping[str, str]) -> str | None:
@@ -188,10 +218,18 @@ def _found(program: str, env: Mapping[str, str]) -> str | None:
     if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
         return program if os.path.lexists(program) else None
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
-    endings = [*env.get("PATHEXT", ".EXE").split(";"), ""] if sys.platform == "win32" else [""]
-    paths = [Path(folder, f"{program}{ending}") for folder in folders for ending in endings]
+    endings = (
+        [*env.get("PATHEXT", ".EXE").split(";"), ""]
+        if sys.platform == "win32"
+        else [""]
+    )
+    paths = [
+        Path(folder, f"{program}{ending}") for folder in folders for ending in endings
+    ]
     files = [str(path) for path in paths if path.is_file()]
-    return next((path for path in files if os.access(path, os.X_OK)), next(iter(files), None))
+    return next(
+        (path for path in files if os.access(path, os.X_OK)), next(iter(files), None)
+    )
 
 
 def interrupt() -> bool:
@@ -211,7 +249,13 @@ def kill_group(process: subprocess.Popen[str]) -> None:
 
 def _signal_group(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
-        argv = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # part of every Windows
+        argv = [
+            "taskkill",
+            "/F",
+            "/T",
+            "/PID",
+            str(process.pid),
+        ]  # part of every Windows
         subprocess.run(argv, capture_output=True, check=False)
     else:
         with contextlib.suppress(ProcessLookupError):
@@ -224,6 +268,8 @@ def describe_exit(code: int) -> str:
         with contextlib.suppress(ValueError):
             return f"signal {signal.Signals(-code).name}"
         return f"signal {-code}"
-    if code >= 0xC0000000:  # an NTSTATUS error, such as 0xC0000005 for an access violation
+    if (
+        code >= 0xC0000000
+    ):  # an NTSTATUS error, such as 0xC0000005 for an access violation
         return f"Windows exception {code:#010x}"
     return f"exit code {code}"

@@ -16,7 +16,9 @@ def uv_program() -> str:
 
 def program_name() -> str:
     """Return ``provision`` where PATH leads to this very program, or else its path from here."""
-    script = Path(sys.executable).with_name("provision.exe" if os.name == "nt" else "provision")
+    script = Path(sys.executable).with_name(
+        "provision.exe" if os.name == "nt" else "provision"
+    )
     if not script.is_file():
         return "provision"
     first = shutil.which(script.name)
@@ -25,5 +27,8 @@ def program_name() -> str:
         if first and os.path.realpath(first) == os.path.realpath(script):
             return "provision"
         return os.path.relpath(script)
-    except (OSError, ValueError):  # the current folder is gone, or on another drive of Windows
+    except (
+        OSError,
+        ValueError,
+    ):  # the current folder is gone, or on another drive of Windows
         return str(script)

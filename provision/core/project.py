@@ -11,7 +11,9 @@ RECORD = "provision.json"  # in a generation, what it was built from
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-class Project(NamedTuple):  # not a dataclass, which loads slower than a build with nothing to do
+class Project(
+    NamedTuple
+):  # not a dataclass, which loads slower than a build with nothing to do
     """A folder with specs, locks, checks, and the environments built from them."""
 
     root: Path
@@ -60,7 +62,9 @@ class Project(NamedTuple):  # not a dataclass, which loads slower than a build w
 @cache
 def shipped() -> Project:
     """Return what comes with the toolkit: catalogs, targets with locks, checks, image files."""
-    data = PACKAGE / "shipped"  # in a wheel; in a checkout they are the checkout's own folders
+    data = (
+        PACKAGE / "shipped"
+    )  # in a wheel; in a checkout they are the checkout's own folders
     return Project(data if data.is_dir() else PACKAGE.parent)
 
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _BEING_LINKED = re.compile(r"\.current-\d+")
-_BEING_WRITTEN = re.compile(r"\..+\.[a-z0-9_]{8}")  # by write_atomic, as mkstemp names it
+_BEING_WRITTEN = re.compile(
+    r"\..+\.[a-z0-9_]{8}"
+)  # by write_atomic, as mkstemp names it
 
 
 def remove_litter(folder: Path) -> None:

@@ -20,7 +20,9 @@ def harmless(text: str) -> str:
     r"""Return a text without credentials, whose control characters are written as ``\x1b``."""
     # A log, a file name or a server's answer could otherwise set a terminal's title or clipboard,
     # or draw over what was printed before.
-    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), redact(text))
+    return _STEERING.sub(
+        lambda found: found[0].encode("unicode_escape").decode(), redact(text)
+    )
 
 
 def json_text(document: object, indent: int | None = 1) -> str:

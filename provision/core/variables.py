@@ -27,7 +27,11 @@ def clean_environment(
     """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
     known = (*_TABLES["kept"], *_TABLES["compiler"])
-    kept = {n: v for n, v in base.items() if n.upper() in known or n.upper().startswith("LC_")}
+    kept = {
+        n: v
+        for n, v in base.items()
+        if n.upper() in known or n.upper().startswith("LC_")
+    }
     for name in [name for name in kept if name.upper() in _TABLES["compiler"]]:
         kept[name] = os.pathsep.join(_outside_active(base, kept[name]))
     kept["PATH"] = _search_path(base, prefix)
@@ -37,7 +41,10 @@ def clean_environment(
 
 
 def program_environment(
-    base: Mapping[str, str], prefix: Path, set_by_spec: Mapping[str, str], keep: Collection[str]
+    base: Mapping[str, str],
+    prefix: Path,
+    set_by_spec: Mapping[str, str],
+    keep: Collection[str],
 ) -> tuple[dict[str, str], list[str]]:
     """Return the environment of a user's program, and the names of the variables that it lacks."""
     # The variables of the spec win over the caller's, but not over those named in ``keep``.
@@ -47,7 +54,9 @@ def program_environment(
     passed["PATH"] = _search_path(active, prefix)
     # A conda prefix, unlike a virtual environment, would load packages from the user's site.
     result = {"PYTHONNOUSERSITE": "1", **passed}
-    result |= {n: v for n, v in set_by_spec.items() if not (_folded(n) in wanted and n in base)}
+    result |= {
+        n: v for n, v in set_by_spec.items() if not (_folded(n) in wanted and n in base)
+    }
     return result, sorted(n for n in base if n != "PATH" and result.get(n) != base[n])
 
 
@@ -57,7 +66,9 @@ def _folded(name: str) -> str:
 
 def _pollutes(name: str) -> bool:
     upper = name.upper()
-    dropped = upper in _TABLES["dropped"] or upper.startswith(tuple(_TABLES["dropped-prefixes"]))
+    dropped = upper in _TABLES["dropped"] or upper.startswith(
+        tuple(_TABLES["dropped-prefixes"])
+    )
     return dropped and upper not in _TABLES["harmless"]
 
 
@@ -81,12 +92,20 @@ def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:
     # `conda activate` puts its folders into CC and INCLUDE as well, setvars into INCLUDE and LIB.
     active = [root for name in _ACTIVE if (root := base.get(name, "").rstrip(os.sep))]
     entries = [entry for entry in paths.split(os.pathsep) if entry]
-    return [e for e in entries if not any(e == a or e.startswith(a + os.sep) for a in active)]
+    return [
+        e
+        for e in entries
+        if not any(e == a or e.startswith(a + os.sep) for a in active)
+    ]
 
 
 def _program_folders(prefix: Path) -> list[Path]:
     if sys.platform == "win32" and (prefix / "conda-meta").is_dir():
         # What `conda activate` puts on PATH; Windows searches PATH for DLLs as well.
         inner = ("mingw-w64/bin", "usr/bin", "bin")
-        return [prefix, *(prefix / "Library" / name for name in inner), scripts_folder(prefix)]
+        return [
+            prefix,
+            *(prefix / "Library" / name for name in inner),
+            scripts_folder(prefix),
+        ]
     return [scripts_folder(prefix)]

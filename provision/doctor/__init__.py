@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
-__all__ = ["diagnose_environment", "diagnose_evidence", "diagnose_log", "diagnose_machine"]
+__all__ = [
+    "diagnose_environment",
+    "diagnose_evidence",
+    "diagnose_log",
+    "diagnose_machine",
+]
 
 
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
@@ -27,7 +32,9 @@ def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     from provision.host.model import host_layers  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
-    accelerators = [name for name, known in ACCELERATORS.items() if known.vendor in usable]
+    accelerators = [
+        name for name, known in ACCELERATORS.items() if known.vendor in usable
+    ]
     no_environment = Environment(Path(), Path())
     found: dict[Finding, None] = {}  # a fault of two accelerators is reported once
     for name in accelerators or ["cpu"]:
@@ -37,9 +44,15 @@ def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
 
 
 def diagnose_environment(
-    python: Path, host: Host, devices: Devices, *, target: Target | None = None,
-    lock: Lock | None = None, home: Path | None = None, root: Path = Path("/"),
-) -> Diagnosis:  # fmt: skip
+    python: Path,
+    host: Host,
+    devices: Devices,
+    *,
+    target: Target | None = None,
+    lock: Lock | None = None,
+    home: Path | None = None,
+    root: Path = Path("/"),
+) -> Diagnosis:
     """Return the faults of an environment, worst first, without running or importing any of it.
 
     ``python`` is its interpreter or its folder, ``target`` what it was built for, ``lock`` what
@@ -51,20 +64,29 @@ def diagnose_environment(
     from provision.doctor.libraries import foreign_symbols, missing_libraries  # noqa: PLC0415
     from provision.doctor.rules import apply_rules, merged  # noqa: PLC0415
 
-    env = read_environment(python, home=home, base=host.variables.get("PYTHONUSERBASE", ""))
+    env = read_environment(
+        python, home=home, base=host.variables.get("PYTHONUSERBASE", "")
+    )
     locked = lock and (env.prefix / RECORD).is_file() and lock.folder.name
     context = DoctorContext(
-        env, host, devices, target,
-        missing=tuple(missing_libraries(env, host, root=root)), foreign=foreign_symbols(env),
-        files=read_installation(env), elsewhere=elsewhere(env, host.variables),
+        env,
+        host,
+        devices,
+        target,
+        missing=tuple(missing_libraries(env, host, root=root)),
+        foreign=foreign_symbols(env),
+        files=read_installation(env),
+        elsewhere=elsewhere(env, host.variables),
         stale_caches=stale_caches(home, root) if home else (),
         repair=f"`provision verify {locked} --repair`" if locked else "",
-    )  # fmt: skip
+    )
     findings = apply_rules(context)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415
 
         forbid = target.pip.forbid if target else ()
         damage = verify(env.prefix, lock, forbid, deep=False).findings
-        findings = merged(context, findings, damage, {*lock.versions, *env.distributions})
+        findings = merged(
+            context, findings, damage, {*lock.versions, *env.distributions}
+        )
     return Diagnosis(str(python), tuple(worst_first(findings)), context.summary())

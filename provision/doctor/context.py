@@ -28,14 +28,26 @@ class DoctorContext:
     env: Environment
     host: Host
     devices: Devices
-    target: Target | None = None  # that it was built for; None for a foreign environment
-    assumed: str | None = None  # accelerator to judge the machine for, not the environment's own
-    missing: tuple[MissingLibrary, ...] = ()  # native libraries that are imported and not found
+    target: Target | None = (
+        None  # that it was built for; None for a foreign environment
+    )
+    assumed: str | None = (
+        None  # accelerator to judge the machine for, not the environment's own
+    )
+    missing: tuple[
+        MissingLibrary, ...
+    ] = ()  # native libraries that are imported and not found
     # Packages with a library that needs what this torch lacks: the library, a symbol.
-    foreign: Mapping[InstalledDistribution, tuple[str, str]] = field(default_factory=dict)
+    foreign: Mapping[InstalledDistribution, tuple[str, str]] = field(
+        default_factory=dict
+    )
     files: Faults = field(default_factory=dict)  # what is not as it was installed
-    elsewhere: Mapping[str, list[str]] = field(default_factory=dict)  # by who names the folders
-    stale_caches: tuple[Path, ...] = ()  # of the user, with entries older than the driver
+    elsewhere: Mapping[str, list[str]] = field(
+        default_factory=dict
+    )  # by who names the folders
+    stale_caches: tuple[
+        Path, ...
+    ] = ()  # of the user, with entries older than the driver
     repair: str = ""  # the command that mends it, if it was built from a lock
 
     @property
@@ -59,10 +71,12 @@ class DoctorContext:
         shown = filter(None, map(env.get, data("packages")["shown"]))
         built = f"{env.torch.version}, built for {env.accelerator}" if env.torch else ""
         return {
-            "Python": env.python or "of unknown version", "torch": built or "not installed",
+            "Python": env.python or "of unknown version",
+            "torch": built or "not installed",
             **{dist.name: dist.version for dist in shown},
-            "distributions": str(len(env.distributions)), **host_layers(self.host),
-        }  # fmt: skip
+            "distributions": str(len(env.distributions)),
+            **host_layers(self.host),
+        }
 
 
 Findings = Iterator[Finding]
@@ -80,9 +94,14 @@ def unless(*codes: str) -> Callable[[Rule], Rule]:
 
 
 def case(
-    name: str, evidence: Iterable[str], /, *, code: str | None = None, level: Level | None = None,
+    name: str,
+    evidence: Iterable[str],
+    /,
+    *,
+    code: str | None = None,
+    level: Level | None = None,
     **facts: object,
-) -> Finding:  # fmt: skip
+) -> Finding:
     """Return the finding of a case, with the facts that its texts name, and this code and level."""
     found = described(Path(__file__).with_name("cases.toml"), name, *evidence, **facts)
     return replace(found, code=code or found.code, level=level or found.level)

@@ -13,7 +13,8 @@ from provision.environment.installed import InstalledDistribution, distributions
 from provision.environment.reading import list_names, read_text, venv_settings
 
 _ASSIGNED = re.compile(
-    r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
+    r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)",
+    re.MULTILINE,
 )
 
 _BACKEND = re.compile(r"^\[torch\.backends\]\s+\w+\s*=\s*(\w+)", re.MULTILINE)
@@ -47,12 +48,18 @@ class Environment:
     broken: str = ""  # why its interpreter cannot start, or sees no packages
     markers: Mapping[str, str] = field(default_factory=dict)  # their values (PEP 508)
     # By normalised name; more than one of a name if there are leftovers.
-    distributions: Mapping[str, tuple[InstalledDistribution, ...]] = field(default_factory=dict)
+    distributions: Mapping[str, tuple[InstalledDistribution, ...]] = field(
+        default_factory=dict
+    )
     torch: Torch | None = None
-    pth: tuple[tuple[str, str], ...] = ()  # file and line of what runs code or adds folders
+    pth: tuple[
+        tuple[str, str], ...
+    ] = ()  # file and line of what runs code or adds folders
     customize: tuple[str, ...] = ()  # ``sitecustomize`` and ``usercustomize`` modules
     leftovers: tuple[str, ...] = ()  # of an interrupted installation, such as ``~orch``
-    user_site: Mapping[str, tuple[InstalledDistribution, ...]] = field(default_factory=dict)
+    user_site: Mapping[str, tuple[InstalledDistribution, ...]] = field(
+        default_factory=dict
+    )
     program: Path = Path()  # its interpreter, behind all links
 
     @property
@@ -71,15 +78,21 @@ class Environment:
     @property
     def backends(self) -> dict[str, InstalledDistribution]:
         """The packages of which ``import torch`` loads a module, by the module's name."""
-        texts = ((dist, read_text(dist.folder / "entry_points.txt")) for dist in self.dists)
-        return {found[1]: dist for dist, text in texts if (found := _BACKEND.search(text))}
+        texts = (
+            (dist, read_text(dist.folder / "entry_points.txt")) for dist in self.dists
+        )
+        return {
+            found[1]: dist for dist, text in texts if (found := _BACKEND.search(text))
+        }
 
     def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
         return self.distributions.get(name, (None,))[0]
 
 
-def read_environment(python: Path, *, home: Path | None = None, base: str = "") -> Environment:
+def read_environment(
+    python: Path, *, home: Path | None = None, base: str = ""
+) -> Environment:
     """Read an environment from its interpreter or its folder; garbage in it does not raise.
 
     Per-user packages are in ``home`` or ``base``. UsageError: there is no environment at that path.
@@ -89,7 +102,9 @@ def read_environment(python: Path, *, home: Path | None = None, base: str = "") 
     if not sites:
         cause = "nothing is there, or it has no site-packages folder"
         remedy = "give the path of its interpreter, for instance .venv/bin/python"
-        raise UsageError(f"there is no Python environment at {python}", cause=cause, remedy=remedy)
+        raise UsageError(
+            f"there is no Python environment at {python}", cause=cause, remedy=remedy
+        )
     site = next((folder for folder in sites if (folder / "torch").is_dir()), sites[0])
     config = venv_settings(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)
@@ -100,9 +115,14 @@ def read_environment(python: Path, *, home: Path | None = None, base: str = "") 
     program = Path(os.path.realpath(next((p for p in programs if p.is_file()), prefix)))
     starts, head = data("packages")["interpreters"], read_text(program, 20)
     native = [known for start, known in starts.items() if re.match(start, head)]
-    customize = (n for n in ("sitecustomize.py", "usercustomize.py") if (site / n).is_file())
+    customize = (
+        n for n in ("sitecustomize.py", "usercustomize.py") if (site / n).is_file()
+    )
     return Environment(
-        prefix, site, minor, windows,
+        prefix,
+        site,
+        minor,
+        windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix, site),
         markers=markers_of(version, installed, windows=windows) | (native or [{}])[0],
@@ -113,30 +133,45 @@ def read_environment(python: Path, *, home: Path | None = None, base: str = "") 
         leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
         user_site=distributions_by_name(_user_sites(home, minor, base) if home else []),
         program=program,
-    )  # fmt: skip
+    )
 
 
 def markers_of(
-    version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool
+    version: str,
+    installed: Mapping[str, tuple[InstalledDistribution, ...]],
+    *,
+    windows: bool,
 ) -> dict[str, str]:
     """Return the values of environment markers, with the platform from the wheels' tags."""
-    tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
+    tags = " ".join(
+        tag for several in installed.values() for dist in several for tag in dist.tags
+    )
     platform = ("Linux", "linux", "posix", "aarch64" if "aarch64" in tags else "x86_64")
     if windows:
-        platform = ("Windows", "win32", "nt", "ARM64" if "win_arm64" in tags else "AMD64")
+        platform = (
+            "Windows",
+            "win32",
+            "nt",
+            "ARM64" if "win_arm64" in tags else "AMD64",
+        )
     elif tags.count("-macosx_") > tags.count("linux_"):
         arm = re.search(r"macosx_\w+_arm64", tags)
         platform = ("Darwin", "darwin", "posix", "arm64" if arm else "x86_64")
     names = ("platform_system", "sys_platform", "os_name", "platform_machine")
     found = re.match(r"3\.\d+(?:\.\d+)?", version)  # virtualenv writes 3.11.9.final.0
     full = found[0] if found else "3.11"
-    python = {"python_version": ".".join(full.split(".")[:2]), "python_full_version": full}
+    python = {
+        "python_version": ".".join(full.split(".")[:2]),
+        "python_full_version": full,
+    }
     return python | dict(zip(names, platform, strict=True))
 
 
 def _version_of(site: Path) -> str:
     dlls = " ".join(list_names(site.parent.parent)).lower()
-    found = re.search(r"python3\.(\d+)", str(site)) or re.search(r"\bpython3(\d+)\.dll", dlls)
+    found = re.search(r"python3\.(\d+)", str(site)) or re.search(
+        r"\bpython3(\d+)\.dll", dlls
+    )
     return f"3.{found[1]}" if found else ""
 
 
@@ -147,7 +182,11 @@ def _broken(prefix: Path, site: Path) -> str:
         if link.is_symlink() and not link.exists():
             return f"{link} points to {os.readlink(link)}, which is gone"  # noqa: PTH115
     now = re.search(r"/(python3\.\d+)$", os.path.realpath(prefix / "bin" / "python"))
-    if now and venv_settings(prefix) and re.match(rf"(?!{now[1]}$)python3\.\d", site.parent.name):
+    if (
+        now
+        and venv_settings(prefix)
+        and re.match(rf"(?!{now[1]}$)python3\.\d", site.parent.name)
+    ):
         return f"{prefix}/bin/python is {now[1]}, and the packages are in {site}"
     return ""
 
@@ -166,11 +205,19 @@ def _pth(site: Path) -> tuple[tuple[str, str], ...]:
     for name in list_names(site):
         if name.endswith(".pth") and not name.startswith(known) and "nspkg" not in name:
             text = read_text(site / name)
-            lines += [(name, line.strip()) for line in text.splitlines() if line.strip()]
+            lines += [
+                (name, line.strip()) for line in text.splitlines() if line.strip()
+            ]
     return tuple((name, line) for name, line in lines if not line.startswith("#"))
 
 
 def _user_sites(home: Path, minor: str, base: str) -> list[Path]:
-    posix, windows = Path(base or home / ".local"), Path(base or home / "AppData/Roaming/Python")
-    folders = (posix / f"lib/python{minor}", windows / f"Python{minor.replace('.', '')}")
+    posix, windows = (
+        Path(base or home / ".local"),
+        Path(base or home / "AppData/Roaming/Python"),
+    )
+    folders = (
+        posix / f"lib/python{minor}",
+        windows / f"Python{minor.replace('.', '')}",
+    )
     return [folder / "site-packages" for folder in folders]

@@ -20,7 +20,9 @@ _IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 _RAISED = re.compile(r"\s*(?:E\s+)?[\w.]*(?:Error|Exception)\b")
 # A line that goes on with a message, below its first one.
 _GOES_ON = re.compile(r"\s+(?!File \"|\w+\()[A-Za-z\[{]").match
-_PLAIN = re.compile(r"\s*(?:E\s+)?(?:Key|Index|Type|Value|Attribute|Name|Assertion)Error\b")
+_PLAIN = re.compile(
+    r"\s*(?:E\s+)?(?:Key|Index|Type|Value|Attribute|Name|Assertion)Error\b"
+)
 
 
 class Evidence:
@@ -29,10 +31,16 @@ class Evidence:
     def __init__(self, search: Search, failure: Failure, mild: Container[int]) -> None:
         self.search, self._failure, self._mild = search, failure, mild
         self.last = None if failure.ended is None else search.lines[failure.ended]
-        self.message = list(_message(search.lines[failure.ended :])) if self.last else []
+        self.message = (
+            list(_message(search.lines[failure.ended :])) if self.last else []
+        )
         self._frames = frames(failure, search.lines)
-        own = (each for each in self._frames if not any_of("passed_through").search(each))
-        self._alien = [(each, any_of("library_frame").search(each) is not None) for each in own]
+        own = (
+            each for each in self._frames if not any_of("passed_through").search(each)
+        )
+        self._alien = [
+            (each, any_of("library_frame").search(each) is not None) for each in own
+        ]
 
     @cached_property
     def region(self) -> Search:
@@ -41,15 +49,25 @@ class Evidence:
         if failure.ended is not None and not failure.wrapped:
             traced = "Traceback" in lines[failure.start].text
             alone = (_PLAIN if traced else _RAISED).match(lines[failure.ended].text)
-            start = (failure.start if traced else failure.ended) - (1 if alone else _ABOVE)
+            start = (failure.start if traced else failure.ended) - (
+                1 if alone else _ABOVE
+            )
             start, end = max(0, min(failure.near | {start})), failure.ended + _AFTER
-        mild = {line for line in lines if any_of("handled").search(line.text)} - {self.last}
-        mild |= {line for line in lines if line.number in self._mild and line is not self.last}
+        mild = {line for line in lines if any_of("handled").search(line.text)} - {
+            self.last
+        }
+        mild |= {
+            line
+            for line in lines
+            if line.number in self._mild and line is not self.last
+        }
         return Search([line for line in lines[start:end] if line not in mild])
 
     def undecided(self) -> tuple[str, ...]:
         """Return the place of a failure that no rule knows, and what the log excludes."""
-        rows = (row for row in data("evidence")["excluded"] if self.search.find(row["line"]))
+        rows = (
+            row for row in data("evidence")["excluded"] if self.search.find(row["line"])
+        )
         return (*self._frames[-1:], *(f"excluded: {row['what']}" for row in rows))
 
     def prefix(self) -> str:
@@ -69,9 +87,15 @@ class Evidence:
         if fact in ("program", "all-own"):  # the last frame is the program's, or each
             alien = [library for _, library in self._alien]
             return bool(alien) and not any(alien if fact == "all-own" else alien[-1:])
-        if fact == "foreign":  # a package that calls torch, or a library of data, does so wrongly
-            core = re.compile("|".join(tables["inside"][name] for name in ("core", "data-library")))
-            callers = [library for frame, library in self._alien if not core.search(frame)]
+        if (
+            fact == "foreign"
+        ):  # a package that calls torch, or a library of data, does so wrongly
+            core = re.compile(
+                "|".join(tables["inside"][name] for name in ("core", "data-library"))
+            )
+            callers = [
+                library for frame, library in self._alien if not core.search(frame)
+            ]
             return any(callers[-1:])
         if pattern := tables["inside"].get(fact):
             inner = [each for each, _ in self._alien] or self._frames
@@ -90,7 +114,11 @@ class Evidence:
         return False
 
     def _version(self, name: str) -> list[int]:
-        hits = [hit for p in data("evidence")["versions"][name] for hit in self.search.find(p)]
+        hits = [
+            hit
+            for p in data("evidence")["versions"][name]
+            for hit in self.search.find(p)
+        ]
         return numbers(max(hits, key=lambda hit: hit[0])[1]["version"]) if hits else []
 
     def in_context(self, finding: Finding, *, general: bool) -> Finding:
@@ -98,12 +126,23 @@ class Evidence:
         if general and finding.bad and self.last:  # several causes remain
             finding = replace(finding, evidence=finding.evidence + self.undecided())
         for row in data("evidence")["context"]:
-            fits = finding.code in row.get("codes", ()) and (general or row.get("contradicts"))
+            fits = finding.code in row.get("codes", ()) and (
+                general or row.get("contradicts")
+            )
             says = "says" in row and re.search(row["says"], finding.remedy)
             own = re.search(row.get("line", ""), finding.evidence[0], re.IGNORECASE)
-            if (fits or says) and own and self.agrees(row.get("when", ()), row.get("lacks", ())):
-                texts = {k: row[k] for k in row.keys() & {"code", "symptom", "cause", "remedy"}}
-                return replace(finding, level=Level(row.get("level", finding.level)), **texts)
+            if (
+                (fits or says)
+                and own
+                and self.agrees(row.get("when", ()), row.get("lacks", ()))
+            ):
+                texts = {
+                    k: row[k]
+                    for k in row.keys() & {"code", "symptom", "cause", "remedy"}
+                }
+                return replace(
+                    finding, level=Level(row.get("level", finding.level)), **texts
+                )
         return finding
 
 
@@ -118,7 +157,9 @@ def _message(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
 def provided(groups: Mapping[str, str]) -> str:
     """Return what provides the library, header or module that a match names; "" if unknown."""
     tables = data("evidence")["provides"]
-    found = (tables[name].get(groups[name].lower(), "") for name in groups if name in tables)
+    found = (
+        tables[name].get(groups[name].lower(), "") for name in groups if name in tables
+    )
     return next(filter(None, found), "")
 
 

@@ -20,7 +20,9 @@ def excerpt(log: Log, findings: Sequence[Finding]) -> list[str]:
 
     A short log is given whole; of lines that differ in numbers alone a long one keeps few.
     """
-    lines = [line for line in log.raw if any(map(str.isalnum, line.text))]  # no rulers, no marks
+    lines = [
+        line for line in log.raw if any(map(str.isalnum, line.text))
+    ]  # no rulers, no marks
     chosen, left = set[int](), _MOST
     for at in _by_weight(log, lines, findings):
         if at in chosen:
@@ -36,14 +38,18 @@ def excerpt(log: Log, findings: Sequence[Finding]) -> list[str]:
     return shown
 
 
-def _by_weight(log: Log, lines: Sequence[Line], findings: Sequence[Finding]) -> Iterator[int]:
+def _by_weight(
+    log: Log, lines: Sequence[Line], findings: Sequence[Finding]
+) -> Iterator[int]:
     """Yield the indices of lines, those first without which the others tell least."""
     numbers = {line.number: at for at, line in enumerate(lines)}
     said = (_QUOTED.match(text) for found in findings for text in found.evidence)
     named = {int(quote[1]) for quote in said if quote}
     yield from (quoted := [numbers[n] for n in named & numbers.keys()])
     if (ended := log.failure.ended) is not None:
-        end, start = (numbers.get(log.lines[i].number, 0) for i in (ended, log.failure.start))
+        end, start = (
+            numbers.get(log.lines[i].number, 0) for i in (ended, log.failure.start)
+        )
         yield from range(end, min(end + 5, len(lines)))
         yield from range(end - 1, max(start, end - 25) - 1, -1)
         yield from range(start, min(start + 8, end))

@@ -27,8 +27,13 @@ _MOST = 3_000_000  # bytes of a file that is hashed
 _MIXED = 20  # changed modules of one package; patches by hand change fewer
 _CODE = re.compile(r"\.(py|pyd|dll|so(\.[\d.]+)?)$")
 # Also the form for long paths. A wheel may bring a script for the system's Python, in /usr.
-_SCRIPT = re.compile(r"(?:#!|#!/bin/sh\n'''exec' ['\"]?)((?!/usr/)/[^'\"\n]*)/python[\d.]*['\"\s]")
-_INSTALLER = ("-info/INSTALLER", "-info/METADATA")  # another one removes them, and writes its own
+_SCRIPT = re.compile(
+    r"(?:#!|#!/bin/sh\n'''exec' ['\"]?)((?!/usr/)/[^'\"\n]*)/python[\d.]*['\"\s]"
+)
+_INSTALLER = (
+    "-info/INSTALLER",
+    "-info/METADATA",
+)  # another one removes them, and writes its own
 _PATH = re.compile(r"(?:^|['\"])(/[^'\"\n]+)", re.MULTILINE)
 Faults = dict[str, dict[Dist, list[str]]]
 Lines = list[tuple[Dist, RecordEntry]]  # of the records that name one file
@@ -41,13 +46,19 @@ def read_installation(env: Environment) -> Faults:
     cases = ((path, _fault(path, lines, modified)) for path, lines in owners.items())
     # A generator over `modified`, which is full when the first of the two has ended.
     for path, case in itertools.chain(cases, _edited(owners, modified)):
-        for dist, entry in owners[path][: None if case == "overwritten" else 1] if case else ():
+        for dist, entry in (
+            owners[path][: None if case == "overwritten" else 1] if case else ()
+        ):
             worse = case == "changed-file" and not _is_valid(path, env.python)
             found["damaged" if worse else case][dist].append(entry.path)
     for dist, paths in list(found.get("changed-file", {}).items()):
         if sum(path.endswith(".py") for path in paths) >= _MIXED:
             found["damaged"][dist] += paths
-    for case, name, what in (*_dead_editables(env), *_launchers(env), *_unlisted(env, owners)):
+    for case, name, what in (
+        *_dead_editables(env),
+        *_launchers(env),
+        *_unlisted(env, owners),
+    ):
         found[case][Dist(name, "", env.prefix)].append(what)
     return found
 
@@ -59,7 +70,10 @@ def _fault(path: str, lines: Lines, modified: dict[str, float]) -> str:
         if not path.endswith("__init__.py"):
             return "overwritten"
         # Packages of one namespace share the file that makes it one.
-        table, small = data("packages")["files"], min(line.size or 0 for _, line in lines)
+        table, small = (
+            data("packages")["files"],
+            min(line.size or 0 for _, line in lines),
+        )
         namespace = re.match(table["namespace"], read_text(Path(path)))
         own = small >= table["small"] and not re.search(table["common"], entry.path)
         return "overwritten" if own and not namespace else ""
@@ -77,7 +91,9 @@ def _fault(path: str, lines: Lines, modified: dict[str, float]) -> str:
     return ""
 
 
-def _edited(owners: dict[str, Lines], modified: dict[str, float]) -> Iterator[tuple[str, str]]:
+def _edited(
+    owners: dict[str, Lines], modified: dict[str, float]
+) -> Iterator[tuple[str, str]]:
     for path in sorted(modified, key=modified.__getitem__, reverse=True)[:_HASHED]:
         if owners[path][0][1].sha256 != sha256_file(Path(path)):
             yield path, "changed-file"
@@ -87,7 +103,9 @@ def _is_valid(path: str, python: str) -> bool:
     # A module of a newer Python than this one is taken for valid, like all other files.
     with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
         known = path.endswith(".py") and int(python[2:] or 99) <= sys.version_info.minor
-        return bool(compile(read_text(Path(path), _MOST).strip("\ufeff") * known, path, "exec"))
+        return bool(
+            compile(read_text(Path(path), _MOST).strip("\ufeff") * known, path, "exec")
+        )
     return False
 
 
@@ -114,7 +132,9 @@ def _conda(env: Environment, found: Faults) -> dict[Dist, list[RecordEntry]]:
             dist = Dist(package.name, package.version, package.folder)
             own = [line for line in package.entries if line.path.endswith(_INSTALLER)]
             files = [(env.site / line.path, line.sha256) for line in own]
-            if all(path.is_file() and sha256_file(path) == digest for path, digest in files):
+            if all(
+                path.is_file() and sha256_file(path) == digest for path, digest in files
+            ):
                 packages[dist] = package.entries
                 continue
             name = {"pytorch": "torch"}.get(dist.name, dist.name)
@@ -130,9 +150,13 @@ def _dead_editables(env: Environment) -> Iterator[tuple[str, str, str]]:
     for dist in env.dists:
         if re.search(r'"editable": ?true', read_text(dist.folder / "direct_url.json")):
             paths = [entry.path for entry in dist.entries]
-            named[dist.name] = [path for path in paths if path.endswith((".pth", "_finder.py"))]
+            named[dist.name] = [
+                path for path in paths if path.endswith((".pth", "_finder.py"))
+            ]
     for name, files in named.items():
-        for folder in _PATH.findall("\n".join(read_text(env.site / file) for file in files)):
+        for folder in _PATH.findall(
+            "\n".join(read_text(env.site / file) for file in files)
+        ):
             roots |= {Path(folder), Path(folder).parent}
             if not Path(folder).exists():
                 yield "editable-gone", name, folder
@@ -146,13 +170,22 @@ def _dead_plugins(env: Environment, roots: set[Path]) -> Iterator[tuple[str, str
         for module in re.findall(r"=\s*(\w+\.[\w.]+)", groups):
             *folders, name = module.split(".")
             there = {n for root in roots for n in list_names(root.joinpath(*folders))}
-            if "__init__.py" in there and name not in {n.partition(".")[0] for n in there}:
+            if "__init__.py" in there and name not in {
+                n.partition(".")[0] for n in there
+            }:
                 yield "plugin-gone", dist.name, f"its entry point names {module}"
 
 
-def _unlisted(env: Environment, owners: dict[str, Lines]) -> Iterator[tuple[str, str, str]]:
+def _unlisted(
+    env: Environment, owners: dict[str, Lines]
+) -> Iterator[tuple[str, str, str]]:
     """Yield the packages whose folder is there, without metadata, although others require them."""
-    lines = [(dist, line) for dist in env.dists for line in dist.requires if "extra" not in line]
+    lines = [
+        (dist, line)
+        for dist in env.dists
+        for line in dist.requires
+        if "extra" not in line
+    ]
     for name, dist in {name_of(line): dist for dist, line in lines}.items():
         start = f"{name.replace('-', '_')}/__init__.py"
         if name in env.distributions or not (env.site / start).is_file():
@@ -160,25 +193,49 @@ def _unlisted(env: Environment, owners: dict[str, Lines]) -> Iterator[tuple[str,
         others = {line.path for other in env.dists for line in other.entries}
         if start not in others and f"{env.site}/{start}" not in owners:
             yield (
-                "unlisted", name, f"{dist} requires it; beside {env.site / start} is no .dist-info",
-            )  # fmt: skip
+                "unlisted",
+                name,
+                f"{dist} requires it; beside {env.site / start} is no .dist-info",
+            )
 
 
 def elsewhere(env: Environment, variables: Mapping[str, str]) -> dict[str, list[str]]:
     """Return what Python imports from other folders, by the variable or file that names them."""
-    path, inserts = variables.get("PYTHONPATH", ""), re.compile(data("packages")["path_inserts"])
-    code = [(n, line) for n in env.customize for line in read_text(env.site / n).splitlines()]
-    first = [("PYTHONPATH", folder) for folder in path.split(";" if env.windows else ":") if folder]
-    first += [(name, folder) for name, line in (*env.pth, *code) if inserts.search(line)
-              for folder in _PATH.findall(line)]  # fmt: skip
-    after = [(n, str(env.site / line)) for n, line in env.pth if not line.startswith("import")]
+    path, inserts = (
+        variables.get("PYTHONPATH", ""),
+        re.compile(data("packages")["path_inserts"]),
+    )
+    code = [
+        (n, line)
+        for n in env.customize
+        for line in read_text(env.site / n).splitlines()
+    ]
+    first = [
+        ("PYTHONPATH", folder)
+        for folder in path.split(";" if env.windows else ":")
+        if folder
+    ]
+    first += [
+        (name, folder)
+        for name, line in (*env.pth, *code)
+        if inserts.search(line)
+        for folder in _PATH.findall(line)
+    ]
+    after = [
+        (n, str(env.site / line))
+        for n, line in env.pth
+        if not line.startswith("import")
+    ]
     found: dict[str, list[str]] = {}
     for who, folder in (*first, *after):
-        listed = distributions_in([folder]) if folder.rstrip("/\\") != str(env.site) else {}
+        listed = (
+            distributions_in([folder]) if folder.rstrip("/\\") != str(env.site) else {}
+        )
         for name in data("packages")["stack"]:
             # A folder without __init__.py gives way to a later package that has one.
             own, other = (
-                Path(f, name.replace("-", "_"), "__init__.py") for f in (env.site, folder)
+                Path(f, name.replace("-", "_"), "__init__.py")
+                for f in (env.site, folder)
             )
             both = own.is_file() and other.is_file() and not other.samefile(own)
             if name in listed or (both and (who, folder) in first):
@@ -205,6 +262,9 @@ def stale_caches(home: Path, root: Path) -> tuple[Path, ...]:
             changed = max(changed, (root / driver).stat().st_ctime)
     for folder in table["folders"]:
         with contextlib.suppress(OSError), os.scandir(home / folder) as entries:
-            if any(entry.stat(follow_symlinks=False).st_mtime < changed for entry in entries):
+            if any(
+                entry.stat(follow_symlinks=False).st_mtime < changed
+                for entry in entries
+            ):
                 stale.append(home / folder)
     return tuple(stale)

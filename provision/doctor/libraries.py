@@ -37,10 +37,21 @@ def missing_libraries(
     env: Environment, host: Host, *, root: Path = Path("/")
 ) -> list[MissingLibrary]:
     """Return what torch and all modules import and the loader, below ``root``, does not find."""
-    own = env.backends if host.variables.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1" else ()
-    places = (*data("packages")["folders"]["read"], *(f"{module}/*.so" for module in own))
+    own = (
+        env.backends
+        if host.variables.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
+        else ()
+    )
+    places = (
+        *data("packages")["folders"]["read"],
+        *(f"{module}/*.so" for module in own),
+    )
     paths = (path for place in places for path in sorted(env.site.glob(place)))
-    queue = [p for p in paths if _LIBRARY.fullmatch(p.name) and not _on_demand().search(p.name)]
+    queue = [
+        p
+        for p in paths
+        if _LIBRARY.fullmatch(p.name) and not _on_demand().search(p.name)
+    ]
     finder = _Finder(env, host, root)
     seen, missing = set(queue), dict[str, str]()
     while queue and len(seen) < _MOST:
@@ -57,20 +68,31 @@ def missing_libraries(
     modules, is_module = _compiled(env), data("packages")["folders"]["modules"]
     present = {path.name for path in modules}
     # A system without this file keeps its libraries elsewhere.
-    for path, (dist, elf) in modules.items() if (root / "etc/ld.so.conf").exists() else ():
+    for path, (dist, elf) in (
+        modules.items() if (root / "etc/ld.so.conf").exists() else ()
+    ):
         for name in {*elf.needed} - present if re.search(is_module, str(path)) else ():
             if not (is_of("loaded", name) or finder.find(name, path, elf.folders)):
                 missing.setdefault(name, f"{dist}: {path.name}")
-    old = ((finder.lacks(path, elf), dist, path) for path, (dist, elf) in reversed(modules.items()))
-    missing |= {f"{_CXX} with {v}": f"{dist}: {path.name}" for v, dist, path in old if v}
+    old = (
+        (finder.lacks(path, elf), dist, path)
+        for path, (dist, elf) in reversed(modules.items())
+    )
+    missing |= {
+        f"{_CXX} with {v}": f"{dist}: {path.name}" for v, dist, path in old if v
+    }
     return [MissingLibrary(name, wanted) for name, wanted in sorted(missing.items())]
 
 
 def _compiled(env: Environment) -> dict[Path, tuple[InstalledDistribution, Elf]]:
     # The libraries that its packages recorded.
     dists = [dist for several in env.distributions.values() for dist in several]
-    files = [(dist, dist.folder.parent / line.path) for dist in dists for line in dist.entries
-             if ".so" in line.path and _LIBRARY.fullmatch(line.path)]  # fmt: skip
+    files = [
+        (dist, dist.folder.parent / line.path)
+        for dist in dists
+        for line in dist.entries
+        if ".so" in line.path and _LIBRARY.fullmatch(line.path)
+    ]
     return {path: (dist, elf) for dist, path in files if (elf := _elf(path))}
 
 
@@ -78,7 +100,11 @@ def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, 
     """Return the packages with a library that needs a symbol which this torch lacks, and both."""
     read = _compiled(env)
     # Backwards: libtorch_cpu.so, which defines the most, comes before the small ones.
-    own = {p.name: lib for p in sorted(env.site.glob("torch/lib/*.so"))[::-1] if (lib := _elf(p))}
+    own = {
+        p.name: lib
+        for p in sorted(env.site.glob("torch/lib/*.so"))[::-1]
+        if (lib := _elf(p))
+    }
     # Conda and Debian keep torch's libraries elsewhere.
     torch = own.values() if {"libc10.so", "libtorch_cpu.so"} <= own.keys() else ()
     on_demand = _on_demand()
@@ -86,7 +112,11 @@ def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, 
     found: dict[InstalledDistribution, tuple[str, str]] = {}
     for path, (dist, elf) in read.items():
         with contextlib.suppress(*BROKEN):
-            wanted = () if not torch or on_demand.search(path.name) else sorted(elf.undefined())
+            wanted = (
+                ()
+                if not torch or on_demand.search(path.name)
+                else sorted(elf.undefined())
+            )
             lacking = [name for name in wanted if not has(name)]
             # A package has libraries of its own, and may import those of another one.
             needed = elf.needed if lacking else ()
@@ -116,23 +146,37 @@ class _Finder:
         self._present: dict[str, Path] = {}
         for base, place in folders["own"]:
             for path in sorted(getattr(env, base).glob(place)):
-                self._present.setdefault(path.name.lower() if env.windows else path.name, path)
-        if env.windows:  # since 3.8 Python does not search PATH for the DLLs of a module
+                self._present.setdefault(
+                    path.name.lower() if env.windows else path.name, path
+                )
+        if (
+            env.windows
+        ):  # since 3.8 Python does not search PATH for the DLLs of a module
             windir = os.environ.get("SYSTEMROOT")
             self._outside = [Path(windir) / "System32"] if windir else []
             return
         library_path = host.variables.get("LD_LIBRARY_PATH", "").split(":")
         etc = root / "etc"
         files = [*etc.glob("ld.so.conf"), *etc.glob("ld.so.conf.d/*")]
-        lines = [line.strip() for path in files for line in read_text(path).splitlines()]
+        lines = [
+            line.strip() for path in files for line in read_text(path).splitlines()
+        ]
         system = [*folders["system"], *(line for line in lines if line.startswith("/"))]
-        self._lib = str(env.program.parent.parent / "lib")  # where conda's Python looks first
-        self._named = [Path(os.path.normpath(folder)) for folder in library_path if folder]
+        self._lib = str(
+            env.program.parent.parent / "lib"
+        )  # where conda's Python looks first
+        self._named = [
+            Path(os.path.normpath(folder)) for folder in library_path if folder
+        ]
         self._outside = self._named + [root / folder.lstrip("/") for folder in system]
 
     def lacks(self, path: Path, elf: Elf) -> str:
         """Return a version that the C++ library which LD_LIBRARY_PATH leads to lacks, or ""."""
-        found = self.find(_CXX, path, (*elf.folders, self._lib)) if _CXX in elf.needed else None
+        found = (
+            self.find(_CXX, path, (*elf.folders, self._lib))
+            if _CXX in elf.needed
+            else None
+        )
         has = _elf(found) if found and found.parent in self._named else None
         return max(elf.cxx() - has.cxx(), default="") if has else ""
 
@@ -143,7 +187,9 @@ class _Finder:
         if self._windows and (present := self._present.get(name.lower())):
             return present
         origin = str(wanted_by.parent)
-        own = [f.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for f in folders]
+        own = [
+            f.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for f in folders
+        ]
         for folder in (*map(Path, own), *self._outside):
             if (folder / name).exists():
                 return Path(os.path.normpath(folder / name))
@@ -159,6 +205,8 @@ def _pe_imports(path: Path) -> tuple[list[str], list[str]]:
             entry = pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_IMPORT"]
             image.parse_data_directories(directories=[entry], import_dllnames_only=True)
             found = getattr(image, "DIRECTORY_ENTRY_IMPORT", [])
-            return [item.dll.decode("ascii", "replace") for item in found], [str(path.parent)]
+            return [item.dll.decode("ascii", "replace") for item in found], [
+                str(path.parent)
+            ]
     except Exception:  # noqa: BLE001 - pefile raises errors of any type on garbage
         return [], []

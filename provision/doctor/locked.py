@@ -13,7 +13,12 @@ from provision.core.errors import SpecError, ToolError
 from provision.core.findings import Finding
 from provision.doctor.context import DoctorContext
 from provision.doctor.data import data
-from provision.doctor.environment import Environment, Torch, markers_of, read_environment
+from provision.doctor.environment import (
+    Environment,
+    Torch,
+    markers_of,
+    read_environment,
+)
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.environment.installed import InstalledDistribution
 from provision.host.model import Host
@@ -33,13 +38,17 @@ class LockedDistribution(InstalledDistribution):
     origin: str = ""  # the name of the wheel
 
 
-def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]) -> None:
+def refuse_lock(
+    target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
+) -> None:
     """Refuse a lock whose packages do not work together, with the line to write into the spec."""
     if found := diagnose_lock(target, lock, requires):
         what = f"the packages locked for {target.name} do not work together"
         evidence = _of_a_lock(_evidence(found))
         remedy = _remedy(found[0], target, lock)
-        raise SpecError(what, evidence=evidence, cause=_of_a_lock(found[0].cause), remedy=remedy)
+        raise SpecError(
+            what, evidence=evidence, cause=_of_a_lock(found[0].cause), remedy=remedy
+        )
 
 
 def refuse_built(prefix: Path, target: Target) -> None:
@@ -47,17 +56,24 @@ def refuse_built(prefix: Path, target: Target) -> None:
     if found := diagnose_built(prefix, target):
         what = f"the packages that were built for {target.name} do not work together"
         remedy = f"correct envs/{target.name}.toml, then `provision lock {target.name}`"
-        raise ToolError(what, evidence=_evidence(found), cause=found[0].cause, remedy=remedy)
+        raise ToolError(
+            what, evidence=_evidence(found), cause=found[0].cause, remedy=remedy
+        )
 
 
 def diagnose_lock(
     target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
 ) -> list[Finding]:
     """Return why locked wheels will not work together, with their ``Requires-Dist`` lines."""
-    found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
+    found = {
+        a.name: (_distribution(a, requires.get(a.filename, ())),)
+        for a in lock.artifacts
+    }
     python, windows = target.python, lock.header["platform"].startswith("win")
     markers, folder = markers_of(python, found, windows=windows), lock.folder
-    env = Environment(folder, folder, python, windows, markers=markers, distributions=found)
+    env = Environment(
+        folder, folder, python, windows, markers=markers, distributions=found
+    )
     return _bad(replace(env, torch=_torch(lock)), target)
 
 
@@ -75,7 +91,9 @@ def _bad(env: Environment, target: Target) -> list[Finding]:
 def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistribution:
     name, version, wheel = artifact.name, artifact.version, artifact.filename
     tag = "-".join(wheel.removesuffix(".whl").split("-")[-3:])
-    return LockedDistribution(name, version, Path(), artifact.index, requires, (tag,), wheel)
+    return LockedDistribution(
+        name, version, Path(), artifact.index, requires, (tag,), wheel
+    )
 
 
 def _torch(lock: Lock) -> Torch | None:
@@ -84,8 +102,16 @@ def _torch(lock: Lock) -> Torch | None:
         return None
     local = version.partition("+")[2]
     # The default index has CUDA builds without a local version; they require these libraries.
-    bare = not local and any(name.startswith("nvidia-cuda-runtime") for name in lock.versions)
-    cuda = local.removeprefix("cu") if local.startswith("cu") else "unknown" if bare else None
+    bare = not local and any(
+        name.startswith("nvidia-cuda-runtime") for name in lock.versions
+    )
+    cuda = (
+        local.removeprefix("cu")
+        if local.startswith("cu")
+        else "unknown"
+        if bare
+        else None
+    )
     return Torch(version, cuda, local if local == "xpu" else None, None)
 
 
@@ -114,7 +140,9 @@ def _one_index(target: Target, lock: Lock, spec: str) -> str:
     if len({*map(index_of, locked)}) < 2:
         return ""
     index = vendors[0]  # torch's own, unless torch comes from the default index
-    names = ", ".join(f'"{name}"' for name in dict.fromkeys([*target.pip.index[index], *locked]))
+    names = ", ".join(
+        f'"{name}"' for name in dict.fromkeys([*target.pip.index[index], *locked])
+    )
     return f"assign them to one index: write `{index} = [{names}]` into [pip.index] of {spec}"
 
 

@@ -17,7 +17,9 @@ from provision.doctor.predicates import PREDICATES
 from provision.doctor.reading import Log, read_log
 from provision.doctor.sampling import Line
 
-Ranked = list[tuple[bool, Finding]]  # each with whether it was before the last traceback
+Ranked = list[
+    tuple[bool, Finding]
+]  # each with whether it was before the last traceback
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"
 _UNKNOWN = "not-recognised"
@@ -54,7 +56,9 @@ def log_rules(table: str = "log_rules") -> tuple[LogRule, ...]:
     texts, words = data("findings"), data(table).get("words", {})
     rows = [{**texts[row["code"]], **row} for row in data(table)["rule"]]
     for row in rows:
-        row["any"] = [re.sub(r"@(\w+)@", lambda word: words[word[1]], p) for p in row["any"]]
+        row["any"] = [
+            re.sub(r"@(\w+)@", lambda word: words[word[1]], p) for p in row["any"]
+        ]
     return tuple(LogRule(**row) for row in rows)
 
 
@@ -76,7 +80,13 @@ def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
 
 def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
     """Return what :func:`diagnose_log` does, of a log that was read."""
-    lines, failure, calm, mild, warned = log.lines, log.failure, log.calm, log.mild, log.warned
+    lines, failure, calm, mild, warned = (
+        log.lines,
+        log.failure,
+        log.calm,
+        log.mild,
+        log.warned,
+    )
     evidence = Evidence(Search(lines), failure, calm | mild)
     matched = _matched(evidence, min(failure.near | {failure.start}), smoke=smoke)
 
@@ -85,8 +95,12 @@ def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
 
     # A failure that no rule explains, at it or just above, is another one than those that matched
     # earlier: the program survived these, and they become notes. A note explains nothing.
-    causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
-    explained = failure.wrapped or any(not before(*c) or c[1][0] in failure.near for c in causes)
+    causes = [
+        found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE
+    ]
+    explained = failure.wrapped or any(
+        not before(*c) or c[1][0] in failure.near for c in causes
+    )
     unknown = failure.ended is not None and not explained
     # A weak match, such as a warning or an integrated GPU in a list, does not explain a failure
     # whose last line names no device, if no cause matches it or a line after it.
@@ -115,25 +129,39 @@ def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
         general = rule.remedy == data("findings")[rule.code]["remedy"]
         late = before(rule, hit) or number in calm
         findings.append((late, evidence.in_context(found, general=general)))
-    if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
+    if failure.ended is not None and not any(
+        f.bad or f.code == _OWN_FAULT for _, f in findings
+    ):
         after = {hit[0] - failure.ended for _, hit in matched}
         findings = _with_verdict(findings, evidence, after, smoke=smoke)
-    elif not findings and failure.calm and (sure := _by_facts(evidence, lambda r: r.anywhere)):
+    elif (
+        not findings
+        and failure.calm
+        and (sure := _by_facts(evidence, lambda r: r.anywhere))
+    ):
         return [sure]
     # Of one level, what was before the last traceback, or is harmless, comes last.
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
-    kept = {finding.code: finding for _, finding in reversed(findings)}  # a context may change it
+    kept = {
+        finding.code: finding for _, finding in reversed(findings)
+    }  # a context may change it
     return [finding for _, finding in findings if kept[finding.code] is finding]
 
 
-def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
+def _matched(
+    evidence: Evidence, start: int, *, smoke: bool
+) -> list[tuple[LogRule, Hit]]:
     """Return of each code the first rule that fires, rather at the last failure than before it."""
     found = dict[str, tuple[LogRule, Hit]]()
     for rule in log_rules():
         known = found.get(rule.code)
-        if (rule.smoke and not smoke) or (known and (known[0].anywhere or known[1][0] >= start)):
+        if (rule.smoke and not smoke) or (
+            known and (known[0].anywhere or known[1][0] >= start)
+        ):
             continue
-        if (hit := _fires(rule, evidence.search, evidence)) and (not known or hit[0] >= start):
+        if (hit := _fires(rule, evidence.search, evidence)) and (
+            not known or hit[0] >= start
+        ):
             found[rule.code] = (rule, hit)
     return list(found.values())
 
@@ -142,7 +170,9 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
     lines = search.lines
     if rule.last:
         said = [(line, text) for line, text in evidence.message if line in lines]
-        words = ((x, re.search(p, text, re.IGNORECASE)) for x, text in said for p in rule.any)
+        words = (
+            (x, re.search(p, text, re.IGNORECASE)) for x, text in said for p in rule.any
+        )
         hits = [(lines.index(line), match) for line, match in words if match][:1]
     else:
         hits = [hit for pattern in rule.any for hit in search.find(pattern)]
@@ -152,26 +182,38 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
         hits = [hit for hit in hits if provided(hit[1].groupdict())]
     if rule.next:
         answer = re.compile(rule.next, re.IGNORECASE).search
-        hits = [(i, m) for i, m in hits if any(answer(x.text) for x in lines[i + 1 : i + 2])]
+        hits = [
+            (i, m) for i, m in hits if any(answer(x.text) for x in lines[i + 1 : i + 2])
+        ]
     if rule.beside:
         hits = [hit for hit in hits if search.find(_filled(rule.beside, hit))]
     if rule.test:
         whole, test = evidence.search, PREDICATES[rule.test]
-        hits = [(i, m) for i, m in hits if test((whole.lines.index(lines[i]), m), whole)]
+        hits = [
+            (i, m) for i, m in hits if test((whole.lines.index(lines[i]), m), whole)
+        ]
     find = evidence.search.find
     if not hits or any(map(find, rule.unless)) or not all(map(find, rule.also)):
         return None
-    return max(hits, key=lambda hit: hit[0]) if evidence.agrees(rule.when, rule.lacks) else None
+    return (
+        max(hits, key=lambda hit: hit[0])
+        if evidence.agrees(rule.when, rule.lacks)
+        else None
+    )
 
 
 def _filled(pattern: str, hit: Hit) -> str:
     """Return a pattern with the groups of a match in place of their names."""
     for name, value in hit[1].groupdict().items():
-        pattern = pattern.replace(f"<{name}>", re.sub(r"\\?[-_]", "[-_]", re.escape(value or "")))
+        pattern = pattern.replace(
+            f"<{name}>", re.sub(r"\\?[-_]", "[-_]", re.escape(value or ""))
+        )
     return pattern
 
 
-def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str) -> Finding:
+def _finding(
+    rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str
+) -> Finding:
     more |= {k: v for k, v in hit[1].groupdict().items() if v}
     groups = defaultdict(lambda: "what is quoted", more)
     groups |= moved(lines, hit) if rule.test == "moved" else {}
@@ -187,17 +229,25 @@ def _level(rule: LogRule, *, smoke: bool) -> Level:
     return Level(("error" if smoke else "note") if rule.ambiguous else rule.level)
 
 
-def _with_verdict(findings: Ranked, evidence: Evidence, after: set[int], *, smoke: bool) -> Ranked:
+def _with_verdict(
+    findings: Ranked, evidence: Evidence, after: set[int], *, smoke: bool
+) -> Ranked:
     """Add what a failure is by its facts; a note at it leaves open only what would decide it."""
     named = not after.isdisjoint((0, 1, 2))
     facts, own = not (named or smoke), 0 not in after
     found = _by_facts(
         evidence,
-        lambda r: r.code == _UNKNOWN or facts or (own and r.last) or (smoke and r.smoke),
+        lambda r: (
+            r.code == _UNKNOWN or facts or (own and r.last) or (smoke and r.smoke)
+        ),
     )
     verdict = [(False, found)] if found else []
     named |= any(each.code in data("failures")["stays"] for _, each in findings)
-    return findings + verdict if found and named and found.code == _UNKNOWN else verdict + findings
+    return (
+        findings + verdict
+        if found and named and found.code == _UNKNOWN
+        else verdict + findings
+    )
 
 
 def _by_facts(evidence: Evidence, asked: Callable[[LogRule], bool]) -> Finding | None:

@@ -16,8 +16,12 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 
-Hit = tuple[int, re.Match[str]]  # the index of a line in the sample, and the match in it
-Literals = frozenset[str]  # texts of which at least one is part of every match of a pattern
+Hit = tuple[
+    int, re.Match[str]
+]  # the index of a line in the sample, and the match in it
+Literals = frozenset[
+    str
+]  # texts of which at least one is part of every match of a pattern
 
 
 @cache
@@ -40,7 +44,11 @@ def _alternatives(tokens: Iterator[re.Match[str]]) -> Literals:
         if literal := token["escaped"] or token["plain"]:
             run += literal.lower()
             continue
-        if sign[:1] in ("?", "*", "{"):  # the character or group before it may be absent
+        if sign[:1] in (
+            "?",
+            "*",
+            "{",
+        ):  # the character or group before it may be absent
             parts.append(frozenset({run[:-1]}))
             parts = parts[:-2] + parts[-1:] if not run and len(parts) > 1 else parts
             run = ""
@@ -49,7 +57,11 @@ def _alternatives(tokens: Iterator[re.Match[str]]) -> Literals:
         run = ""
         if token["open"]:
             inside = _alternatives(tokens)
-            parts.append(frozenset({""}) if token["open"][2:] in ("!", "<!", "=", "<=") else inside)
+            parts.append(
+                frozenset({""})
+                if token["open"][2:] in ("!", "<!", "=", "<=")
+                else inside
+            )
         elif token["other"]:
             parts.append(frozenset({""}))
         elif sign in ("|", ")"):
@@ -105,5 +117,7 @@ class Search:
             while at >= 0:
                 index = bisect_right(self._starts, at) - 1
                 found.add(index)
-                at = text.find(literal, self._starts[index + 1])  # once per line is enough
+                at = text.find(
+                    literal, self._starts[index + 1]
+                )  # once per line is enough
         return sorted(found)

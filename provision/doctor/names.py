@@ -33,13 +33,23 @@ def moved(lines: Sequence[Line], hit: Hit) -> dict[str, str]:
     found = {key: value for key, value in hit[1].groupdict().items() if value}
     above = [line.text for line in lines[max(0, hit[0] - 200) : hit[0]]]
     if found.keys() == {"what"}:  # Python before 3.7 does not tell the module
-        found["module"] = "".join(re.findall(r"\bfrom ([\w.]+) import ", "\n".join(above))[-1:])
+        found["module"] = "".join(
+            re.findall(r"\bfrom ([\w.]+) import ", "\n".join(above))[-1:]
+        )
     for name, row in _libraries().items():
-        asked = ((row["moved"].get(at, {}), what) for at, what in _places(row, found, above))
-        span = next((s for spans, what in asked for s in spans if what in spans[s].split()), "")
+        asked = (
+            (row["moved"].get(at, {}), what) for at, what in _places(row, found, above)
+        )
+        span = next(
+            (s for spans, what in asked for s in spans if what in spans[s].split()), ""
+        )
         names = "|".join((name, *row["imports"]))
-        sure = re.match(r"([A-Z][a-z]+){3}\w*\.", found.get("owner", ""))  # no other library's
-        if not span or not (sure or any(re.search(rf"\b(?:{names})\b", x.text) for x in lines)):
+        sure = re.match(
+            r"([A-Z][a-z]+){3}\w*\.", found.get("owner", "")
+        )  # no other library's
+        if not span or not (
+            sure or any(re.search(rf"\b(?:{names})\b", x.text) for x in lines)
+        ):
             continue
         first, last = (row["releases"][int(at)] for at in span.split("-"))
         told = rf"(?i)\b(?:{names})(?:==|-| version:? *|: *| +v?)(\d+\.\d+)"
@@ -49,16 +59,30 @@ def moved(lines: Sequence[Line], hit: Hit) -> dict[str, str]:
         torch = "torch-" * (name in data("packages")["with_torch"])
         texts = data("packages")["moved"].get(f"{torch}{'old' * old}{'new' * new}", {})
         frames = (each for each in reversed(above) if any_of("frame").match(each))
-        owners = ("".join(re.findall(r"[\\/](?:site|dist)-packages[\\/](\w+)", f)) for f in frames)
-        caller = next((each for each in owners if each not in row["imports"]), "") or "the program"
-        missing = " of ".join(found[key] for key in ("what", "owner", "module") if key in found)
-        facts = {"minor": ".".join(first.split(".")[:2]), "missing": missing, "caller": caller}
+        owners = (
+            "".join(re.findall(r"[\\/](?:site|dist)-packages[\\/](\w+)", f))
+            for f in frames
+        )
+        caller = (
+            next((each for each in owners if each not in row["imports"]), "")
+            or "the program"
+        )
+        missing = " of ".join(
+            found[key] for key in ("what", "owner", "module") if key in found
+        )
+        facts = {
+            "minor": ".".join(first.split(".")[:2]),
+            "missing": missing,
+            "caller": caller,
+        }
         facts |= {"name": name, "since": first, "until": last}
         return {key: text.format_map(facts) for key, text in texts.items()}
     return {}
 
 
-def _places(row: Row, found: dict[str, str], above: list[str]) -> Iterator[tuple[str, str]]:
+def _places(
+    row: Row, found: dict[str, str], above: list[str]
+) -> Iterator[tuple[str, str]]:
     """Yield where the table of a library would have what is missing, and under which name."""
     what, module = found.get("what", ""), found.get("module", "")
     for top in (each for each in row["imports"] if f"{module}.".startswith(f"{each}.")):
@@ -69,7 +93,10 @@ def _places(row: Row, found: dict[str, str], above: list[str]) -> Iterator[tuple
         yield "/", f"{parts[0]}.{what}"
     if owner := found.get("owner", ""):
         name, dot, method = ".".join(owner.split(".")[-2:]).partition(".")
-        owners = [name, *(base for p, base in data("packages")["bases"] if re.fullmatch(p, name))]
+        owners = [
+            name,
+            *(base for p, base in data("packages")["bases"] if re.fullmatch(p, name)),
+        ]
         for each in owners:  # the list grows by the bases in the library
             owners += {row["bases"].get(each, name)}.difference(owners)
             yield f":{each}{dot}{method}", what

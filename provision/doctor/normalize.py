@@ -34,7 +34,10 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
     # Word processors and chats replace plain blanks and quotes; editors add a byte order mark.
     signs, coded = str.maketrans(data("failures")["signs"]), any_of("entity").search
     bare = [
-        Line(line.number, _bare((html.unescape(text) if coded(text) else text).translate(signs)))
+        Line(
+            line.number,
+            _bare((html.unescape(text) if coded(text) else text).translate(signs)),
+        )
         for line in _unshared(list(_unwrapped(lines)))
         for text in _unescaped(line.text)
     ]
@@ -42,7 +45,9 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
     raw = {line.number: line.text for line in lines}
     named = (_named(line, raw) for line in _flowed(bare))
     bare = [_joined(*pair) for pair in pairwise([*named, Line(0, "")])]
-    margin = min((len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0)
+    margin = min(
+        (len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0
+    )
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
 
 
@@ -66,14 +71,20 @@ def _aligned(lines: Sequence[Line]) -> Iterator[Line]:
 def _joined(line: Line, after: Line) -> Line:
     """Return an exception's line with its message, where that is in the next line."""
     found = any_of("name_alone").match(line.text)
-    return Line(line.number, f"{found['name']}: {after.text.strip()}".rstrip()) if found else line
+    return (
+        Line(line.number, f"{found['name']}: {after.text.strip()}".rstrip())
+        if found
+        else line
+    )
 
 
 @cache
 def _messages() -> re.Pattern[str]:
     known = data("failures")["exceptions"].items()
     names = "|".join(rf"(?P<{name}>{said})" for name, said in known)
-    return re.compile(rf"(?:{any_of('caught').pattern})?(?:{any_of('as_repr').pattern}|{names})")
+    return re.compile(
+        rf"(?:{any_of('caught').pattern})?(?:{any_of('as_repr').pattern}|{names})"
+    )
 
 
 def _named(line: Line, raw: Mapping[int, str]) -> Line:
@@ -103,7 +114,9 @@ def _bare(text: str) -> str:
         if not found or not found.end():
             break
         text = text[found.end() :]
-    quoted = text.count("`") % 2 or text[:1] + text[-1:] == "``"  # wholly, or from or to its end
+    quoted = (
+        text.count("`") % 2 or text[:1] + text[-1:] == "``"
+    )  # wholly, or from or to its end
     return (text.strip("`") if quoted else text).rstrip()
 
 
@@ -120,13 +133,21 @@ def _unescaped(text: str) -> list[str]:
 def _stored(text: str) -> list[str]:
     """Return the messages of a JSON object, or of a logger's fields; nothing if there are none."""
     if any_of("fields").match(text):
-        text = "{" + ",".join(f'"{key}":{value}' for key, value in _VALUE.findall(text)) + "}"
+        text = (
+            "{"
+            + ",".join(f'"{key}":{value}' for key, value in _VALUE.findall(text))
+            + "}"
+        )
     try:
         at = text.index("{")
         values = list(_texts("", json.JSONDecoder().raw_decode(text, at)[0]))
     except (ValueError, RecursionError):
         return []
-    return [text, *values] if values and text[:at].rstrip().endswith((":", "=", "(")) else values
+    return (
+        [text, *values]
+        if values and text[:at].rstrip().endswith((":", "=", "("))
+        else values
+    )
 
 
 def _texts(key: str, value: object) -> Iterator[str]:
@@ -143,7 +164,9 @@ def _unshared(lines: list[Line]) -> list[Line]:
     shapes = [re.sub(r"[\d\s]+", "0", each[0]) if each else "" for each in found]
     most = max(counts := Counter(shapes), key=counts.__getitem__, default="")
     rows = zip(lines, found, shapes, strict=True)
-    return [Line(x.number, x.text[m.end() :]) if m and s == most else x for x, m, s in rows]
+    return [
+        Line(x.number, x.text[m.end() :]) if m and s == most else x for x, m, s in rows
+    ]
 
 
 def _flowed(lines: Sequence[Line]) -> Iterator[Line]:
@@ -152,7 +175,10 @@ def _flowed(lines: Sequence[Line]) -> Iterator[Line]:
     parts = list[Line]()
     for line, after in pairwise([*lines, Line(0, "")]):
         yield line
-        full = after.text[:1].strip() and len(line.text) + len(after.text.split()[0]) >= width
+        full = (
+            after.text[:1].strip()
+            and len(line.text) + len(after.text.split()[0]) >= width
+        )
         more = full and width in _MAILS and not any_of("no_sentence").search(after.text)
         if parts or (more and any_of("told").search(line.text)):
             parts.append(line)
@@ -177,7 +203,9 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
         # What goes on does not begin with the sign that somebody put before every line.
         listed = after.text[:1] == line.text[:1] and re.match(r"[^\w\s]", line.text)
         full = wrapped and len(line.text) == width and not listed
-        full |= powershell and line.text.endswith(" ")  # it also ends a line between words
+        full |= powershell and line.text.endswith(
+            " "
+        )  # it also ends a line between words
         if full or parts:
             parts.append(line)
         if not (full and after.number):

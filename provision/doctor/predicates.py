@@ -16,7 +16,9 @@ def _below_all(hit: Hit, _search: Search) -> bool:
     """Whether the index offers newer versions only, of the wanted build: for an older Python."""
     local, listed = hit[1].groupdict().get("local") or "", hit[1]["listed"]
     words = (word.partition("+")[0] for word in (*listed.split(","), hit[1]["version"]))
-    *versions, wanted = ([int(n) for n in re.findall(r"\d+", word)[:3]] for word in words)
+    *versions, wanted = (
+        [int(n) for n in re.findall(r"\d+", word)[:3]] for word in words
+    )
     return local in listed and wanted < min(filter(None, versions), default=wanted)
 
 
@@ -25,7 +27,9 @@ def _no_gpu_listed(hit: Hit, search: Search) -> bool:
     first = hit[0]
     while first and search.lines[first - 1].text.startswith("["):
         first -= 1
-    return not any(found[0] >= first for found in search.find(r"^\[\w+:(gpu[:\]]|\d+\] gpu)"))
+    return not any(
+        found[0] >= first for found in search.find(r"^\[\w+:(gpu[:\]]|\d+\] gpu)")
+    )
 
 
 def _origin(hit: Hit, search: Search) -> str:
@@ -33,7 +37,9 @@ def _origin(hit: Hit, search: Search) -> str:
     *above, text = (line.text for line in search.lines[: hit[0] + 1][-200:])
     tables, name = data("packages"), "".join(_MODULE.findall(text)[:1])
     installed = re.compile(data("evidence")["inside"]["library"]).search
-    if "is not a package" in text or re.fullmatch(tables["own_modules"], name, re.IGNORECASE):
+    if "is not a package" in text or re.fullmatch(
+        tables["own_modules"], name, re.IGNORECASE
+    ):
         return "own"
     last = [each for each in above if any_of("frame").match(each)][-1:]
     names = {"", *tables["modules"].split(), *sys.stdlib_module_names}
@@ -47,7 +53,9 @@ PREDICATES: dict[str, Callable[[Hit, Search], bool]] = {
     "below-all": _below_all,
     "moved": lambda hit, search: bool(moved(search.lines, hit)),
     "not-moved": lambda hit, search: not moved(search.lines, hit),
-    "more-is-free": lambda hit, _search: float(hit[1]["free"]) > float(hit[1]["wanted"]),
+    "more-is-free": lambda hit, _search: (
+        float(hit[1]["free"]) > float(hit[1]["wanted"])
+    ),
     "no-gpu-listed": _no_gpu_listed,
     "installable": lambda hit, search: _origin(hit, search) == "known",
     "not-installable": lambda hit, search: _origin(hit, search) != "known",

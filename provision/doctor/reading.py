@@ -27,15 +27,21 @@ def read_log(source: str | BinaryIO) -> Log:
     raw = sample(source)
     lines = normalize_log(raw)
     calm = quiet(lines)
-    warned = _warned(raw) | _warned(lines)  # a level may be in the prefix, or behind one
-    mild = warned | {some[i].number for some in (raw, lines) for i in matching("mild", some)}
+    warned = _warned(raw) | _warned(
+        lines
+    )  # a level may be in the prefix, or behind one
+    mild = warned | {
+        some[i].number for some in (raw, lines) for i in matching("mild", some)
+    }
     loud = [Line(n, "" if n in calm else text) for n, text in lines]
     failure = last_failure(loud, calm | mild)
     if failure.ended is not None:
         last = lines[failure.ended]
         # Beside a failure a harmless line explains nothing, but an installer says so what ended it.
         lines = lines if last.text.startswith("ERROR: ") else loud
-        warned = set() if last.number in warned else warned  # the logger's level of every line
+        warned = (
+            set() if last.number in warned else warned
+        )  # the logger's level of every line
     return Log(raw, lines, failure, calm, mild, warned)
 
 
@@ -43,6 +49,8 @@ def _warned(lines: Sequence[Line]) -> set[int]:
     """Return the numbers of lines that warn, and of sentences that go on with a warning."""
     said = {lines[i].number for i in matching("warned", lines)}
     for above, line in pairwise(line for line in lines if line.text.strip()):
-        if above.number in said and any_of("warned_on").search(f"{above.text}\n{line.text}"):
+        if above.number in said and any_of("warned_on").search(
+            f"{above.text}\n{line.text}"
+        ):
             said.add(line.number)
     return said

@@ -24,14 +24,26 @@ _ASKED = (
 
 
 def report(
-    result: Diagnosis, host: Host | None = None, prefix: Path | None = None, log: Log | None = None
+    result: Diagnosis,
+    host: Host | None = None,
+    prefix: Path | None = None,
+    log: Log | None = None,
 ) -> str:
     """Return the facts of a machine and of an environment, the findings, and a log's excerpt."""
     env = read_environment(prefix) if prefix else None
-    facts = (_machine(host) if host else {}) | result.facts | (_environment(env) if env else {})
-    lines = [f"provision {__version__}: doctor", *(f"{name}: {facts[name]}" for name in facts)]
+    facts = (
+        (_machine(host) if host else {})
+        | result.facts
+        | (_environment(env) if env else {})
+    )
+    lines = [
+        f"provision {__version__}: doctor",
+        *(f"{name}: {facts[name]}" for name in facts),
+    ]
     for found in result.findings:
-        evidence = [f"  {line}" for text in found.evidence for line in text.splitlines()]
+        evidence = [
+            f"  {line}" for text in found.evidence for line in text.splitlines()
+        ]
         lines += ["", f"{found.level}: {found.symptom} [{found.code}]", *evidence]
         lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
     lines += [] if result.findings else ["", "no known fault was found"]
@@ -46,16 +58,30 @@ def private(text: str, prefix: Path | None = None) -> str:
     table, node = data("packages")["private"], platform.node()
     for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
         forms = {os.path.abspath(path), os.path.realpath(path)} if path else ()  # noqa: PTH100
-        for form in sorted({*forms} - {"/", "/usr", "/usr/local"}, key=len, reverse=True):
+        for form in sorted(
+            {*forms} - {"/", "/usr", "/usr/local"}, key=len, reverse=True
+        ):
             text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
-    names = {(name, mark) for pattern, mark in table["named"] for name in re.findall(pattern, text)}
+    names = {
+        (name, mark)
+        for pattern, mark in table["named"]
+        for name in re.findall(pattern, text)
+    }
     for pattern, mark in table["patterns"]:
         text = re.sub(pattern, mark, text)
     # Those of a log may be another machine's. Who is called as a package keeps its name.
-    known = {(node, "HOST"), (node.partition(".")[0], "HOST"), (this_user({}).name, "USER")}
-    for name, mark in sorted(names - known, reverse=True):  # one with a domain comes first
+    known = {
+        (node, "HOST"),
+        (node.partition(".")[0], "HOST"),
+        (this_user({}).name, "USER"),
+    }
+    for name, mark in sorted(
+        names - known, reverse=True
+    ):  # one with a domain comes first
         if not re.fullmatch(table["common"], name) and f"-packages/{name}" not in text:
-            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", mark, text)
+            text = re.sub(
+                rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", mark, text
+            )
     for name, mark in sorted(known, reverse=True):
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
@@ -64,13 +90,21 @@ def private(text: str, prefix: Path | None = None) -> str:
 
 
 def _machine(host: Host) -> dict[str, str]:
-    named = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text(Path("/etc/os-release")), re.MULTILINE)
+    named = re.search(
+        r'^PRETTY_NAME="?([^"\n]+)', read_text(Path("/etc/os-release")), re.MULTILINE
+    )
     system = named[1] if named else f"{platform.system()} {platform.release()}"
     model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
-    brief = re.compile(r"[\w.,:*;!-]{0,40}")  # a value that is long, or a path, is private
-    variables = (f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items())
+    brief = re.compile(
+        r"[\w.,:*;!-]{0,40}"
+    )  # a value that is long, or a path, is private
+    variables = (
+        f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items()
+    )
     return {
-        "system": ", ".join((system, " ".join(platform.libc_ver()), *host.surroundings)),
+        "system": ", ".join(
+            (system, " ".join(platform.libc_ver()), *host.surroundings)
+        ),
         "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
         "variables": ", ".join(variables) or "none that matter",
     }
@@ -86,5 +120,6 @@ def _environment(env: Environment) -> dict[str, str]:
     return {
         "Python": f"{env.markers['python_full_version']}, {kind}",
         "installed by": ", ".join(sorted({dist.installer for dist in env.dists})),
-        "near torch": ", ".join(str(d) for d in env.dists if d.name in near) or "nothing else",
+        "near torch": ", ".join(str(d) for d in env.dists if d.name in near)
+        or "nothing else",
     }

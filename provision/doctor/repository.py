@@ -48,7 +48,9 @@ class Package(LockedDistribution):
         major, minor = (*(self.parsed.release if self.parsed else ()), 0, 0)[:2]
         release = (2, minor - ahead) if minor >= ahead > 0 else (major, minor)
         known = FORMATS["default_build"][platform].items()
-        return replace(self, index=[b for v, b in known if Version(v).release <= release][-1])
+        return replace(
+            self, index=[b for v, b in known if Version(v).release <= release][-1]
+        )
 
 
 class Choice(NamedTuple):
@@ -79,7 +81,9 @@ class Lock:
     python: str
     complete: bool  # whether it has every package, not only those that are asked for
     packages: Sequence[Package]
-    unread: Sequence[Package] = ()  # lines that are no requirements, or that no file tells
+    unread: Sequence[
+        Package
+    ] = ()  # lines that are no requirements, or that no file tells
     choices: Sequence[Choice] = ()  # what can be installed that has torch
 
 
@@ -105,28 +109,44 @@ def read_repository(folder: Path) -> list[Lock]:
             try:
                 locks.append(_read(path, form, locks[0].doc if locks else {}))
             except (*_FAULTS, RecursionError) as error:
-                what, remedy = f"cannot read {path}", "correct it, or write it again with its tool"
+                what, remedy = (
+                    f"cannot read {path}",
+                    "correct it, or write it again with its tool",
+                )
                 raise SpecError(what, evidence=str(error), remedy=remedy) from error
     return locks
 
 
 def _read(path: Path, form: Table, manifest: Table) -> Lock:
-    lines = [(place.removeprefix(f"{path.parent}/"), line) for place, line in _lines(path)]
+    lines = [
+        (place.removeprefix(f"{path.parent}/"), line) for place, line in _lines(path)
+    ]
     text = "\n".join(line for _, line in lines)
-    form = form | {"conda": "conda" in form or re.search(FORMATS["pattern"]["for_conda"], text)}
+    form = form | {
+        "conda": "conda" in form or re.search(FORMATS["pattern"]["for_conda"], text)
+    }
     doc = _PARSERS[form["parse"]](text) or {}
     if not isinstance(doc, dict):
         raise TypeError("it is no table of names and values")
-    begins = [place for place, line in lines if re.match(form.get("line", "(?!)"), line)]
+    begins = [
+        place for place, line in lines if re.match(form.get("line", "(?!)"), line)
+    ]
     packages = []
     for number, row in enumerate(_rows(form, at(doc, form.get("rows", "")) or ())):
         word = re.escape(row["line"].split()[0]) if "line" in row else "(?!)"
-        named = (n for n, line in lines if re.search(rf"(?<![\w/.-]){word}(?![\w.-])", line))
+        named = (
+            n for n, line in lines if re.search(rf"(?<![\w/.-]){word}(?![\w.-])", line)
+        )
         place = begins[number] if begins else next(named, lines[0][0])
         packages.append(_package(path, form, row, place))
     pythons = re.findall(r"\b3\.\d+", str(at(doc, form.get("python", ""))))
-    python, complete = min(pythons, default="3.11", key=Version), "hash" in form or "--hash" in text
-    known, unread = ([p for p in packages if bool(p.row.get("unread")) is n] for n in (False, True))
+    python, complete = (
+        min(pythons, default="3.11", key=Version),
+        "hash" in form or "--hash" in text,
+    )
+    known, unread = (
+        [p for p in packages if bool(p.row.get("unread")) is n] for n in (False, True)
+    )
     lock = Lock(path.name, form, lines, doc, manifest, python, complete, known, unread)
     return replace(lock, choices=list(_choices(lock)))
 
@@ -151,16 +171,30 @@ def _rows(form: Table, rows: Sequence[Any]) -> Iterator[Table]:
             found = re.match(FORMATS["pattern"]["pinned"], row)
             name, version, build, url = found.groups("") if found else ("", "", "", "")
             marker = row.partition(" --")[0].partition(";")[2].strip()
-            unread = next((c for c, p in FORMATS["unread"].items() if re.match(p, row)), "")
+            unread = next(
+                (c for c, p in FORMATS["unread"].items() if re.match(p, row)), ""
+            )
             more = {"conda": row, "build": build}
             more = more if form.get("conda") else {"marker": marker, "unread": unread}
             if more.get("unread") != "own":
-                yield {"name": name, "version": version, "url": url, "line": row, **more}
+                yield {
+                    "name": name,
+                    "version": version,
+                    "url": url,
+                    "line": row,
+                    **more,
+                }
         elif "pip" in row:  # in environment.yml
             yield from _rows({}, row["pip"])
         elif url := row.get("conda") or (row.get("kind") == "conda" and row["url"]):
             name, version, build = url.rpartition("/")[2].rsplit("-", 2)
-            yield {"name": name, "version": version, "build": build, **row, "conda": url}
+            yield {
+                "name": name,
+                "version": version,
+                "build": build,
+                **row,
+                "conda": url,
+            }
         else:
             yield row
 
@@ -168,22 +202,34 @@ def _rows(form: Table, rows: Sequence[Any]) -> Iterator[Table]:
 def _package(path: Path, form: Table, row: Table, where: str) -> Package:
     conda, own = row.get("conda"), row.get("pypi") or row.get("url") or ""
     held = [row.get(key) or [] for key in form.get("files", ())]
-    files = [f for value in held for f in (value if isinstance(value, list) else [value])]
+    files = [
+        f for value in held for f in (value if isinstance(value, list) else [value])
+    ]
     files = files or ([row] if own or conda else [])
-    url = at(row, form.get("index", "")) or next((f["url"] for f in files if "url" in f), own)
+    url = at(row, form.get("index", "")) or next(
+        (f["url"] for f in files if "url" in f), own
+    )
     bare = [f for f in files if form.get("hash") and not any(map(f.get, form["hash"]))]
-    names = (unquote(f.get("name") or f.get("file") or f.get("url") or own) for f in bare)
+    names = (
+        unquote(f.get("name") or f.get("file") or f.get("url") or own) for f in bare
+    )
     name = row.get("name") or unquote(own).rpartition("/")[2].partition("-")[0]
     version = str(row.get("version", ""))
     asked = f" {row['build']}" if conda else f"{url} /whl/{version.partition('+')[2]}"
     built = re.search(FORMATS["pattern"]["conda" if conda else "index"], asked)
     return Package(
-        "torch" if conda and name in FORMATS["conda_torch"] else name_of(name), version, path,
-        "".join(built.groups("")) if built else "", origin=conda or own, where=where, url=url,
-        vendor=bool(re.search(FORMATS["pattern"]["vendor"], url)), row=row,
+        "torch" if conda and name in FORMATS["conda_torch"] else name_of(name),
+        version,
+        path,
+        "".join(built.groups("")) if built else "",
+        origin=conda or own,
+        where=where,
+        url=url,
+        vendor=bool(re.search(FORMATS["pattern"]["vendor"], url)),
+        row=row,
         unhashed=tuple(name.rpartition("/")[2] for name in names),
         requires=tuple(FORMATS["needs"].get(f"{name} {version}", ())),
-    )  # fmt: skip
+    )
 
 
 def _choices(lock: Lock) -> Iterator[Choice]:
@@ -196,7 +242,9 @@ def _choices(lock: Lock) -> Iterator[Choice]:
             named: dict[str, list[Package]] = defaultdict(list)
             for package in packages:
                 named[package.name].append(package.on(platform))
-            if "torch" in named and any(_holds(m, platform, lock.python) for m in served):
+            if "torch" in named and any(
+                _holds(m, platform, lock.python) for m in served
+            ):
                 yield Choice(platform, name, named)
 
 
@@ -208,17 +256,27 @@ def _of_uv(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:
         if not {"editable", "virtual"} & set(root.row.get("source", ())):
             continue
         for extra in ("", *root.row.get("optional-dependencies", ())):
-            barred = [e for some in conflicts if own | {"extra": extra} in some for e in some]
-            used = [g for g in groups if (default == "all" or g in default)
-                    and own | {"group": g} not in barred]  # fmt: skip
+            barred = [
+                e for some in conflicts if own | {"extra": extra} in some for e in some
+            ]
+            used = [
+                g
+                for g in groups
+                if (default == "all" or g in default)
+                and own | {"group": g} not in barred
+            ]
             names = [f"extra-{len(root.name)}-{root.name}-{extra}"]
             names += [f"group-{len(root.name)}-{root.name}-{group}" for group in used]
             needs = [need for group in used for need in groups[group]]
-            needs += [{"name": root.name, "source": root.row["source"], "extra": [extra]}]
+            needs += [
+                {"name": root.name, "source": root.row["source"], "extra": [extra]}
+            ]
             yield extra, _reached(lock, needs, platform, frozenset(names))
 
 
-def _reached(lock: Lock, needs: list[Table], platform: str, on: frozenset[str]) -> list[Package]:
+def _reached(
+    lock: Lock, needs: list[Table], platform: str, on: frozenset[str]
+) -> list[Package]:
     """Return the packages that are required, directly or not."""
     todo, found, named = [*needs], dict[tuple[str, str], Package](), defaultdict(list)
     for package in lock.packages:
@@ -228,7 +286,10 @@ def _reached(lock: Lock, needs: list[Table], platform: str, on: frozenset[str]) 
         asked = _holds(need.get("marker", ""), platform, lock.python, on)
         for package in named[need["name"]] if asked else ():
             row = package.row
-            same = all(need.get(key, row.get(key)) == row.get(key) for key in ("version", "source"))
+            same = all(
+                need.get(key, row.get(key)) == row.get(key)
+                for key in ("version", "source")
+            )
             for part in {"", *need.get("extra", ())} if same else ():
                 if (package.where, part) not in found:
                     found[package.where, part] = package
@@ -238,8 +299,13 @@ def _reached(lock: Lock, needs: list[Table], platform: str, on: frozenset[str]) 
 
 
 def _of_pixi(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:
-    named = {p["name"]: p.get("subdir", p["name"]) for p in lock.doc.get("platforms", ())}
-    by_url = {p.row.get("conda") or p.row.get("pypi") or p.row.get("url"): p for p in lock.packages}
+    named = {
+        p["name"]: p.get("subdir", p["name"]) for p in lock.doc.get("platforms", ())
+    }
+    by_url = {
+        p.row.get("conda") or p.row.get("pypi") or p.row.get("url"): p
+        for p in lock.packages
+    }
     for name, table in lock.doc.get("environments", {}).items():
         for own, items in table["packages"].items():
             urls = [item.get("conda") or item.get("pypi") for item in items]
@@ -249,21 +315,42 @@ def _of_pixi(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:
 
 def _by_marker(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:
     for extra in ("", *(at(lock.doc, lock.form.get("extras", "")) or ())):
-        yield extra, [
-            p for p in lock.packages
-            if any(_holds(m, platform, lock.python, frozenset({extra})) for m in _markers(p.row))
-        ]  # fmt: skip
+        yield (
+            extra,
+            [
+                p
+                for p in lock.packages
+                if any(
+                    _holds(m, platform, lock.python, frozenset({extra}))
+                    for m in _markers(p.row)
+                )
+            ],
+        )
 
 
 def _markers(row: Table) -> list[str]:
-    marker = row.get("marker") or row.get("markers") or ({} if row.get("optional") else "")
-    return list(marker.values()) if isinstance(marker, dict) else [marker]  # by group (poetry)
+    marker = (
+        row.get("marker") or row.get("markers") or ({} if row.get("optional") else "")
+    )
+    return (
+        list(marker.values()) if isinstance(marker, dict) else [marker]
+    )  # by group (poetry)
 
 
 @cache
-def _holds(marker: str, platform: str, python: str, on: frozenset[str] = frozenset()) -> bool:
+def _holds(
+    marker: str, platform: str, python: str, on: frozenset[str] = frozenset()
+) -> bool:
     """Whether a marker is true on a platform, for extras and groups as their tool writes them."""
     said = FORMATS["pattern"]["extra"]
-    text = re.sub(said, lambda m: f"{m[2]} {'in' if m[1] == '==' else 'not in'} extras", marker)
-    values: Any = {"python_version": python, "python_full_version": f"{python}.9", "extras": on}
-    return not text or Marker(text).evaluate(values | PLATFORMS[platform].markers, "lock_file")
+    text = re.sub(
+        said, lambda m: f"{m[2]} {'in' if m[1] == '==' else 'not in'} extras", marker
+    )
+    values: Any = {
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "extras": on,
+    }
+    return not text or Marker(text).evaluate(
+        values | PLATFORMS[platform].markers, "lock_file"
+    )

@@ -17,10 +17,14 @@ _BLOCK = 1 << 17
 _HEAD_BYTES = 1 << 17  # versions, devices and first warnings are printed at the start
 _TAIL_LINES = 8_000
 _LINE = 4_000  # a longer line loses its middle; pip lists all versions of a package in one line
-_TEMPLATES = 200_000  # distinct lines to remember; a log with more does not repeat itself
+_TEMPLATES = (
+    200_000  # distinct lines to remember; a log with more does not repeat itself
+)
 _LATE_BLOCKS = 4  # the end of such a log, which is kept whole
 _DIGITS = b"0123456789"
-_COLOUR = re.compile(r"(?:\x1b|\\u001b|\\x1b|\^\[)\[[0-9;?]*[A-Za-z]|\[\d\d?(?:;\d+)*m(?!\])")
+_COLOUR = re.compile(
+    r"(?:\x1b|\\u001b|\\x1b|\^\[)\[[0-9;?]*[A-Za-z]|\[\d\d?(?:;\d+)*m(?!\])"
+)
 
 
 class Line(NamedTuple):
@@ -47,7 +51,9 @@ def sample(source: str | BinaryIO) -> list[Line]:
     read, number = 0, 1
     for block in _whole_lines(_utf8(source)):
         if read < _HEAD_BYTES:
-            head += [_line(number + i, line) for i, line in enumerate(block.split(b"\n"))]
+            head += [
+                _line(number + i, line) for i, line in enumerate(block.split(b"\n"))
+            ]
         elif len(seen) < _TEMPLATES:
             tail.extend(_fresh(block, number, seen))
         else:
@@ -62,12 +68,18 @@ def sample(source: str | BinaryIO) -> list[Line]:
 def _fresh(block: bytes, number: int, seen: set[bytes]) -> list[tuple[int, bytes]]:
     """Return the numbered lines, undecoded, whose template is new; most blocks have none."""
     templates = block.translate(None, _DIGITS).split(b"\n")
-    new = set(templates) - seen  # no Python loop over the lines of a block that repeats itself
+    new = (
+        set(templates) - seen
+    )  # no Python loop over the lines of a block that repeats itself
     if not new:
         return []
     seen |= {template for template in new if len(template) < _LINE}
     numbered = enumerate(block.split(b"\n"), number)
-    return [pair for pair, template in zip(numbered, templates, strict=True) if template in new]
+    return [
+        pair
+        for pair, template in zip(numbered, templates, strict=True)
+        if template in new
+    ]
 
 
 def _line(number: int, raw: bytes) -> Line:
@@ -116,4 +128,6 @@ def _wide(start: bytes) -> str | None:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     high = start[1:200:2]
-    return "utf-16-le" if 2 * high.count(0) > len(high) > start[:200:2].count(0) else None
+    return (
+        "utf-16-le" if 2 * high.count(0) > len(high) > start[:200:2].count(0) else None
+    )

@@ -48,8 +48,14 @@ def bytecode_findings(prefix: Path, site: Path, run: Run) -> Iterator[Finding]:
     """Yield one finding that names bytecode without a source, or of another source."""
     # The sources in site-packages and the interpreter of the environment were verified before.
     # Not that of other tools (a test runner, a JIT), which have another suffix or tag.
-    files = [p for p in site.rglob("__pycache__/*.pyc") if "-pytest-" not in p.name and p.is_file()]
-    hashes = sha256_below(site, {str(p.relative_to(site)): p.stat().st_size for p in files})
+    files = [
+        p
+        for p in site.rglob("__pycache__/*.pyc")
+        if "-pytest-" not in p.name and p.is_file()
+    ]
+    hashes = sha256_below(
+        site, {str(p.relative_to(site)): p.stat().st_size for p in files}
+    )
     memory = beside(prefix, ".bytecode")
     try:
         known = dict(read_parsed(memory, json.loads))
@@ -72,7 +78,11 @@ def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
     def compare(share: list[str]) -> list[str]:
         text = json.dumps([top + path for path in share])
         done = run([python, "-I", "-S", "-B", "-c", _COMPARE], stdin=text)
-        return list(json.loads(done.require("could not compare bytecode with its source").stdout))
+        return list(
+            json.loads(
+                done.require("could not compare bytecode with its source").stdout
+            )
+        )
 
     shares = filter(None, (paths[start::workers] for start in range(workers)))
     found = in_threads(compare, shares, workers)

@@ -31,9 +31,14 @@ from provision.lockfile.wheel_record import (
 
 # What uv writes in place of `#!python`; the second form is for paths with spaces, or that are
 # longer than the 127 characters which Linux reads of such a line.
-_FIRST_LINE = rb"(?:#!{0}|#!/bin/sh\n'''exec' (['\"]?){0}\1 \"\$0\" \"\$@\"\n' ''')(?=\r?\n)"
+_FIRST_LINE = (
+    rb"(?:#!{0}|#!/bin/sh\n'''exec' (['\"]?){0}\1 \"\$0\" \"\$@\"\n' ''')(?=\r?\n)"
+)
 _PROGRAM = rb"[/\\](?:bin|Scripts)[/\\]python[0-9.]*w?(?:\.exe)?"
-_PLACEHOLDERS = (b"#!python", b"#!pythonw")  # PEP 427; pythonw is for programs without a console
+_PLACEHOLDERS = (
+    b"#!python",
+    b"#!pythonw",
+)  # PEP 427; pythonw is for programs without a console
 
 
 def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
@@ -43,7 +48,10 @@ def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
         return dict(_walk(site))
     inside = f"{site.name}/"
     found = _walk(site.parent)
-    return {p.removeprefix(inside) if p.startswith(inside) else f"../{p}": n for p, n in found}
+    return {
+        p.removeprefix(inside) if p.startswith(inside) else f"../{p}": n
+        for p, n in found
+    }
 
 
 def _walk(top: Path) -> Iterator[tuple[str, int]]:
@@ -101,7 +109,9 @@ def damage_findings(
     hashes: dict[str, str],
 ) -> Iterator[Finding]:
     """Yield what is wrong with the files of one distribution; those without a hash go by size."""
-    if not record and dist.folder.suffix == ".dist-info":  # a conda package may hold no file
+    if (
+        not record and dist.folder.suffix == ".dist-info"
+    ):  # a conda package may hold no file
         record_file = str(dist.folder / "RECORD")
         yield finding("no-record", record_file, name=dist.name or dist.folder.name)
     changed = [
@@ -112,13 +122,17 @@ def damage_findings(
     ]
     if changed:
         files = plural(len(changed), "file")
-        yield finding("changed-file", *shortened(changed, 5), files=files, name=dist.name)
+        yield finding(
+            "changed-file", *shortened(changed, 5), files=files, name=dist.name
+        )
 
 
 def _has_changed(
     line: RecordEntry, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
 ) -> bool:
-    if not line.hash and not line.length:  # a link, or RECORD itself: it has to be there
+    if (
+        not line.hash and not line.length
+    ):  # a link, or RECORD itself: it has to be there
         return not os.path.lexists(site / line.path)
     if line.path in hashes and (recorded := line.sha256):
         return hashes[line.path] != recorded
@@ -132,7 +146,9 @@ def tree_digest(
     """Return one SHA-256 over the paths and hashes of all files, equal on every machine."""
     total, own = hashlib.sha256(), _first_line(prefix)
     # A conda package's file may hold the prefix; its hash in the archive is the same everywhere.
-    shipped = {path: digest for package in conda for path, digest in package.shipped.items()}
+    shipped = {
+        path: digest for package in conda for path, digest in package.shipped.items()
+    }
     for path, digest in sorted((hashes | shipped).items()):
         if path.endswith(".pyc") or path.rpartition("/")[2] in INSTALLER_FILES:
             continue
@@ -158,10 +174,15 @@ def record_digests(
     # Without those that the installer made for entry points, and as they were before it wrote the
     # interpreter into their first line.
     others = ((place, line) for place, line in scripts if place not in made)
-    shipped = [(place, line.hash, read_if_any(site / line.path) or b"") for place, line in others]
+    shipped = [
+        (place, line.hash, read_if_any(site / line.path) or b"")
+        for place, line in others
+    ]
     found: dict[str, None] = {}
     for start in _PLACEHOLDERS:
-        before = [(p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped]
+        before = [
+            (p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped
+        ]
         found[record_digest([*lines, *before])] = None
     return tuple(found)
 

@@ -12,4 +12,6 @@ finding = partial(described, Path(__file__).with_suffix(".toml"))
 
 def of_target(findings: Iterable[Finding], target: str) -> tuple[Finding, ...]:
     """Return findings whose remedies name the target."""
-    return tuple(replace(f, remedy=f.remedy.replace("TARGET", target)) for f in findings)
+    return tuple(
+        replace(f, remedy=f.remedy.replace("TARGET", target)) for f in findings
+    )

@@ -21,7 +21,9 @@ from provision.lockfile.wheel_record import RecordEntry, parse_record
 _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
 
-@dataclass(frozen=True)  # without slots: cached_property stores its value in the instance
+@dataclass(
+    frozen=True
+)  # without slots: cached_property stores its value in the instance
 class InstalledDistribution:
     """One distribution, its ``.dist-info`` folder and, which no installer records, its index."""
 
@@ -51,12 +53,16 @@ class InstalledDistribution:
     @cached_property
     def tags(self) -> tuple[str, ...]:
         """The tags of the wheel that it was installed from."""
-        return tuple(re.findall(r"^Tag: (\S+)", read_text(self.folder / "WHEEL"), re.MULTILINE))
+        return tuple(
+            re.findall(r"^Tag: (\S+)", read_text(self.folder / "WHEEL"), re.MULTILINE)
+        )
 
     @cached_property
     def origin(self) -> str:
         """The URL of a direct installation (PEP 610); "" if it came from an index."""
-        url = re.search(r'"url": *"([^"]+)"', read_text(self.folder / "direct_url.json"))
+        url = re.search(
+            r'"url": *"([^"]+)"', read_text(self.folder / "direct_url.json")
+        )
         return url[1] if url else ""
 
     @cached_property
@@ -117,22 +123,32 @@ class EggInfo(InstalledDistribution):
 def installed_distributions(site: Path) -> list[InstalledDistribution]:
     """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
     folders = site.glob("*.dist-info")
-    found = [InstalledDistribution(*_name_and_version(f / "METADATA"), f) for f in folders]
+    found = [
+        InstalledDistribution(*_name_and_version(f / "METADATA"), f) for f in folders
+    ]
     return sorted(found, key=lambda dist: (dist.name, dist.folder.name))
 
 
-def distributions_by_name(sites: Sequence[Path]) -> dict[str, tuple[InstalledDistribution, ...]]:
+def distributions_by_name(
+    sites: Sequence[Path],
+) -> dict[str, tuple[InstalledDistribution, ...]]:
     """Return what is installed by normalised name, ``.egg-info`` included, leftovers too.
 
     Without readable metadata the folder's name counts; an earlier folder hides a later one.
     """
-    return {name: dists for site in reversed(sites) for name, dists in _by_name(site).items()}
+    return {
+        name: dists
+        for site in reversed(sites)
+        for name, dists in _by_name(site).items()
+    }
 
 
 def distributions_in(folders: Iterable[str]) -> dict[str, str]:
     """Return the names of the distributions in some folders, each with its folder."""
     names = ((name, folder) for folder in folders for name in list_names(Path(folder)))
-    return {distribution_name(n): folder for n, folder in names if n.endswith(".dist-info")}
+    return {
+        distribution_name(n): folder for n, folder in names if n.endswith(".dist-info")
+    }
 
 
 def distribution_name(folder: str) -> str:
@@ -156,7 +172,9 @@ def parse_version(text: str) -> Version | None:
 
 
 def _name_and_version(metadata: Path) -> tuple[str, str]:
-    fields = dict(reversed(_headers(metadata)))  # of a repeated field the first one counts
+    fields = dict(
+        reversed(_headers(metadata))
+    )  # of a repeated field the first one counts
     return name_of(fields.get("Name", "")), fields.get("Version", "")
 
 
@@ -187,4 +205,6 @@ def _headers(metadata: Path) -> list[tuple[str, str]]:
 
 
 def _pythons(paths: Iterable[str]) -> frozenset[str]:
-    return frozenset(f"3.{match[1]}" for path in paths if (match := _COMPILED.search(path)))
+    return frozenset(
+        f"3.{match[1]}" for path in paths if (match := _COMPILED.search(path))
+    )

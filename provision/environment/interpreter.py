@@ -32,11 +32,15 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
         managed = re.match(r"(?:cpython|pypy|graalpy)-\d", base.name)
         return Interpreter(
             source="conda" if conda else "uv" if managed else "system",
-            path=program.relative_to(base).as_posix() if conda else str(program), version=version,
-            sha256=sha256_file(program), stdlib=_digest(base, library),
-        )  # fmt: skip
+            path=program.relative_to(base).as_posix() if conda else str(program),
+            version=version,
+            sha256=sha256_file(program),
+            stdlib=_digest(base, library),
+        )
     except (OSError, ValueError) as error:
-        raise ToolError.of("unreadable-interpreter", str(error), prefix=prefix) from error
+        raise ToolError.of(
+            "unreadable-interpreter", str(error), prefix=prefix
+        ) from error
 
 
 def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:
@@ -69,7 +73,9 @@ def _digest(base: Path, library: Path) -> str:
         files += [Path(folder, name) for name in names if not name.endswith(".pyc")]
     total = hashlib.sha256()
     for path in sorted(filter(Path.is_file, files)):
-        total.update(f"{path.relative_to(base).as_posix()} {sha256_file(path)}\n".encode())
+        total.update(
+            f"{path.relative_to(base).as_posix()} {sha256_file(path)}\n".encode()
+        )
     return total.hexdigest()
 
 
@@ -79,7 +85,9 @@ def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Fi
         return
     try:
         now = read_interpreter(prefix, built.version).model_dump()
-        changed = ", ".join(key for key, value in built.model_dump().items() if now[key] != value)
+        changed = ", ".join(
+            key for key, value in built.model_dump().items() if now[key] != value
+        )
     except ToolError as error:
         now, changed = None, error.evidence
     if changed:

@@ -27,7 +27,9 @@ def check_path_lengths(prefix: Path, progress: Progress) -> None:
     """Fail if Windows would not let a program open an installed file; see below."""
     site = site_packages(prefix)
     if site and is_limited():
-        lines = (line for dist in installed_distributions(site) for line in dist.entries)
+        lines = (
+            line for dist in installed_distributions(site) for line in dist.entries
+        )
         judge_path_lengths(str(site), (line.path for line in lines), progress)
 
 
@@ -38,8 +40,12 @@ def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> N
     beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
     if code := [path for path in beyond if ".dist-info" not in path[len(site) :]]:
         length = len(code[-1])
-        facts = {"paths": plural(len(code), "path"), "longest": _LONGEST, "lift": _LIFT,
-                 "less": plural(length - _LONGEST, "character")}  # fmt: skip
+        facts = {
+            "paths": plural(len(code), "path"),
+            "longest": _LONGEST,
+            "lift": _LIFT,
+            "less": plural(length - _LONGEST, "character"),
+        }
         raise ToolError.of("long-paths", f"{length} characters: {code[-1]}", **facts)
     if beyond:
         progress.note(

@@ -28,7 +28,9 @@ Proof = Literal["proven", "unproven", "skipped"]
 class Interpreter(Table):
     """The interpreter that an environment runs."""
 
-    source: Literal["uv", "system", "conda"]  # uv: a managed build; conda: the layer of the lock
+    source: Literal[
+        "uv", "system", "conda"
+    ]  # uv: a managed build; conda: the layer of the lock
     path: str  # of its program, without links
     version: str
     sha256: str  # of the program
@@ -95,7 +97,9 @@ def read_generation(folder: Path) -> Generation | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValidationError) as error:
-        raise SpecError.of("damaged-record", *faults_of(error, Record), path=path) from error
+        raise SpecError.of(
+            "damaged-record", *faults_of(error, Record), path=path
+        ) from error
 
 
 def current_generation(environments: Path) -> Generation | None:
@@ -106,9 +110,15 @@ def current_generation(environments: Path) -> Generation | None:
 
 def finished_generations(environments: Path) -> list[Generation]:
     """Return the finished generations below a target's folder, newest first."""
-    found = [read_generation(folder) for folder in environments.iterdir() if is_tagged(folder)]
+    found = [
+        read_generation(folder)
+        for folder in environments.iterdir()
+        if is_tagged(folder)
+    ]
     # By the number: clocks can be wrong. Records of earlier versions have none.
-    return sorted((g for g in found if g), key=lambda g: (g.record.number, g.record.built))[::-1]
+    return sorted(
+        (g for g in found if g), key=lambda g: (g.record.number, g.record.built)
+    )[::-1]
 
 
 def next_number(environments: Path) -> int:
@@ -116,7 +126,9 @@ def next_number(environments: Path) -> int:
     last = 0
     for folder in filter(is_tagged, environments.iterdir()):
         with contextlib.suppress(SpecError):  # of a damaged one, nobody knows it
-            last = max(last, found.record.number if (found := read_generation(folder)) else 0)
+            last = max(
+                last, found.record.number if (found := read_generation(folder)) else 0
+            )
     return last + 1
 
 
@@ -143,4 +155,6 @@ def sweep(environments: Path, note: Callable[[str], None]) -> None:
 
 def kept_in_use(folder: Path, user: str) -> str:
     """Return the message that a folder was kept."""
-    return f"kept {folder.name}, in use by {user}; the next `provision clean` removes it"
+    return (
+        f"kept {folder.name}, in use by {user}; the next `provision clean` removes it"
+    )

@@ -30,8 +30,12 @@ _LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
 class Seal:
     """What a build vouches for."""
 
-    files: dict[str, str]  # SHA-256 of what it made, or where a link points, by path in the prefix
-    records: dict[str, str]  # digests that the lock does not have, by the SHA-256 of the wheel
+    files: dict[
+        str, str
+    ]  # SHA-256 of what it made, or where a link points, by path in the prefix
+    records: dict[
+        str, str
+    ]  # digests that the lock does not have, by the SHA-256 of the wheel
     # SHA-256 of the manifest, and of the one before: two files cannot be replaced in one step.
     manifests: tuple[str, ...] = ()
 
@@ -53,7 +57,9 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
     # Such a wheel could choose another interpreter or claim to be verified.
     now = generated_files(prefix)
     changed = [path for path, digest in before.items() if now.get(path) != digest]
-    changed += [name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)]
+    changed += [
+        name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)
+    ]
     if changed:
         tag(prefix)  # it may be what was replaced, and the folder has to be removed
         raise ToolError.of("replaced-by-wheel", files=", ".join(sorted(changed)))
@@ -63,7 +69,9 @@ def read_seal(folder: Path) -> Seal | None:
     """Return the seal of a generation, or None where there is none that can be read."""
     try:
         found = read_parsed(beside(folder), json.loads)
-        files, records = ({k: str(v) for k, v in found[n].items()} for n in ("files", "records"))
+        files, records = (
+            {k: str(v) for k, v in found[n].items()} for n in ("files", "records")
+        )
         return Seal(files, records, tuple(map(str, found["manifests"])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -74,7 +82,9 @@ def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
     # A manifest that was edited since is not sealed again: the seal keeps telling.
     now = _manifest(folder)
     if not now or now in seal.manifests:
-        seal = replace(seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode())))))
+        seal = replace(
+            seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode()))))
+        )
         write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
 
 

@@ -17,7 +17,11 @@ from provision.core.prefix import misplaced, site_packages
 from provision.core.project import RECORD
 from provision.environment import conda_meta, files
 from provision.environment.findings import finding, of_target
-from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
+from provision.environment.installed import (
+    InstalledDistribution,
+    installed_distributions,
+    name_of,
+)
 from provision.lockfile.pip import Lock
 from provision.spec.parts import ForbiddenDistribution
 
@@ -51,14 +55,19 @@ def verify(
     of_conda = conda_meta.conda_dist_infos(conda)
     found = installed_distributions(site)
     installed = [dist for dist in found if dist.folder.name not in of_conda]
-    every: list[InstalledDistribution | conda_meta.InstalledCondaPackage] = [*installed, *conda]
+    every: list[InstalledDistribution | conda_meta.InstalledCondaPackage] = [
+        *installed,
+        *conda,
+    ]
     records = {dist.folder: dist.entries for dist in every}
     # The files of own packages are known, and are not compared.
     every = [dist for dist in every if dist.name not in lock.local]
     compared = [records[dist.folder] for dist in every]
     on_disk = files.list_files(site, with_stdlib=bool(conda))
     build: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError, TypeError):  # an unfinished one has none
+    with contextlib.suppress(
+        OSError, ValueError, TypeError
+    ):  # an unfinished one has none
         build = dict(read_parsed(prefix / RECORD, json.loads))
     # Of another lock, each difference would show as somebody's change.
     differ = build.get("lock", lock.digest) != lock.digest
@@ -68,13 +77,18 @@ def verify(
     moved = [finding("moved-environment", at, prefix=prefix, why=why)] if why else []
     findings = [
         *moved,
-        *(older or (*_conda_findings(conda, lock), *_distribution_findings(installed, lock))),
+        *(
+            older
+            or (*_conda_findings(conda, lock), *_distribution_findings(installed, lock))
+        ),
         *_forbidden_findings(installed, forbid),
         *files.unrecorded_findings(on_disk, records.values()),
     ]
     hashes = files.hash_files(site, compared, on_disk) if deep else {}
     damaged: set[str] = set()
-    locked = {(artifact.name, artifact.version): artifact for artifact in lock.artifacts}
+    locked = {
+        (artifact.name, artifact.version): artifact for artifact in lock.artifacts
+    }
     unvouched: dict[str, str] = {}
     for dist in every:
         record = records[dist.folder]
@@ -85,12 +99,16 @@ def verify(
             if artifact.record is None:
                 unvouched[artifact.sha256] = digests[0]
             elif artifact.record not in digests:
-                faults.append(finding("foreign-record", str(dist.folder / "RECORD"), dist=dist))
+                faults.append(
+                    finding("foreign-record", str(dist.folder / "RECORD"), dist=dist)
+                )
         findings += faults
         damaged |= {dist.name} if faults else set()
     # `verify --repair` removes these from uv's cache before it builds again.
     versions = {dist.name: dist.version for dist in installed}
-    replaced = {name for name, version in lock.versions.items() if versions.get(name) != version}
+    replaced = {
+        name for name, version in lock.versions.items() if versions.get(name) != version
+    }
     return Verification(
         findings=of_target(findings, lock.folder.name),
         distributions=len(every),
@@ -102,7 +120,9 @@ def verify(
     )
 
 
-def _distribution_findings(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
+def _distribution_findings(
+    installed: list[InstalledDistribution], lock: Lock
+) -> Iterator[Finding]:
     """Yield what differs between the installed distributions and the pip layer of a lock."""
     by_name = {dist.name: dist for dist in installed}
     # Own packages are the user's to change, and no drift.
@@ -111,17 +131,28 @@ def _distribution_findings(installed: list[InstalledDistribution], lock: Lock) -
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:
-            yield finding("missing-package", f"the lock has {name} {version}", name=name)
+            yield finding(
+                "missing-package", f"the lock has {name} {version}", name=name
+            )
         elif found.version != version:
             cause, evidence = _replaced_by(found, version, unlocked)
-            facts = {"name": name, "locked": version, "found": found.version, "cause": cause}
+            facts = {
+                "name": name,
+                "locked": version,
+                "found": found.version,
+                "cause": cause,
+            }
             yield finding("version-drift", evidence, **facts)
     if unlocked:
         yield _added(unlocked)
     # installed_distributions() sorts by name, so duplicates are neighbours.
     for first, second in itertools.pairwise(installed):
         if first.name == second.name:
-            facts = {"name": first.name, "first": first.version, "second": second.version}
+            facts = {
+                "name": first.name,
+                "first": first.version,
+                "second": second.version,
+            }
             yield finding("installed-twice", str(second.folder), **facts)
 
 
@@ -129,11 +160,13 @@ def _added(unlocked: list[InstalledDistribution]) -> Finding:
     """Return one finding for all: usually one command installed them."""
     named = [f"{dist.name or dist.folder.name} {dist.version}" for dist in unlocked]
     return finding(
-        "unlocked-package", ", ".join(named), str(unlocked[0].folder),
+        "unlocked-package",
+        ", ".join(named),
+        str(unlocked[0].folder),
         packages=named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is"),
         command=_installed_by(unlocked[0].installer, unlocked),
         asked=_asked(unlocked),
-    )  # fmt: skip
+    )
 
 
 def _asked(unlocked: list[InstalledDistribution]) -> str:
@@ -147,7 +180,11 @@ def _asked(unlocked: list[InstalledDistribution]) -> str:
 def _installed_by(tool: str, unlocked: list[InstalledDistribution]) -> str:
     program = {"uv": "uv pip", "pip": "pip"}.get(tool)
     asked = _asked(unlocked)
-    return f"`{program} install {asked}`" if program else f"{tool}, which installed {asked},"
+    return (
+        f"`{program} install {asked}`"
+        if program
+        else f"{tool}, which installed {asked},"
+    )
 
 
 def _allows(requirement: str, version: str) -> bool:
@@ -187,7 +224,9 @@ def _conda_findings(
         if found and package and found.sha256 == package.sha256:
             continue
         has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
-        wants = f"{package.version}, sha256 {package.sha256}" if package else "not locked"
+        wants = (
+            f"{package.version}, sha256 {package.sha256}" if package else "not locked"
+        )
         yield finding("conda-drift", f"installed: {has}; locked: {wants}", name=name)
 
 

@@ -32,8 +32,16 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
         return "it is Windows' GPU, and Windows has no driver for the Max series"
     if gpu.family is None and gpu.compute_capability is None and not gpu.supported:
         # Behind WSL there is no device id: the model is unknown, which is an obstacle only.
-        old = "it is older than Maxwell, the oldest generation" if gpu.vendor == "nvidia" else ""
-        return (old or f"device id {gpu.device_id} is not in the catalog") if gpu.device_id else ""
+        old = (
+            "it is older than Maxwell, the oldest generation"
+            if gpu.vendor == "nvidia"
+            else ""
+        )
+        return (
+            (old or f"device id {gpu.device_id} is not in the catalog")
+            if gpu.device_id
+            else ""
+        )
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
     # A chip newer than the catalog has no family: only its compute capability is judged.
@@ -49,8 +57,13 @@ def old_libraries(host: Host) -> str:
     """Return which library of the system is older than the wheels need, or ""."""
     pairs = (host.system.libc, _GLIBC), (host.system.libstdcxx, _LIBSTDCXX)
     # musl has no number here, and is less than any glibc.
-    old = (pair for pair in pairs if pair[0] and numbers_of(pair[0]) < numbers_of(pair[1]))
-    return next((f"this system has {found}, the wheels need {least}" for found, least in old), "")
+    old = (
+        pair for pair in pairs if pair[0] and numbers_of(pair[0]) < numbers_of(pair[1])
+    )
+    return next(
+        (f"this system has {found}, the wheels need {least}" for found, least in old),
+        "",
+    )
 
 
 def obstacles(
@@ -66,7 +79,9 @@ def obstacles(
         if judged.verdict is DriverVerdict.TOO_OLD:
             remedy = driver_remedy(gpu, host, required)
             remedy = remedy[0].lower() + remedy[1:]
-            yield _obstacle("old-driver", gpu, host, reason=judged.reason, remedy=remedy)
+            yield _obstacle(
+                "old-driver", gpu, host, reason=judged.reason, remedy=remedy
+            )
     if hidden_by is not None:
         variable = hidden_by.partition("=")[0]
         yield _obstacle("hidden", gpu, host, setting=hidden_by, variable=variable)
@@ -74,18 +89,27 @@ def obstacles(
 
 def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     """Yield what keeps every program from using a GPU, causes before consequences."""
-    driver, linux = gpu.driver.name if gpu.driver else "", host.platform.startswith("linux")
+    driver, linux = (
+        gpu.driver.name if gpu.driver else "",
+        host.platform.startswith("linux"),
+    )
     if not driver:
         name, place = host.system.refused.get(gpu.vendor, ("no-driver", ""))
         yield _obstacle(name, gpu, host, place=place)
     elif linux and driver not in _COMPUTE[gpu.vendor]:
-        yield _obstacle("nouveau" if driver in _NOUVEAU else "foreign-driver", gpu, host)
+        yield _obstacle(
+            "nouveau" if driver in _NOUVEAU else "foreign-driver", gpu, host
+        )
     # Both libraries refuse to work with a kernel module of another version; WSL has none.
     seen = gpu.driver and driver == "nvidia" and gpu.device_id
     module = (gpu.driver.version or "") if gpu.driver and seen else ""
-    for library in filter(None, (host.runtimes.cuda, host.runtimes.nvml) if module else ()):
+    for library in filter(
+        None, (host.runtimes.cuda, host.runtimes.nvml) if module else ()
+    ):
         if library != module:
-            yield _obstacle("half-updated-driver", gpu, host, module=module, library=library)
+            yield _obstacle(
+                "half-updated-driver", gpu, host, module=module, library=library
+            )
     for node in (node for node in gpu.nodes if not node.usable):
         name = "no-permission" if node.present else "no-device-files"
         yield _obstacle(name, gpu, host, path=node.path, group=node.group)
@@ -108,9 +132,14 @@ def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
     texts = toml_table(Path(__file__).with_name("obstacles.toml"))[name]
     inside = [layer for layer in host.surroundings if layer not in ("wsl", "vm")]
     container = "kubernetes" if "kubernetes" in inside else inside[-1] if inside else ""
-    around = f"{gpu.vendor}-{container or host.platform}", "container" if container else "remedy"
+    around = (
+        f"{gpu.vendor}-{container or host.platform}",
+        "container" if container else "remedy",
+    )
     remedy = next((texts[each] for each in around if each in texts), texts["remedy"])
-    facts["where"] = f"in this {container} container" if container else "on this machine"
+    facts["where"] = (
+        f"in this {container} container" if container else "on this machine"
+    )
     facts["driver"] = gpu.driver.name if gpu.driver else ""
     facts["maker"] = MAKERS[gpu.vendor]
     return Obstacle(name, texts["reason"].format(**facts), remedy.format(**facts))

@@ -24,7 +24,9 @@ Parts = tuple[float, ...]
 
 _WINDOWS = re.compile(r"\d{1,2}\.(?:0|20)\.(10\d)(?:\.(\d{1,5}))?", re.ASCII)
 # Level Zero, Linux packages of any distribution, and OpenCL.
-_BUILD = re.compile(r"(?:\d{1,2}\.){1,2}0*(\d{5,6})(?:[.+](\d{1,5}))?(?:[-+~].*)?", re.ASCII)
+_BUILD = re.compile(
+    r"(?:\d{1,2}\.){1,2}0*(\d{5,6})(?:[.+](\d{1,5}))?(?:[-+~].*)?", re.ASCII
+)
 # Year and week, or the 0 of Devices.release_of for a build older than every listed release. A first
 # field from 30 on is that of a Windows number: WDDM 3.0 and newer.
 _RELEASE = re.compile(r"0(?=\.)|(2\d)(?:\.(\d{1,2}))?(?=\.|$)", re.ASCII)
@@ -97,16 +99,24 @@ def explain(
     return lines
 
 
-def _contains(specifier: Specifier, found: DriverVersion, floor: DriverVersion) -> bool | None:
+def _contains(
+    specifier: Specifier, found: DriverVersion, floor: DriverVersion
+) -> bool | None:
     """Compare digit by digit, which needs the same numbering on both sides."""
-    alike = found.scheme == floor.scheme != "build" or bool(found.release and floor.release)
+    alike = found.scheme == floor.scheme != "build" or bool(
+        found.release and floor.release
+    )
     try:
-        return specifier.contains(Version(found.text), prereleases=True) if alike else None
+        return (
+            specifier.contains(Version(found.text), prereleases=True) if alike else None
+        )
     except InvalidVersion:
         return None
 
 
-def _compare(sign: str, found: tuple[Parts, Parts], floor: tuple[Parts, Parts]) -> bool | None:
+def _compare(
+    sign: str, found: tuple[Parts, Parts], floor: tuple[Parts, Parts]
+) -> bool | None:
     """Compare two intervals: True or False if it holds for every pair of values, else None."""
     if holds := _ORDERS.get(sign):  # for all values if for the ends
         results = {holds(value, other) for value in found for other in floor}
@@ -124,7 +134,12 @@ def _bounds(
 ) -> tuple[Parts, Parts]:
     """Return the least and the greatest value that a version can have beside another one."""
     # Without the catalog a release cannot become a build, but two releases order packages as well.
-    if devices is None and version.release and other.release and version.scheme != other.scheme:
+    if (
+        devices is None
+        and version.release
+        and other.release
+        and version.scheme != other.scheme
+    ):
         return version.release, version.release
     if version.scheme in ("build", other.scheme):
         return version.parts, version.parts
@@ -137,13 +152,18 @@ def _bracket(version: DriverVersion, devices: Devices | None) -> tuple[Parts, Pa
     below = [build for number, build in known if number <= version.parts]
     above = [build for number, build in known if number >= version.parts]
     if version.scheme == "release" and above:
-        below = above[:1]  # the catalog lists every release: the next one is the first that counts
+        below = above[
+            :1
+        ]  # the catalog lists every release: the next one is the first that counts
     return (max(below, default=0.0),), (min(above, default=math.inf),)
 
 
 def _known(scheme: str, devices: Devices) -> list[tuple[Parts, float]]:
     if scheme == "release":
-        return [(_numbers(*release.split(".")), build) for build, release in devices.releases]
+        return [
+            (_numbers(*release.split(".")), build)
+            for build, release in devices.releases
+        ]
     seen = devices.intel_windows.items()
     pairs = ((parse(windows, "intel"), parse(zero, "intel")) for windows, zero in seen)
     return [(left.parts, right.parts[0]) for left, right in pairs if left and right]

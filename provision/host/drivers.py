@@ -71,19 +71,25 @@ def judge_version(
     found = parse(version.strip(), vendor) if version else None
     if found is None:
         reason = f"{version} is not a driver version of a known format"
-        return _unknown(reason if version else "the driver's version is not visible", evidence)
+        return _unknown(
+            reason if version else "the driver's version is not visible", evidence
+        )
     try:
         specifiers = list(SpecifierSet(required))
     except InvalidSpecifier:
         return _unknown(f"{required!r} is not a version specifier", evidence)
     met = [meets(found, each, vendor, devices) for each in specifiers]
-    evidence += [line for each in specifiers for line in explain(found, each, vendor, devices)]
+    evidence += [
+        line for each in specifiers for line in explain(found, each, vendor, devices)
+    ]
     # One specifier that is not met decides, even if others cannot be judged.
     if False in met:
         reason = f"{driver} {version} is not {required}"
         return DriverJudgement(DriverVerdict.TOO_OLD, reason, tuple(evidence))
     if None in met:
-        return _unknown(f"it cannot be decided whether driver {version} is {required}", evidence)
+        return _unknown(
+            f"it cannot be decided whether driver {version} is {required}", evidence
+        )
     reason = f"{driver} {version} is {required}"
     return DriverJudgement(DriverVerdict.NEW_ENOUGH, reason, tuple(evidence))
 
@@ -102,12 +108,16 @@ def smoke_expectation(
     vendor = ACCELERATORS[target.accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     # A device of unknown family, such as every Intel GPU in WSL, may be the one.
-    own = [gpu for gpu in gpus if not families or not gpu.family or gpu.family in families]
+    own = [
+        gpu for gpu in gpus if not families or not gpu.family or gpu.family in families
+    ]
     judged = [judge_driver(gpu, host, required, devices) for gpu in own]
     chosen = next(iter(judged), None) or judge_version(None, required, vendor, devices)
     if len({each.verdict for each in judged}) > 1:
         lines = dict.fromkeys(line for each in judged for line in each.evidence)
-        chosen = _unknown("the devices of this machine have different drivers", list(lines))
+        chosen = _unknown(
+            "the devices of this machine have different drivers", list(lines)
+        )
     return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}
 
 

@@ -23,10 +23,11 @@ def probe(machine: Machine, host: Host) -> Host:
     # Where no folder of libraries can be read, they may be there, of a version that is not known.
     names = machine.libraries or ["libze_loader.so.1", "libze_intel_gpu.so.1"]
     runtimes = dataclasses.replace(
-        host.runtimes, level_zero=loader_version(names),
+        host.runtimes,
+        level_zero=loader_version(names),
         compute_runtime=compute_runtime_version(names, machine.devices),
         opencl=opencl_libraries(machine.root),
-    )  # fmt: skip
+    )
     behind = behind_wsl(machine) if "wsl" in host.surroundings else []
     return dataclasses.replace(host, runtimes=runtimes, gpus=(*host.gpus, *behind))
 
@@ -50,7 +51,11 @@ def compute_runtime_version(names: list[str], devices: Devices) -> str | None:
 def opencl_libraries(root: Root) -> tuple[str, ...]:
     """Return the libraries that the system's OpenCL ICD files name."""
     folder = "etc/OpenCL/vendors"
-    named = (root.text(f"{folder}/{name}") for name in root.names(folder) if name.endswith(".icd"))
+    named = (
+        root.text(f"{folder}/{name}")
+        for name in root.names(folder)
+        if name.endswith(".icd")
+    )
     return tuple(name for name in named if name)
 
 
@@ -62,11 +67,17 @@ def behind_wsl(machine: Machine) -> list[Gpu]:
     for name in root.names(_DRIVER_STORE):
         if _AMD.match(name):
             gpu = catalogued(machine.devices, "1002", "", f"wsl:{name}")
-            found.append(dataclasses.replace(gpu, name="AMD GPU behind WSL", driver=Driver("dxg")))
+            found.append(
+                dataclasses.replace(
+                    gpu, name="AMD GPU behind WSL", driver=Driver("dxg")
+                )
+            )
         if name.startswith("iigd"):
             inf = root.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
             # The file is UTF-16; read as UTF-8, it has a NUL beside each ASCII character.
             version = _INF_VERSION.search(inf.replace("\0", ""))
             driver = Driver("dxg", version[1] if version else None)
-            found.append(Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver))
+            found.append(
+                Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver)
+            )
     return found

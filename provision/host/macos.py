@@ -12,25 +12,39 @@ from provision.core.process import run
 from provision.host.model import Driver, Gpu, Host, System
 
 _FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
-_REMARK = f"{_FALLBACK} is set: the CPU computes what torch has not for the GPU, in silence"
-_METAL = ("spdisplays_mtlgpufamilysupport", "spdisplays_metalfamily", "spdisplays_metal")
+_REMARK = (
+    f"{_FALLBACK} is set: the CPU computes what torch has not for the GPU, in silence"
+)
+_METAL = (
+    "spdisplays_mtlgpufamilysupport",
+    "spdisplays_metalfamily",
+    "spdisplays_metal",
+)
 _ASKED = ["-json", "SPDisplaysDataType", "SPHardwareDataType", "SPSoftwareDataType"]
 
 
 def probe() -> dict[str, Any]:
     """Return what macOS tells, and ``translated``: whether Rosetta runs this process."""
     try:
-        told = json.loads(run(["/usr/sbin/system_profiler", *_ASKED], timeout=60).stdout)
-        asked = run(["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"])  # unknown to Intel Macs
+        told = json.loads(
+            run(["/usr/sbin/system_profiler", *_ASKED], timeout=60).stdout
+        )
+        asked = run(
+            ["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"]
+        )  # unknown to Intel Macs
     except (ToolError, ValueError):
         return {}
     return {**told, "translated": asked.stdout.strip() == "1"}
 
 
-def read_macos(told: Mapping[str, Any], devices: Devices, variables: Mapping[str, str]) -> Host:
+def read_macos(
+    told: Mapping[str, Any], devices: Devices, variables: Mapping[str, str]
+) -> Host:
     """Return the host of what :func:`probe` tells; an Apple GPU's driver has macOS's version."""
-    hardware, software = (dict(*told.get(f"SP{kind}DataType", ())[:1])
-                          for kind in ("Hardware", "Software"))  # fmt: skip
+    hardware, software = (
+        dict(*told.get(f"SP{kind}DataType", ())[:1])
+        for kind in ("Hardware", "Software")
+    )
     version = re.search(r"\d+(?:\.\d+)*", software.get("os_version", ""))
     rows = enumerate(told.get("SPDisplaysDataType", ()))
     gpus = tuple(_gpu(n, row, version[0] if version else None) for n, row in rows)
@@ -50,10 +64,19 @@ def read_macos(told: Mapping[str, Any], devices: Devices, variables: Mapping[str
 
 
 def _gpu(number: int, row: Mapping[str, str], version: str | None) -> Gpu:
-    vendor = next((v for v in MAKERS if v in row.get("spdisplays_vendor", "").lower()), "other")
+    vendor = next(
+        (v for v in MAKERS if v in row.get("spdisplays_vendor", "").lower()), "other"
+    )
     name = row.get("sppci_model") or row.get("_name") or f"{vendor} GPU"
     device_id = row.get("spdisplays_device-id", "").removeprefix("0x")
-    own, address = vendor == "apple", f"{row.get('sppci_bus', '').partition('_')[2]}:{number}"
-    metal = any("not" not in row.get(key, "not") for key in _METAL)  # spdisplays_notsupported
+    own, address = (
+        vendor == "apple",
+        f"{row.get('sppci_bus', '').partition('_')[2]}:{number}",
+    )
+    metal = any(
+        "not" not in row.get(key, "not") for key in _METAL
+    )  # spdisplays_notsupported
     driver = Driver("Metal", version) if own and metal else None
-    return Gpu(vendor, device_id, name, address, supported=own, integrated=own, driver=driver)
+    return Gpu(
+        vendor, device_id, name, address, supported=own, integrated=own, driver=driver
+    )

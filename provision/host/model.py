@@ -36,20 +36,30 @@ class Gpu:
     """One GPU."""
 
     vendor: str  # ``intel``, ``nvidia``, ``amd``, ``apple`` or ``other``
-    device_id: str  # PCI device id, four hexadecimal digits; "" where the system hides it
+    device_id: (
+        str  # PCI device id, four hexadecimal digits; "" where the system hides it
+    )
     name: str  # marketing name, or vendor and device id
     address: str  # PCI address; another unique id where there is none
-    family: str | None = None  # in ``envs/catalog/devices.toml``; None if the id is not listed
+    family: str | None = (
+        None  # in ``envs/catalog/devices.toml``; None if the id is not listed
+    )
     supported: bool = False  # whether PyTorch's wheels support this family
-    integrated: bool | None = None  # whether it is part of the processor; None if unknown
+    integrated: bool | None = (
+        None  # whether it is part of the processor; None if unknown
+    )
     compute_capability: str | None = None  # of CUDA, for instance ``8.6``
     driver: Driver | None = None  # the kernel driver it is bound to, if any
     nodes: tuple[Node, ...] = ()
     memory_bytes: int | None = None  # dedicated memory, where the system reports it
     link: Link | None = None  # None for integrated GPUs
-    resizable_bar: bool | None = None  # whether all memory is mapped; None if it does not apply
+    resizable_bar: bool | None = (
+        None  # whether all memory is mapped; None if it does not apply
+    )
     tiles: int = 1  # number of devices that the runtime shows for it
-    least_driver: str = ""  # the drivers that know this model at all, a specifier; "" for any
+    least_driver: str = (
+        ""  # the drivers that know this model at all, a specifier; "" for any
+    )
     elsewhere: str = ""  # where to go with it if no target serves it
 
 
@@ -58,7 +68,9 @@ class Runtimes:
     """GPU libraries of the system, outside any environment; "" without a visible version."""
 
     level_zero: str | None = None  # the Level Zero loader
-    compute_runtime: str | None = None  # Intel's user-mode driver, ``<release>.<build>``
+    compute_runtime: str | None = (
+        None  # Intel's user-mode driver, ``<release>.<build>``
+    )
     opencl: tuple[str, ...] = ()  # libraries named by the OpenCL ICD files
     cuda: str | None = None  # NVIDIA's user-mode driver, ``libcuda``
     nvml: str | None = None  # NVIDIA's management library, of the same driver
@@ -84,7 +96,9 @@ class System:
     refused: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Free bytes of ``memory``, ``cgroup …``, ``disk …``, ``temporary …``; size of ``shm``.
     room: dict[str, int] = field(default_factory=dict)
-    gpu_log: tuple[str, ...] = ()  # what the kernel's drivers of GPUs logged since its start
+    gpu_log: tuple[
+        str, ...
+    ] = ()  # what the kernel's drivers of GPUs logged since its start
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +111,9 @@ class Host:
     # Layers between the machine and this process: ``wsl``, ``docker``, ``podman``, ``kubernetes``,
     # ``lxc``, ``vm`` …, outermost first.
     surroundings: tuple[str, ...] = ()
-    gpus: tuple[Gpu, ...] = ()  # display and compute devices, in the order of their PCI addresses
+    gpus: tuple[
+        Gpu, ...
+    ] = ()  # display and compute devices, in the order of their PCI addresses
     runtimes: Runtimes = field(default_factory=Runtimes)
     system: System = field(default_factory=System)
     user: User | None = None  # the user of this process; None on Windows
@@ -125,4 +141,6 @@ def host_layers(host: Host) -> dict[str, str]:
         "OpenCL": ", ".join(host.runtimes.opencl) or None,
         "CUDA driver library": host.runtimes.cuda,
     }
-    return found | {name: version for name, version in runtimes.items() if version is not None}
+    return found | {
+        name: version for name, version in runtimes.items() if version is not None
+    }

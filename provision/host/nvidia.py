@@ -34,7 +34,9 @@ def probe(machine: Machine, host: Host) -> Host:
 def _cards(root: Root, host: Host) -> list[Card]:
     # Without a GPU of NVIDIA's no library of theirs is loaded and no process started. In WSL the
     # bus shows none: there /dev/dxg says that there may be one.
-    if not any(gpu.vendor == "nvidia" for gpu in host.gpus) and not root.exists("dev/dxg"):
+    if not any(gpu.vendor == "nvidia" for gpu in host.gpus) and not root.exists(
+        "dev/dxg"
+    ):
         return []
     # /proc has neither memory nor compute capability.
     return (probe_nvml() if root.live else []) or probe_proc(root)
@@ -53,7 +55,9 @@ def probe_nvml() -> list[Card]:
             for handle in map(pynvml.nvmlDeviceGetHandleByIndex, numbers):
                 address = _address(pynvml.nvmlDeviceGetPciInfo(handle).busId)
                 memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-                capability = "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+                capability = "{}.{}".format(
+                    *pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+                )
                 name = pynvml.nvmlDeviceGetName(handle)
                 found.append(Card(address, name, driver, memory, capability))
             return found
@@ -70,7 +74,9 @@ def probe_proc(root: Root) -> list[Card]:
     module = re.search(r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)", version)
     found = []
     for address in root.names(folder):
-        model = re.search(r"^Model:\s*(.+)$", root.text(f"{folder}/{address}/information"), re.M)
+        model = re.search(
+            r"^Model:\s*(.+)$", root.text(f"{folder}/{address}/information"), re.M
+        )
         if model:
             found.append(Card(address, model[1].strip(), module[1] if module else None))
     return found
@@ -81,7 +87,9 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
     # In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     # By address: NVML guarantees no order of its indexes (nvmlDeviceGetHandleByIndex).
     rest = {card.address: card for card in cards}
-    merged = [_completed(g, rest.pop(g.address)) if g.address in rest else g for g in gpus]
+    merged = [
+        _completed(g, rest.pop(g.address)) if g.address in rest else g for g in gpus
+    ]
     for card in rest.values():
         # Without a device id the catalog cannot be asked; the capability decides, if it is known.
         bare = Gpu("nvidia", "", card.name, card.address, integrated=False)
@@ -92,11 +100,13 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
 def _completed(gpu: Gpu, card: Card) -> Gpu:
     driver = gpu.driver or Driver("nvidia")
     return dataclasses.replace(
-        gpu, name=card.name, driver=Driver(driver.name, card.driver or driver.version),
+        gpu,
+        name=card.name,
+        driver=Driver(driver.name, card.driver or driver.version),
         memory_bytes=card.memory_bytes,
         supported=gpu.supported or card.compute_capability is not None,
         compute_capability=card.compute_capability or gpu.compute_capability,
-    )  # fmt: skip
+    )
 
 
 def cuda_version(names: Sequence[str], library: str = _CUDA) -> str | None:
@@ -109,5 +119,7 @@ def cuda_version(names: Sequence[str], library: str = _CUDA) -> str | None:
 def _address(text: str | bytes) -> str:
     """Return ``00000000:01:00.0`` as sysfs writes it: ``0000:01:00.0``."""
     plain = text.decode("ascii", "replace") if isinstance(text, bytes) else text
-    match = re.fullmatch(r"0{0,4}([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", plain.lower())
+    match = re.fullmatch(
+        r"0{0,4}([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", plain.lower()
+    )
     return match[1] if match else ""

@@ -10,10 +10,15 @@ _COMPUTE = re.compile(r"^drm-(?:engine-compute|cycles-ccs):\s*(\d+)", re.MULTILI
 _INTEL = re.compile(r"^drm-driver:\s*(?:i915|xe)$", re.MULTILINE)
 
 
-def occupants(accelerator: str, notes: set[str], proc: Path = Path("/proc")) -> list[str]:
+def occupants(
+    accelerator: str, notes: set[str], proc: Path = Path("/proc")
+) -> list[str]:
     """Return who computes on GPUs of a kind; adds to the notes what cannot be read."""
     found = (_of_nvml if accelerator == "cuda" else _of_intel)(notes, proc)
-    return [f"{read_text(proc / pid / 'comm').strip() or '?'} (process {pid})" for pid in found]
+    return [
+        f"{read_text(proc / pid / 'comm').strip() or '?'} (process {pid})"
+        for pid in found
+    ]
 
 
 def _of_nvml(notes: set[str], _: Path) -> list[str]:
@@ -21,7 +26,10 @@ def _of_nvml(notes: set[str], _: Path) -> list[str]:
 
     try:
         pynvml.nvmlInit()
-        cards = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
+        cards = [
+            pynvml.nvmlDeviceGetHandleByIndex(n)
+            for n in range(pynvml.nvmlDeviceGetCount())
+        ]
         users = map(pynvml.nvmlDeviceGetComputeRunningProcesses, cards)
         return sorted({str(user.pid) for some in users for user in some})
     except pynvml.NVMLError as error:
@@ -35,7 +43,9 @@ def _of_intel(notes: set[str], proc: Path) -> list[str]:
         try:
             texts = map(read_text, list((process / "fdinfo").iterdir()))
         except PermissionError:
-            notes.add("processes of other users are not seen: only root may read their fdinfo")
+            notes.add(
+                "processes of other users are not seen: only root may read their fdinfo"
+            )
             continue
         except OSError:  # it ended
             continue
@@ -43,7 +53,11 @@ def _of_intel(notes: set[str], proc: Path) -> list[str]:
         if any(int(used) for client in clients for used in client):
             found.append(process.name)
         elif clients and not any(clients):
-            notes.add(f"this kernel does not tell whether process {process.name} computes")
+            notes.add(
+                f"this kernel does not tell whether process {process.name} computes"
+            )
     if not proc.is_dir():
-        notes.add("whether the device is idle is not measured: this system does not tell")
+        notes.add(
+            "whether the device is idle is not measured: this system does not tell"
+        )
     return sorted(found)

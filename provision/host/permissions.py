@@ -11,17 +11,23 @@ from provision.host.root import Machine, Root
 
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with its user."""
-    return dataclasses.replace(host, user=machine.user or this_user(group_names(machine.root)))
+    return dataclasses.replace(
+        host, user=machine.user or this_user(group_names(machine.root))
+    )
 
 
 def this_user(groups: dict[int, str]) -> User:
     """Return the user of this process."""
     if sys.platform == "win32":
-        return User(os.environ.get("USERNAME", ""), 0)  # Windows has no permissions on device files
+        return User(
+            os.environ.get("USERNAME", ""), 0
+        )  # Windows has no permissions on device files
     # getgroups() need not contain the effective group (POSIX).
     gids = tuple(sorted({os.getegid(), *os.getgroups()}))
     name = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
-    return User(name, os.geteuid(), gids, tuple(groups.get(gid, str(gid)) for gid in gids))
+    return User(
+        name, os.geteuid(), gids, tuple(groups.get(gid, str(gid)) for gid in gids)
+    )
 
 
 def group_names(root: Root) -> dict[int, str]:

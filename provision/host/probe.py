@@ -8,7 +8,15 @@ from pathlib import Path
 
 from provision.catalog.devices import Devices
 from provision.core.platforms import this_platform
-from provision.host import intel, nvidia, permissions, sysfs, system, virtualization, windows
+from provision.host import (
+    intel,
+    nvidia,
+    permissions,
+    sysfs,
+    system,
+    virtualization,
+    windows,
+)
 from provision.host.model import Host, User
 from provision.host.root import TABLES, Machine, Root
 
@@ -35,7 +43,9 @@ def read_host(
     machine = Machine(Root(root), devices, environ, user)
     # A recorded Linux machine can be read on Windows and on a Mac, too.
     if sys.platform == "win32" and machine.root.live:
-        return windows.read_windows(windows.probe(), devices, variables, platform.version())
+        return windows.read_windows(
+            windows.probe(), devices, variables, platform.version()
+        )
     if sys.platform == "darwin" and machine.root.live:
         from provision.host import macos  # noqa: PLC0415 - it starts programs
 

@@ -13,7 +13,9 @@ from provision.environment.reading import list_names, read_text
 from provision.host.model import User
 
 TABLES = toml_table(Path(__file__).with_name("machine.toml"))
-_OF_PLATFORMS = (f"usr/lib/{each.libraries}" for each in PLATFORMS.values() if each.libraries)
+_OF_PLATFORMS = (
+    f"usr/lib/{each.libraries}" for each in PLATFORMS.values() if each.libraries
+)
 _LIBRARY_FOLDERS = [*_OF_PLATFORMS, *TABLES["libraries"]]
 
 
@@ -79,5 +81,7 @@ class Machine:
     def loaded(self, name: str) -> list[str]:
         """Return the file that a library's link leads to, or else all names of libraries."""
         links = (self.root.target(f"{folder}/{name}") for folder in _LIBRARY_FOLDERS)
-        linked = next(filter(None, links), "")  # Debian's leads to /etc/alternatives first
+        linked = next(
+            filter(None, links), ""
+        )  # Debian's leads to /etc/alternatives first
         return [name, linked] if linked.startswith(name[:-1]) else self.libraries

@@ -20,11 +20,18 @@ _WINDOW = 256 * 2**20
 
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with the display and compute devices of its PCI bus, by address."""
-    root, groups, nvidia_number = machine.root, group_names(machine.root), itertools.count()
+    root, groups, nvidia_number = (
+        machine.root,
+        group_names(machine.root),
+        itertools.count(),
+    )
     gpus = []
     for address in root.names(_DEVICES):
         folder = f"{_DEVICES}/{address}"
-        if not (_ADDRESS.fullmatch(address) and _GPU_CLASS.fullmatch(root.text(f"{folder}/class"))):
+        if not (
+            _ADDRESS.fullmatch(address)
+            and _GPU_CLASS.fullmatch(root.text(f"{folder}/class"))
+        ):
             continue
         gpu = _gpu(root, address, machine.devices)
         names = root.names(f"{folder}/drm")
@@ -35,7 +42,9 @@ def probe(machine: Machine, host: Host) -> Host:
         nodes = (node(root, path, host.user, groups) for path in paths if host.user)
         gpus.append(dataclasses.replace(gpu, nodes=tuple(nodes)))
     if "wsl" in host.surroundings:
-        gpus = [gpu for gpu in gpus if gpu.vendor != "other"]  # Microsoft's paravirtual display
+        gpus = [
+            gpu for gpu in gpus if gpu.vendor != "other"
+        ]  # Microsoft's paravirtual display
     return dataclasses.replace(host, gpus=tuple(gpus))
 
 
@@ -46,19 +55,27 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     texts = [root.text(f"{folder}/{key}").lower() for key in ("vendor", "device")]
     vendor, device = (x[2:] if re.fullmatch("0x[0-9a-f]{4}", x) else "" for x in texts)
     gpu = catalogued(devices, vendor, device, address)
-    gpu = dataclasses.replace(gpu, driver=Driver(name, version or None) if name else None)
+    gpu = dataclasses.replace(
+        gpu, driver=Driver(name, version or None) if name else None
+    )
     if gpu.integrated is not False:
         return gpu  # a GPU in the processor has neither a slot nor memory of its own
     sizes = bars(root.text(f"{folder}/resource"))
     whole = sizes[0] > _WINDOW if sizes else None
-    return dataclasses.replace(gpu, link=link(root, _port(root, folder)), resizable_bar=whole)
+    return dataclasses.replace(
+        gpu, link=link(root, _port(root, folder)), resizable_bar=whole
+    )
 
 
 def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -> Gpu:
     """Return a GPU with what the catalog knows of its model."""
     vendor = VENDORS.get(vendor_id, "other")
     known = devices.find(vendor, device_id)
-    facts = dataclasses.asdict(known) if known else {"name": f"{vendor} {vendor_id}:{device_id}"}
+    facts = (
+        dataclasses.asdict(known)
+        if known
+        else {"name": f"{vendor} {vendor_id}:{device_id}"}
+    )
     # A family that is not supported is served like every other old one of its vendor.
     key = known.family if known and known.supported else vendor
     elsewhere = devices.elsewhere.get(key or "", "")

@@ -15,7 +15,9 @@ def probe(machine: Machine, host: Host) -> Host:
     if around[:1] != ("wsl",) or machine.root.exists("dev/dxg"):
         return host
     here = "start the container with --gpus all" if around[1:] else "run `wsl --update`"
-    return dataclasses.replace(host, remarks=(f"WSL shows no GPU: /dev/dxg is absent; {here}",))
+    return dataclasses.replace(
+        host, remarks=(f"WSL shows no GPU: /dev/dxg is absent; {here}",)
+    )
 
 
 def surroundings(root: Root, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -17,14 +17,18 @@ _NONE = {"none", "void", "no"}
 
 def hidden(host: Host) -> dict[str, str]:
     """Return the hidden GPUs: address to ``NAME=value`` of the variable that hides it."""
-    return _hidden_intel(in_level_zero_order(host), host.variables) | _hidden_nvidia(host)
+    return _hidden_intel(in_level_zero_order(host), host.variables) | _hidden_nvidia(
+        host
+    )
 
 
 def in_level_zero_order(host: Host) -> list[Gpu]:
     """Return Intel's GPUs in Level Zero's order; one with two tiles counts twice."""
     by_bus = host.variables.get("ZE_ENABLE_PCI_ID_DEVICE_ORDER") == "1"
     # Level Zero does not see, and so does not number, a GPU without a driver.
-    found = [gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver is not None]
+    found = [
+        gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver is not None
+    ]
     found.sort(key=lambda gpu: (not by_bus and gpu.integrated is True, gpu.address))
     flat = host.variables.get("ZE_FLAT_DEVICE_HIERARCHY", "FLAT").upper() != "COMPOSITE"
     return [gpu for gpu in found for _ in range(gpu.tiles if flat else 1)]
@@ -33,10 +37,14 @@ def in_level_zero_order(host: Host) -> list[Gpu]:
 def malformed(selector: str) -> str | None:
     """Return the first term of an ``ONEAPI_DEVICE_SELECTOR`` that its parser rejects, or None."""
     valid = re.compile(r"!?[\w*]+:[\w*.,]+")
-    return next((t for t in selector.split(";") if t and not valid.fullmatch(t.strip())), None)
+    return next(
+        (t for t in selector.split(";") if t and not valid.fullmatch(t.strip())), None
+    )
 
 
-def _hidden_intel(ordered: Sequence[Gpu], variables: Mapping[str, str]) -> dict[str, str]:
+def _hidden_intel(
+    ordered: Sequence[Gpu], variables: Mapping[str, str]
+) -> dict[str, str]:
     remaining, gone = list(ordered), {}
     if mask := variables.get("ZE_AFFINITY_MASK"):
         # 0.1 is the second tile of device 0, which is then not hidden as a whole.

@@ -13,15 +13,24 @@ from provision.host.sysfs import catalogued
 
 # The registry values that are read of a display device; a recorded tree holds the same. The older
 # HardwareInformation.MemorySize has 32 bits, too few for 4 GiB and more.
-VALUES = ("DriverDesc", "DriverVersion", "ProviderName", "HardwareInformation.qwMemorySize")
+VALUES = (
+    "DriverDesc",
+    "DriverVersion",
+    "ProviderName",
+    "HardwareInformation.qwMemorySize",
+)
 _DISPLAY = "{4d36e968-e325-11ce-bfc1-08002be10318}"  # GUID_DEVCLASS_DISPLAY
-_INSTANCE = re.compile(r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4}).*\\(.+)", re.IGNORECASE)
+_INSTANCE = re.compile(
+    r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4}).*\\(.+)", re.IGNORECASE
+)
 
 if sys.platform == "win32":
     import ctypes
     import winreg
 
-    _CLASS_AND_PRESENT = 0x200 | 0x100  # CM_GETIDLIST_FILTER_CLASS, CM_GETIDLIST_FILTER_PRESENT
+    _CLASS_AND_PRESENT = (
+        0x200 | 0x100
+    )  # CM_GETIDLIST_FILTER_CLASS, CM_GETIDLIST_FILTER_PRESENT
 
     def probe() -> dict[str, dict[str, str | int]]:
         """Return the present display devices: instance id to the values of its driver key."""
@@ -44,11 +53,17 @@ if sys.platform == "win32":
         # The device's key names the key of its driver, which has the values.
         system = r"SYSTEM\CurrentControlSet"
         try:
-            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, rf"{system}\Enum\{instance}") as key:
+            with winreg.OpenKey(
+                winreg.HKEY_LOCAL_MACHINE, rf"{system}\Enum\{instance}"
+            ) as key:
                 driver = winreg.QueryValueEx(key, "Driver")[0]
             path = rf"{system}\Control\Class\{driver}"
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
-                return {name: value for name in VALUES if (value := _value(key, name)) is not None}
+                return {
+                    name: value
+                    for name in VALUES
+                    if (value := _value(key, name)) is not None
+                }
         except OSError:
             return {}  # a device without a driver has no driver key
 
@@ -71,9 +86,13 @@ def read_windows(
     gpus = parse(found, devices)
     # Intel's driver installs the Level Zero loader there; its version is not in its name.
     loader = (system / "ze_loader.dll").exists()
-    cuda = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
+    cuda = next(
+        (g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None
+    )
     runtimes = Runtimes(level_zero="" if loader else None, cuda=cuda)
-    return Host("win-64", kernel, gpus=tuple(gpus), runtimes=runtimes, variables=dict(variables))
+    return Host(
+        "win-64", kernel, gpus=tuple(gpus), runtimes=runtimes, variables=dict(variables)
+    )
 
 
 def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> list[Gpu]:
@@ -82,14 +101,18 @@ def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> lis
     return sorted((gpu for gpu in gpus if gpu is not None), key=lambda gpu: gpu.address)
 
 
-def _gpu(instance: str, values: Mapping[str, str | int], devices: Devices) -> Gpu | None:
+def _gpu(
+    instance: str, values: Mapping[str, str | int], devices: Devices
+) -> Gpu | None:
     match = _INSTANCE.fullmatch(instance)
     if match is None:
         return None
     gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
     memory = values.get("HardwareInformation.qwMemorySize")
     size = memory if isinstance(memory, int) else None
-    name = str(values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name))
+    name = str(
+        values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name)
+    )
     driver = _driver(gpu.vendor, values)
     return dataclasses.replace(gpu, name=name, driver=driver, memory_bytes=size)
 
@@ -99,7 +122,9 @@ def _driver(vendor: str, values: Mapping[str, str | int]) -> Driver | None:
     if not version or provider.casefold() == "microsoft":
         return None
     plain = str(version)
-    return Driver(provider or vendor, nvidia_version(plain) if vendor == "nvidia" else plain)
+    return Driver(
+        provider or vendor, nvidia_version(plain) if vendor == "nvidia" else plain
+    )
 
 
 def nvidia_version(windows: str) -> str:

@@ -17,7 +17,12 @@ from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
-from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
+from provision.core.filesystem import (
+    is_tagged,
+    make_tagged,
+    remove_tagged,
+    write_atomic,
+)
 from provision.core.findings import toml_table
 from provision.core.hashing import sha256_file
 from provision.core.platforms import ACCELERATORS, PLATFORMS
@@ -45,8 +50,16 @@ PREFIX = Path("/opt/env")
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
 # The packages of smoke/runner.py, as they are named in a folder of packages.
-_RUNNER = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments",
-           "exceptiongroup")  # fmt: skip
+_RUNNER = (
+    "pytest",
+    "_pytest",
+    "py.py",
+    "pluggy",
+    "iniconfig",
+    "packaging",
+    "pygments",
+    "exceptiongroup",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +70,12 @@ class ImageRequest:
     target: Target  # the target
     lock: Lock  # its lock
     supply: ArtifactSources  # sources of its artifacts
-    base_image: str | None = None  # base image; None for the default of ``docker/Dockerfile``
-    dev: bool = False  # whether to add a C++ compiler and the headers, for ``torch.compile``
+    base_image: str | None = (
+        None  # base image; None for the default of ``docker/Dockerfile``
+    )
+    dev: bool = (
+        False  # whether to add a C++ compiler and the headers, for ``torch.compile``
+    )
 
     def __post_init__(self) -> None:
         target = self.target
@@ -66,7 +83,9 @@ class ImageRequest:
             platform = PLATFORMS[target.platform]
             if platform.docker:
                 raise UsageError.of("no-images", target=target.name)
-            raise UsageError.of("no-images-of-platform", target=target.name, words=platform.words)
+            raise UsageError.of(
+                "no-images-of-platform", target=target.name, words=platform.words
+            )
 
     @property
     def name(self) -> str:
@@ -92,7 +111,9 @@ class ImageRequest:
     @property
     def epoch(self) -> int:
         """The time of every file in the image, in Unix seconds: the cut-off of the lock."""
-        return int(dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC).timestamp())
+        return int(
+            dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC).timestamp()
+        )
 
 
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
@@ -104,7 +125,9 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
         remove_tagged(request.context)
     make_tagged(request.context)
     write_atomic(request.context / "Dockerfile", dockerfile(request))
-    supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
+    supply = with_built_wheels(
+        request.project, request.lock, request.supply, run, progress
+    )
     _copy_artifacts(replace(request, supply=supply), progress)
     _copy_system(request)
     if drivers:
@@ -136,9 +159,15 @@ def labels(request: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
     versions = request.lock.versions
     named = sorted({Requirement(text).name for text in request.target.pip.requirements})
-    packages = " ".join(f"{name}=={versions[name]}" for name in named if name in versions)
-    facts = {"request": request, "spec": request.target.digest(), "packages": packages,
-             "toolkit": __version__}  # fmt: skip
+    packages = " ".join(
+        f"{name}=={versions[name]}" for name in named if name in versions
+    )
+    facts = {
+        "request": request,
+        "spec": request.target.digest(),
+        "packages": packages,
+        "toolkit": __version__,
+    }
     table = toml_table(Path(__file__).with_name("labels.toml"))
     made = {key: text.format(**facts) for key, text in table.items()}
     if request.target.docker and (drivers := request.target.docker.drivers):
@@ -158,10 +187,24 @@ def _tools(request: ImageRequest, run: Run) -> Path:
     request.context.parent.mkdir(parents=True, exist_ok=True)
     with scratch(folder.parent) as temporary:
         made = temporary / name
-        argv = [uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
-                "--require-hashes", "--no-build", "--target", str(made),
-                "--python-platform", PLATFORMS[request.target.platform].uv,
-                "--python-version", request.target.python, "--requirements", str(lock)]  # fmt: skip
+        argv = [
+            uv_program(),
+            "pip",
+            "install",
+            "--no-config",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--no-build",
+            "--target",
+            str(made),
+            "--python-platform",
+            PLATFORMS[request.target.platform].uv,
+            "--python-version",
+            request.target.python,
+            "--requirements",
+            str(lock),
+        ]
         env = uv.index_environment(request.supply.indexes.get("default"))
         run(argv, env=env).require(
             "could not download the packages that the toolkit needs in the build"
@@ -178,10 +221,14 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     """Link the artifacts of the lock that are in a wheelhouse into the context."""
     archives = map(wanted_archive, conda_packages(request.lock))
     items: list[Artifact | WantedFile] = [*request.lock.artifacts, *archives]
-    found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
+    found = find_artifacts(
+        items, (*request.supply.wheelhouses, request.project.archives)
+    )
     missing = [item.filename for item in items if item not in found]
     if request.supply.offline and missing:
-        raise UsageError.of("offline-image", *missing[:8], count=plural(len(missing), "file"))
+        raise UsageError.of(
+            "offline-image", *missing[:8], count=plural(len(missing), "file")
+        )
     wheelhouse = request.context / "wheelhouse"
     wheelhouse.mkdir()
     for path in found.values():
@@ -199,7 +246,11 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 def _copy_system(request: ImageRequest) -> None:
     python = f"python{request.target.python}"
-    packages = {python, *_PACKAGES, *(request.target.docker.apt if request.target.docker else ())}
+    packages = {
+        python,
+        *_PACKAGES,
+        *(request.target.docker.apt if request.target.docker else ()),
+    }
     if request.dev:
         packages |= {"g++", f"{python}-dev"}
     folder = request.context / "system"
@@ -220,7 +271,9 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     write_atomic(top / "envs" / f"{name}.toml", text)
     # Of the catalog only what the target uses: another index must not change the layer's cache key.
     for index in request.target.pip.index:
-        shutil.copy2(fact(request.project.catalog, f"{index}.json"), top / "envs" / "catalog")
+        shutil.copy2(
+            fact(request.project.catalog, f"{index}.json"), top / "envs" / "catalog"
+        )
     shutil.copytree(request.lock.folder, top / "lockfiles" / name)
     for file in input_files(request.target, request.project.root):
         (top / file).parent.mkdir(parents=True, exist_ok=True)
@@ -237,10 +290,14 @@ def _copy_suite(request: ImageRequest) -> None:
     shutil.copytree(request.project.smoke, home / "smoke", ignore=_BYTECODE)
     shutil.copytree(shipped().root / "docker" / "bin", home / "bin")
     shutil.copy2(shipped().root / "docker" / "entrypoint.py", home)
-    expected = expectation(request.target, request.lock.versions, request.project.catalog)
+    expected = expectation(
+        request.target, request.lock.versions, request.project.catalog
+    )
     expected["environment"] = request.target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
-    write_atomic(request.context / "root" / SBOM, sbom.sbom(request.target, request.lock))
+    write_atomic(
+        request.context / "root" / SBOM, sbom.sbom(request.target, request.lock)
+    )
 
 
 def copy_runner(packages: Path, home: Path) -> None:

@@ -45,21 +45,32 @@ def build_image(
         progress.step("")  # the engine shows its own
         argv = build_argv(request, engine, os.environ)
         built = run(argv, env=_environment(), errors=2 if os.isatty(2) else None)
-    remedy = "the output above has the error; `--print` shows the command, to run it by hand"
+    remedy = (
+        "the output above has the error; `--print` shows the command, to run it by hand"
+    )
     built.require(f"could not build the image of {request.target.name}", remedy=remedy)
     image, size = _inspect(engine, request.tag, run)
     digest = _export(engine, request, layout, run, progress) if layout else None
     return BuiltImage(
-        target=request.target.name, tag=request.tag, id=image, size=size, layout=layout,
-        digest=digest, seconds=round(built.seconds, 1), sbom=request.context / "root" / SBOM,
-    )  # fmt: skip
+        target=request.target.name,
+        tag=request.tag,
+        id=image,
+        size=size,
+        layout=layout,
+        digest=digest,
+        seconds=round(built.seconds, 1),
+        sbom=request.context / "root" / SBOM,
+    )
 
 
 def context_lock(
     request: ImageRequest, progress: Progress
 ) -> contextlib.AbstractContextManager[int]:
     """Return the lock of the folder of a build context, which each preparation makes anew."""
-    folder, waits = request.context, waiting(f"an image of {request.target.name}", progress)
+    folder, waits = (
+        request.context,
+        waiting(f"an image of {request.target.name}", progress),
+    )
     return folder_lock(folder.parent, waits, name=f"{folder.name}.lock")
 
 
@@ -71,8 +82,10 @@ def find_engine(run: Run) -> str:
     folders = clean_environment()["PATH"].split(os.pathsep)
     found = (shutil.which("docker", path=folder) for folder in folders)
     for program in dict.fromkeys(filter(None, found)):
-        version = run([program, "version", "--format", "{{.Client.Version}} {{.Server.Version}}"],
-                      env=_environment())  # fmt: skip
+        version = run(
+            [program, "version", "--format", "{{.Client.Version}} {{.Server.Version}}"],
+            env=_environment(),
+        )
         if version.returncode:
             errors.append(f"{program}: {version.stderr.strip()}")
         elif _builds(program, version.stdout, run):
@@ -86,12 +99,19 @@ def find_engine(run: Run) -> str:
 def _builds(program: str, versions: str, run: Run) -> bool:
     major = versions.partition(".")[0]
     built_in = major.isdigit() and int(major) < 23
-    return built_in or run([program, "buildx", "version"], env=_environment()).returncode == 0
+    return (
+        built_in
+        or run([program, "buildx", "version"], env=_environment()).returncode == 0
+    )
 
 
 def _environment() -> dict[str, str]:
     """Return the environment of the client: its own settings and the mirror pass on purpose."""
-    own = {key: value for key, value in os.environ.items() if key.startswith(("DOCKER_", "PIP_"))}
+    own = {
+        key: value
+        for key, value in os.environ.items()
+        if key.startswith(("DOCKER_", "PIP_"))
+    }
     return clean_environment(extra=own | {"DOCKER_BUILDKIT": "1"})
 
 
@@ -100,16 +120,30 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
     # The URL of a mirror, which may contain a password, and a private certificate authority are
     # secrets: build arguments would stay in the history of the image.
     target, epoch = request.target, str(request.epoch)
-    values = {"TARGET": target.name, "PYTHON": target.python, "SOURCE_DATE_EPOCH": epoch}
+    values = {
+        "TARGET": target.name,
+        "PYTHON": target.python,
+        "SOURCE_DATE_EPOCH": epoch,
+    }
     if request.base_image:
         values["BASE_IMAGE"] = request.base_image
     if request.supply.offline:
         values["OPTIONS"] = "--offline"
-    argv = [engine, "build", "--platform", PLATFORMS[request.target.platform].docker,
-            "--tag", request.tag, "--tag", f"{request.name}:latest"]  # fmt: skip
+    argv = [
+        engine,
+        "build",
+        "--platform",
+        PLATFORMS[request.target.platform].docker,
+        "--tag",
+        request.tag,
+        "--tag",
+        f"{request.name}:latest",
+    ]
     for name, value in values.items():
         argv += ["--build-arg", f"{name}={value}"]
-    if request.supply.offline:  # not even a proxy: what is missing must fail, not be downloaded
+    if (
+        request.supply.offline
+    ):  # not even a proxy: what is missing must fail, not be downloaded
         return [*argv, "--network", "none", str(request.context)]
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
         argv += ["--build-arg", name] if env.get(name) else []
@@ -127,7 +161,9 @@ def _inspect(engine: str, tag: str, run: Run) -> tuple[str, int]:
     return identifier, int(size)
 
 
-def _export(engine: str, request: ImageRequest, layout: Path, run: Run, progress: Progress) -> str:
+def _export(
+    engine: str, request: ImageRequest, layout: Path, run: Run, progress: Progress
+) -> str:
     progress.step(f"writing {layout}")
     layout.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, because an image can be larger than /tmp.

@@ -30,9 +30,13 @@ def require_drivers(request: ImageRequest) -> DriverSet | None:
     name = docker.drivers if docker else None
     drivers = load_snapshot(catalog, name, DriverSet) if name else None
     _require_floor(request, drivers)
-    if drivers and (unknown := [file.filename for file in drivers.files if file.sha256 is None]):
+    if drivers and (
+        unknown := [file.filename for file in drivers.files if file.sha256 is None]
+    ):
         count, file = plural(len(unknown), "package"), catalog / f"{name}.json"
-        raise UsageError.of("drivers-without-hash", *unknown, count=count, name=name, file=file)
+        raise UsageError.of(
+            "drivers-without-hash", *unknown, count=count, name=name, file=file
+        )
     return drivers
 
 
@@ -46,12 +50,24 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
     devices = read_devices(catalog)
     judged = judge_version(version, required, "intel", devices)
     if judged.verdict is not DriverVerdict.NEW_ENOUGH:
-        sets = ((n, load_snapshot(catalog, n, DriverSet)) for n in names_of(catalog, DriverSet))
-        others = ((n, judge_version(s.version, required, "intel", devices)) for n, s in sets)
-        enough = [name for name, each in others if each.verdict is DriverVerdict.NEW_ENOUGH]
-        lines = " or ".join(f'`drivers = "{name}"`' for name in enough) or "there is none yet"
+        sets = (
+            (n, load_snapshot(catalog, n, DriverSet))
+            for n in names_of(catalog, DriverSet)
+        )
+        others = (
+            (n, judge_version(s.version, required, "intel", devices)) for n, s in sets
+        )
+        enough = [
+            name for name, each in others if each.verdict is DriverVerdict.NEW_ENOUGH
+        ]
+        lines = (
+            " or ".join(f'`drivers = "{name}"`' for name in enough)
+            or "there is none yet"
+        )
         facts = {"target": target.name, "reason": judged.reason, "lines": lines}
-        raise UsageError.of("image-unprovable", *judged.evidence, f"from {origin}", **facts)
+        raise UsageError.of(
+            "image-unprovable", *judged.evidence, f"from {origin}", **facts
+        )
 
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
@@ -60,11 +76,22 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     path = fact(request.project.catalog, "distributions.toml")
     with damage_in(path, "restore it from version control"):
         known = tomllib.loads(path.read_text(encoding="utf-8"))
-        at = [known[name] for name in known if re.match(rf"{re.escape(name)}(?![a-z0-9])", base)]
-        versions = {package: fact["version"] for each in at for package, fact in each.items()}
-    package = next((name for name in (docker.apt if docker else ()) if name in versions), None)
+        at = [
+            known[name]
+            for name in known
+            if re.match(rf"{re.escape(name)}(?![a-z0-9])", base)
+        ]
+        versions = {
+            package: fact["version"] for each in at for package, fact in each.items()
+        }
+    package = next(
+        (name for name in (docker.apt if docker else ()) if name in versions), None
+    )
     if package is None:
-        return None, f"{base}: the spec names no driver set, and no package of a known version"
+        return (
+            None,
+            f"{base}: the spec names no driver set, and no package of a known version",
+        )
     return versions[package], f"the package {package} of {base}"
 
 
@@ -73,11 +100,19 @@ def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) 
     docker, supply = request.target.docker, request.supply
     folder = request.context / "system" / "drivers"
     cache = request.context.parent / "drivers"  # keeps downloads for the next image
-    wanted = [WantedFile(f.filename, str(f.sha256), f.size, f.url, None) for f in drivers.files]
+    wanted = [
+        WantedFile(f.filename, str(f.sha256), f.size, f.url, None)
+        for f in drivers.files
+    ]
     progress.step(f"{plural(len(wanted), 'package')} of the driver {drivers.version}")
-    if missing := fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline):
-        facts = {"count": plural(len(missing), "package"), "version": drivers.version,
-                 "name": docker.drivers if docker else ""}  # fmt: skip
+    if missing := fetch_all(
+        wanted, cache, supply.wheelhouses, progress, offline=supply.offline
+    ):
+        facts = {
+            "count": plural(len(missing), "package"),
+            "version": drivers.version,
+            "name": docker.drivers if docker else "",
+        }
         raise UsageError.of("drivers-missing", *map(str, missing), **facts)
     folder.mkdir()
     for item in wanted:

@@ -19,8 +19,13 @@ from provision.core.errors import ToolError
 
 _IMAGE = "application/vnd.oci.image"
 # Keys that engines write about the build and not about the image.
-_NOISE = ("container", "container_config", "docker_version", "moby.buildkit.cache.v0",
-          "moby.buildkit.buildinfo.v1")  # fmt: skip
+_NOISE = (
+    "container",
+    "container_config",
+    "docker_version",
+    "moby.buildkit.cache.v0",
+    "moby.buildkit.buildinfo.v1",
+)
 
 
 def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
@@ -42,7 +47,9 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
 class _Layout:
     """One image while it is copied from an engine's archive to a layout."""
 
-    def __init__(self, source: tarfile.TarFile, target: tarfile.TarFile, epoch: int) -> None:
+    def __init__(
+        self, source: tarfile.TarFile, target: tarfile.TarFile, epoch: int
+    ) -> None:
         self._source = source
         self._target = target
         self._epoch = epoch
@@ -56,7 +63,10 @@ class _Layout:
         head = {"schemaVersion": 2, "mediaType": f"{_IMAGE}.manifest.v1+json"}
         manifest = head | {"config": config_blob, "layers": layers}
         entry = self._blob(_compact(manifest), "manifest.v1+json")
-        names = {"io.containerd.image.name": tag, "org.opencontainers.image.ref.name": tag}
+        names = {
+            "io.containerd.image.name": tag,
+            "org.opencontainers.image.ref.name": tag,
+        }
         index = {"schemaVersion": 2, "manifests": [entry | {"annotations": names}]}
         self._add("index.json", _compact(index))
         self._add("oci-layout", _compact({"imageLayoutVersion": "1.0.0"}))

@@ -53,10 +53,15 @@ def _plan(
         "cache": str(Path(folder, "unpacked")),
         "platform": next(package.platform for package in packages),
         "packages": [
-            {key: getattr(p, key) for key in ("name", "version", "build", "subdir", "sha256")}
+            {
+                key: getattr(p, key)
+                for key in ("name", "version", "build", "subdir", "sha256")
+            }
             | {
                 "channel": p.url.rsplit("/", 2)[0],
-                "depends": [f"{name} {spec}".strip() for name, spec in p.dependencies.items()],
+                "depends": [
+                    f"{name} {spec}".strip() for name, spec in p.dependencies.items()
+                ],
                 "archive": str((archives / p.filename).resolve()),
             }
             for p in packages

@@ -23,24 +23,34 @@ _COPIES = "allow-hard-links = false\nallow-symbolic-links = false\n"
 def main(plan: dict[str, Any]) -> None:
     """Install every package of a plan into its prefix, which is new."""
     # execute_link_scripts: they are code of packages, which would run with the user's rights.
-    cache = PackageCache.new_layered([Path(plan["cache"])], validation_mode=ValidationMode.full())
+    cache = PackageCache.new_layered(
+        [Path(plan["cache"])], validation_mode=ValidationMode.full()
+    )
     asyncio.run(
         install(
-            [_record(package) for package in plan["packages"]], plan["prefix"], package_cache=cache,
-            platform=Subdir(plan["platform"]), config=Config.from_toml(_COPIES),
-            execute_link_scripts=False, show_progress=False,
+            [_record(package) for package in plan["packages"]],
+            plan["prefix"],
+            package_cache=cache,
+            platform=Subdir(plan["platform"]),
+            config=Config.from_toml(_COPIES),
+            execute_link_scripts=False,
+            show_progress=False,
         )
-    )  # fmt: skip
+    )
 
 
 def _record(package: dict[str, Any]) -> RepoDataRecord:
     # Build strings end in the build number, py311_0; the lock has no field for it.
     tail = package["build"].rpartition("_")[2]
     record = PackageRecord(
-        name=package["name"], version=package["version"], build=BuildString(package["build"]),
-        build_number=int(tail) if tail.isdigit() else 0, subdir=package["subdir"],
-        depends=package["depends"], sha256=bytes.fromhex(package["sha256"]),
-    )  # fmt: skip
+        name=package["name"],
+        version=package["version"],
+        build=BuildString(package["build"]),
+        build_number=int(tail) if tail.isdigit() else 0,
+        subdir=package["subdir"],
+        depends=package["depends"],
+        sha256=bytes.fromhex(package["sha256"]),
+    )
     archive = Path(package["archive"])
     return RepoDataRecord(record, archive.name, archive.as_uri(), package["channel"])
 

@@ -31,7 +31,9 @@ class ArtifactSources:
     """Where artifacts may come from; the lock's hashes decide what is installed."""
 
     wheelhouses: tuple[Path, ...]  # searched before any index
-    indexes: dict[str, str | None]  # URL by name; "default" is the user's mirror, None uv's own
+    indexes: dict[
+        str, str | None
+    ]  # URL by name; "default" is the user's mirror, None uv's own
     offline: bool
 
 
@@ -46,7 +48,11 @@ class InstallPlan:
     disk: int  # bytes of the environment, approximately
 
     def __str__(self) -> str:
-        unsized = f" and {plural(self.unsized, 'file')} of unknown size" if self.unsized else ""
+        unsized = (
+            f" and {plural(self.unsized, 'file')} of unknown size"
+            if self.unsized
+            else ""
+        )
         return (
             f"{plural(self.packages, 'package')}: {self.local} from wheelhouses, at most "
             f"{size(self.fetch)}{unsized} to download, about {size(self.disk)} on disk"
@@ -60,17 +66,21 @@ def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
     found = find_artifacts(items, supply.wheelhouses)
     rest = [item for item in items if item not in found]
     return InstallPlan(
-        packages=len(items), local=len(found), fetch=sum(item.size or 0 for item in rest),
+        packages=len(items),
+        local=len(found),
+        fetch=sum(item.size or 0 for item in rest),
         unsized=sum(item.size is None for item in rest),
         disk=sum(size_on_disk(item, found.get(item)) for item in items),
-    )  # fmt: skip
+    )
 
 
 def check_space(folder: Path, needed: int) -> None:
     """Stop before anything is written if fewer bytes than needed are free below a folder."""
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise ToolError.of("disk-full", folder=folder, free=size(free), needed=size(needed))
+        raise ToolError.of(
+            "disk-full", folder=folder, free=size(free), needed=size(needed)
+        )
 
 
 def install_pip_layer(
@@ -86,12 +96,16 @@ def install_pip_layer(
         found = find_artifacts(artifacts, usable)
         used = {path.parent for path in found.values()}
         install = partial(
-            uv.install_wheels, python, artifacts, run, arrived,
+            uv.install_wheels,
+            python,
+            artifacts,
+            run,
+            arrived,
             index_url=supply.indexes.get(index),
             wheelhouses=[folder for folder in usable if folder in used],
             # A built wheel is on no index: another file of its name there is another package.
             complete=len(found) == len(artifacts) or index == WHEELHOUSE,
-        )  # fmt: skip
+        )
         # From uv's cache first: with the network allowed uv asks the index again for every page
         # that is older than ten minutes, even if it has all the wheels. The hashes decide in both.
         finished = install(offline=True)
@@ -117,7 +131,10 @@ def _undamaged(
 
 
 def _install_error(
-    index: str, missing: Sequence[Artifact], supply: ArtifactSources, finished: Completed
+    index: str,
+    missing: Sequence[Artifact],
+    supply: ArtifactSources,
+    finished: Completed,
 ) -> ToolError:
     name = _index_name(index)
     files = shortened([f"{a.filename}  sha256 {a.sha256}" for a in missing], 8)

@@ -37,7 +37,9 @@ def interpreter(version: str) -> str:
     # Not sys.executable, which belongs to the toolkit's own virtual environment.
     name = "python.exe" if sys.platform == "win32" else f"bin/python{own}"
     base = Path(sys.base_prefix, name)
-    return str(base) if version in {own, f"{own}.{micro}"} and base.is_file() else version
+    return (
+        str(base) if version in {own, f"{own}.{micro}"} and base.is_file() else version
+    )
 
 
 def index_environment(index_url: str | None) -> dict[str, str]:
@@ -49,7 +51,9 @@ def index_environment(index_url: str | None) -> dict[str, str]:
 
 def _cache() -> Path:
     """Return the folder of uv's cache (https://docs.astral.sh/uv/concepts/cache/); not Windows'."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache")
+    base = os.environ.get("XDG_CACHE_HOME") or Path(
+        os.environ.get("HOME", "/"), ".cache"
+    )
     return Path(os.environ.get("UV_CACHE_DIR") or Path(base, "uv"))
 
 
@@ -57,10 +61,22 @@ def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
     """Make an empty environment, which shows ``prompt`` where it is activated."""
     # --allow-existing: the folder has a tag already. --no-project: a pyproject.toml above it could
     # require another Python.
-    argv = [uv_program(), "venv", "--no-config", "--no-project", "--allow-existing",
-            "--python", interpreter(python), "--prompt", prompt, str(prefix)]  # fmt: skip
+    argv = [
+        uv_program(),
+        "venv",
+        "--no-config",
+        "--no-project",
+        "--allow-existing",
+        "--python",
+        interpreter(python),
+        "--prompt",
+        prompt,
+        str(prefix),
+    ]
     remedy = f"install Python {python}, or check the network from which uv takes one"
-    run(argv).require(f"could not make an environment with Python {python}", remedy=remedy)
+    run(argv).require(
+        f"could not make an environment with Python {python}", remedy=remedy
+    )
 
 
 def write_pip_shim(prefix: Path, lock: Lock) -> None:
@@ -89,8 +105,20 @@ def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Complet
     name = f"cpython-{version}-{PLATFORMS[platform].python}"
     env = clean_environment(extra={"UV_PYTHON_CACHE_DIR": str(folder.resolve())})
     with tempfile.TemporaryDirectory(prefix="provision-") as unpacked:
-        return run([uv_program(), "python", "install", "--no-config", "--no-bin", "--no-registry",
-                    "--install-dir", unpacked, name], env=env)  # fmt: skip
+        return run(
+            [
+                uv_program(),
+                "python",
+                "install",
+                "--no-config",
+                "--no-bin",
+                "--no-registry",
+                "--install-dir",
+                unpacked,
+                name,
+            ],
+            env=env,
+        )
 
 
 def install_wheels(
@@ -112,15 +140,27 @@ def install_wheels(
     # --no-deps: the lock is complete. --no-build: an sdist would run code, and what it becomes
     # depends on the machine. --no-config: no uv.toml of the caller takes part.
     argv: list[str | Path] = [
-        uv_program(), "pip", "install", "--no-config", "--python", python, "--no-deps",
-        "--require-hashes", "--no-build", "--requirements", "-",
+        uv_program(),
+        "pip",
+        "install",
+        "--no-config",
+        "--python",
+        python,
+        "--no-deps",
+        "--require-hashes",
+        "--no-build",
+        "--requirements",
+        "-",
         *(part for folder in wheelhouses for part in ("--find-links", folder)),
-        *(["--no-index"] if complete else []), *(["--offline"] if offline else []),
-    ]  # fmt: skip
+        *(["--no-index"] if complete else []),
+        *(["--offline"] if offline else []),
+    ]
     # uv links files from its cache: the owner of the cache could change them after every check.
     require_own([_cache()], "set UV_CACHE_DIR to a folder of your own")
     env = index_environment(index_url)
-    stdin = "".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts)
+    stdin = "".join(
+        f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts
+    )
     if sys.platform == "win32" or offline:
         return run(argv, env=env, stdin=stdin)
     # uv tells what it has fetched in a terminal only, so it gets one where there are any.
@@ -144,7 +184,9 @@ def install_wheels(
     return replace(finished, stderr=printed.result())
 
 
-def _read_bars(terminal: int, sizes: dict[str, int], arrived: dict[str, tuple[int, int]]) -> str:
+def _read_bars(
+    terminal: int, sizes: dict[str, int], arrived: dict[str, tuple[int, int]]
+) -> str:
     """Take note of the bytes that uv draws, and return what else it has printed."""
     text = ""
     with suppress(OSError):  # EIO: uv has ended

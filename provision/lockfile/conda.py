@@ -14,7 +14,9 @@ from provision.spec.tables import Table, faults_of
 _DEEPEST = 20  # conda-lock writes 6 levels, the stream and the document included
 SIZE = "{line}  # size: {size}"
 # YAML writers quote a hash that could be read as a number.
-_SIZE = re.compile(r"^ +sha256: '?(?P<sha256>[0-9a-f]{64})'?  # size: (?P<size>\d+)$", re.MULTILINE)
+_SIZE = re.compile(
+    r"^ +sha256: '?(?P<sha256>[0-9a-f]{64})'?  # size: (?P<size>\d+)$", re.MULTILINE
+)
 
 
 class _Hashes(Table):
@@ -34,7 +36,8 @@ class CondaPackage(Table):
     dependencies: dict[str, str]
     # The archive is written to disk under the last part: no escape, no separator, no drive.
     url: Annotated[
-        str, Field(pattern=r"/[a-z0-9-]+/\w[\w.+!-]*-[\w.+!]+-[\w.+!]+\.(conda|tar\.bz2)$")
+        str,
+        Field(pattern=r"/[a-z0-9-]+/\w[\w.+!-]*-[\w.+!]+-[\w.+!]+\.(conda|tar\.bz2)$"),
     ]
     hash: _Hashes
     category: str
@@ -54,7 +57,11 @@ class CondaPackage(Table):
     @property
     def build(self) -> str:
         """The build string, such as ``h2466b09_7``."""
-        return self.filename.removesuffix(".conda").removesuffix(".tar.bz2").rpartition("-")[2]
+        return (
+            self.filename.removesuffix(".conda")
+            .removesuffix(".tar.bz2")
+            .rpartition("-")[2]
+        )
 
     @property
     def sha256(self) -> str:
@@ -74,7 +81,9 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         return ()
     import yaml  # noqa: PLC0415 - most locks have no conda layer
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is
+    loader = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # ten times as fast, where libyaml is
     try:
         _check_shape(type(event).__name__ for event in yaml.parse(lock.conda, loader))
         data = yaml.load(lock.conda, loader)  # noqa: S506 - both are safe loaders
@@ -90,8 +99,14 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
     names = [package.name for package in found]
     for package in found:
         twice = names.count(package.name) > 1
-        if twice or not package.filename.startswith(f"{package.name}-{package.version}-"):
-            fault = "is there twice" if twice else f"is not in an archive {package.filename!r}"
+        if twice or not package.filename.startswith(
+            f"{package.name}-{package.version}-"
+        ):
+            fault = (
+                "is there twice"
+                if twice
+                else f"is not in an archive {package.filename!r}"
+            )
             name = f"{package.name} {package.version}"
             raise refused(lock.folder / CONDA_LAYER, f": {name} {fault}")
     return tuple(found)
@@ -110,6 +125,8 @@ def _check_shape(events: Iterable[str]) -> None:
 
 def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - not validated yet
     sizes = {match["sha256"]: int(match["size"]) for match in _SIZE.finditer(text)}
-    with contextlib.suppress(KeyError, TypeError, AttributeError):  # validation reports the fault
+    with contextlib.suppress(
+        KeyError, TypeError, AttributeError
+    ):  # validation reports the fault
         for entry in data["package"]:
             entry["size"] = sizes.get(entry["hash"]["sha256"])

@@ -85,7 +85,9 @@ class Lock:
         lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
         lines.append(_COMMENT.sub("", self.conda or ""))
         if self.local:  # installed from folders that the lock does not cover
-            lines.append(f"local {self.header['local']} {self.header.get('local-digest')}")
+            lines.append(
+                f"local {self.header['local']} {self.header.get('local-digest')}"
+            )
         return sha256_bytes("\n".join(lines).encode())
 
     @property
@@ -105,7 +107,10 @@ class Lock:
 
     def with_records(self, known: Mapping[str, str]) -> Self:
         """Return the lock with the RECORDs of open artifacts, by the SHA-256 of the wheel."""
-        filled = (a if a.record else replace(a, record=known.get(a.sha256)) for a in self.artifacts)
+        filled = (
+            a if a.record else replace(a, record=known.get(a.sha256))
+            for a in self.artifacts
+        )
         return replace(self, artifacts=tuple(filled))
 
 
@@ -128,7 +133,9 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     # Before the seal, because a fault with its line says more than a digest.
     artifacts = tuple(_entries(path, lines))
     if sealed(pip) != pip:
-        line = next((n for n, text in enumerate(lines, 1) if text.startswith("# seal:")), 1)
+        line = next(
+            (n for n, text in enumerate(lines, 1) if text.startswith("# seal:")), 1
+        )
         raise refused(path, f", line {line}: its seal is not that of its entries")
     if header.get("conda") != (sha256_bytes(conda.encode()) if conda else None):
         fault = f" is not the one that was locked with it ({PIP_LAYER} has its digest)"
@@ -151,8 +158,14 @@ def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:
             match = _LINE.fullmatch(line)
             fields = {k: v for k, v in match.groupdict().items() if v} if match else {}
             # The name comes first, and nothing twice.
-            if not fields or fields.keys() & entry.keys() or ("name" in fields) == bool(entry):
-                raise refused(path, f", line {number}: {line.strip()!r} is not a line of a lock")
+            if (
+                not fields
+                or fields.keys() & entry.keys()
+                or ("name" in fields) == bool(entry)
+            ):
+                raise refused(
+                    path, f", line {number}: {line.strip()!r} is not a line of a lock"
+                )
             start = start if entry else number
             entry |= fields
         elif entry:  # an empty line ends it
@@ -164,7 +177,9 @@ def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:
 
 
 def _fault(entry: dict[str, str], found: dict[str, Artifact]) -> str:
-    if absent := [key for key in ("sha256", "file", "index", "via") if key not in entry]:
+    if absent := [
+        key for key in ("sha256", "file", "index", "via") if key not in entry
+    ]:
         return f"has no {' and no '.join(absent)}"
     if entry["name"] in found:
         return "is there twice"
@@ -193,18 +208,38 @@ def _artifact(
     *, file: str, via: str, size: str | None = None, build: str = "", **same: str
 ) -> Artifact:
     length, made = int(size) if size else None, tuple(filter(None, build.split(", ")))
-    return Artifact(filename=file, via=tuple(via.split(", ")), size=length, build=made, **same)
+    return Artifact(
+        filename=file, via=tuple(via.split(", ")), size=length, build=made, **same
+    )
 
 
-def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
+def render_requirements(
+    header: Mapping[str, str], artifacts: Iterable[Artifact]
+) -> str:
     """Return the sealed text of the pip layer; :func:`parse_lock` reads it."""
     # Sorted below, so that the order of a resolver's output cannot change the bytes.
-    lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
+    lines = [
+        f"# {key}: {value}"
+        for key, value in ({"schema": SCHEMA} | dict(header)).items()
+    ]
     for a in sorted(artifacts, key=lambda artifact: artifact.name):
         lines += ["", f"{a.name}=={a.version} \\", f"    --hash=sha256:{a.sha256}"]
-        notes = {"file": a.filename, "size": a.size, "record": a.record, "index": a.index}
-        notes |= {"via": ", ".join(a.via), "source": a.source, "build": ", ".join(a.build)}
-        lines += [f"    # {key}: {text}" for key, text in notes.items() if text not in {None, ""}]
+        notes = {
+            "file": a.filename,
+            "size": a.size,
+            "record": a.record,
+            "index": a.index,
+        }
+        notes |= {
+            "via": ", ".join(a.via),
+            "source": a.source,
+            "build": ", ".join(a.build),
+        }
+        lines += [
+            f"    # {key}: {text}"
+            for key, text in notes.items()
+            if text not in {None, ""}
+        ]
     return sealed("\n".join(lines) + "\n")
 
 

@@ -21,14 +21,27 @@ def sbom(target: Target, lock: Lock) -> str:
     """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock."""
     # Its time is the cut-off of the lock, because the time of the call would change the bytes.
     root = Component(
-        name=target.name, type=ComponentType.PLATFORM, version=lock.digest[:12],
-        description=target.summary, bom_ref=target.name,
+        name=target.name,
+        type=ComponentType.PLATFORM,
+        version=lock.digest[:12],
+        description=target.summary,
+        bom_ref=target.name,
         properties=[Property(name="provision:lock", value=lock.digest)],
-    )  # fmt: skip
-    components = {a.name: _component(a, "pypi", a.name, {"file_name": a.filename}, [
-        Property(name=f"provision:{key}", value=value)
-        for key, value in (("index", a.index), ("source", a.source)) if value
-    ]) for a in lock.artifacts}  # fmt: skip
+    )
+    components = {
+        a.name: _component(
+            a,
+            "pypi",
+            a.name,
+            {"file_name": a.filename},
+            [
+                Property(name=f"provision:{key}", value=value)
+                for key, value in (("index", a.index), ("source", a.source))
+                if value
+            ],
+        )
+        for a in lock.artifacts
+    }
     native = [_native(package) for package in conda_packages(lock)]
     cutoff = dt.datetime.combine(target.pip.cutoff, dt.time(), dt.UTC)
     bom = Bom(
@@ -39,7 +52,9 @@ def sbom(target: Target, lock: Lock) -> str:
     for artifact in lock.artifacts:
         for name in artifact.via:
             # `the spec` is not a component: the target itself depends on what it requires.
-            bom.register_dependency(components.get(name, root), [components[artifact.name]])
+            bom.register_dependency(
+                components.get(name, root), [components[artifact.name]]
+            )
     bom.register_dependency(root, native)
     # Indented, so that a diff shows which component changed.
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
@@ -53,11 +68,18 @@ def _native(package: CondaPackage) -> Component:
 
 
 def _component(
-    item: Artifact | CondaPackage, kind: str, ref: str, where: dict[str, str], notes: list[Property]
+    item: Artifact | CondaPackage,
+    kind: str,
+    ref: str,
+    where: dict[str, str],
+    notes: list[Property],
 ) -> Component:
     """Return a package; its package URL: https://github.com/package-url/purl-spec."""
     return Component(
-        name=item.name, version=item.version, bom_ref=ref, properties=notes,
+        name=item.name,
+        version=item.version,
+        bom_ref=ref,
+        properties=notes,
         purl=PackageURL(kind, name=item.name, version=item.version, qualifiers=where),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
-    )  # fmt: skip
+    )

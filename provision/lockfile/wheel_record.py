@@ -18,7 +18,13 @@ from provision.core.hashing import sha256_bytes
 
 # What installers write about the installation itself: it differs between two machines that have the
 # same lock (times, local paths, the installer's name) and is not code.
-INSTALLER_FILES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
+INSTALLER_FILES = (
+    "RECORD",
+    "INSTALLER",
+    "REQUESTED",
+    "direct_url.json",
+    "uv_cache.json",
+)
 _DATA = re.compile(r"[^/]+\.data/(scripts|headers|data|purelib|platlib)/")
 _PLACES = {"scripts": "bin/", "headers": "include/any/", "data": ""}
 _SITE = re.compile(r"(?:lib/python3\.\d+|Lib)/site-packages/")
@@ -35,7 +41,11 @@ class RecordEntry(NamedTuple):
     @property
     def size(self) -> int | None:
         """Bytes; None where the RECORD gives none."""
-        return int(self.length) if self.length.isdecimal() and len(self.length) < 16 else None
+        return (
+            int(self.length)
+            if self.length.isdecimal() and len(self.length) < 16
+            else None
+        )
 
     @property
     def sha256(self) -> str | None:
@@ -51,7 +61,9 @@ class RecordEntry(NamedTuple):
 
 def parse_record(text: str) -> list[RecordEntry]:
     """Return the lines of a RECORD; ``csv.Error`` if one is not CSV."""
-    rows = csv.reader(io.StringIO(text, newline=""))  # names may hold any sign that ends a line
+    rows = csv.reader(
+        io.StringIO(text, newline="")
+    )  # names may hold any sign that ends a line
     # Padded and cut: a damaged line may have fewer fields than three, or more.
     return [RecordEntry(*(*row, "", "")[:3]) for row in rows if row]
 
@@ -64,7 +76,9 @@ def encoded(digest: bytes) -> str:
 def record_digest(lines: Iterable[tuple[str, str]]) -> str:
     """Return the digest of a RECORD, from the path and hash of each line."""
     # A path is from :func:`common_path`, and the hash of a script is that of the file in the wheel.
-    kept = {f"{path} {hash_}\n" for path, hash_ in lines if not _by_installer(path, hash_)}
+    kept = {
+        f"{path} {hash_}\n" for path, hash_ in lines if not _by_installer(path, hash_)
+    }
     return sha256_bytes("".join(sorted(kept)).encode())
 
 
@@ -72,7 +86,9 @@ def _by_installer(path: str, hash_: str) -> bool:
     folder, _, name = path.rpartition("/")
     if folder.endswith(".dist-info") and "/" not in folder and name in INSTALLER_FILES:
         return True
-    return not hash_ and path.endswith(".pyc")  # pip lists the bytecode that it compiles
+    return not hash_ and path.endswith(
+        ".pyc"
+    )  # pip lists the bytecode that it compiles
 
 
 def common_path(path: str, site: str = "") -> str:

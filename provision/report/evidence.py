@@ -22,7 +22,14 @@ from provision.report.model import Report
 from provision.spec.tables import Table, faults_of
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_SHOWN = ("name", "count", "memory", "driver", "capability", "threads")  # no serial, no UUID
+_SHOWN = (
+    "name",
+    "count",
+    "memory",
+    "driver",
+    "capability",
+    "threads",
+)  # no serial, no UUID
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -57,11 +64,19 @@ class Predicate(Table):
 
 # What the predicate takes from a report as it is.
 _TAKEN: Any = {
-    "suite": True, "python": True, "torch": True, "started": True,
-    "checks": {"__all__": {"id": True, "outcome": True,
-                           "numbers": {"__all__": {"value", "unit"}}}},
+    "suite": True,
+    "python": True,
+    "torch": True,
+    "started": True,
+    "checks": {
+        "__all__": {
+            "id": True,
+            "outcome": True,
+            "numbers": {"__all__": {"value", "unit"}},
+        }
+    },
     "not_run": {"__all__": {"id", "reason"}},
-}  # fmt: skip
+}
 
 
 class Statement(Table):
@@ -84,7 +99,9 @@ def statement(report: Report, checks_digest: str) -> Statement:
     device = {key: report.device[key] for key in _SHOWN if key in report.device}
     # By number: an address can hold a serial number on Windows.
     gpus = [key for key in report.stack if key.startswith("GPU ")]
-    stack = {f"GPU {gpus.index(k)}" if k in gpus else k: v for k, v in report.stack.items()}
+    stack = {
+        f"GPU {gpus.index(k)}" if k in gpus else k: v for k, v in report.stack.items()
+    }
     seen = {"checks_digest": checks_digest, "device": device, "stack": stack}
     document = {
         "_type": "https://in-toto.io/Statement/v1",
@@ -102,7 +119,11 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
     try:
         data = key.read_bytes()
         ssh = b"OPENSSH" in data[:64]
-        load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
+        load = (
+            serialization.load_ssh_private_key
+            if ssh
+            else serialization.load_pem_private_key
+        )
         try:
             private = load(data, None)
         except TypeError:  # the documented answer to a key with a passphrase
@@ -110,7 +131,9 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
         signer = CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise UsageError.of("no-signing-key", str(error), key=key) from error
-    envelope = Envelope(content.model_dump_json(by_alias=True).encode(), _PAYLOAD_TYPE, {})
+    envelope = Envelope(
+        content.model_dump_json(by_alias=True).encode(), _PAYLOAD_TYPE, {}
+    )
     envelope.sign(signer)
     return _render(envelope)
 
@@ -124,7 +147,9 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
     found: dict[str, tuple[str, Key]] = {}
     for path in sorted(folder.glob("*.pub")):
         try:
-            key = SSlibKey.from_crypto(serialization.load_ssh_public_key(path.read_bytes()))
+            key = SSlibKey.from_crypto(
+                serialization.load_ssh_public_key(path.read_bytes())
+            )
         except (OSError, ValueError) as error:
             raise SpecError.of("no-public-key", str(error), path=path) from error
         found[key.keyid] = (path.stem, key)
@@ -138,9 +163,19 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
         name, key = keys[next(iter(envelope.signatures))]
         envelope.verify([key], 1)
         return name, Statement.model_validate_json(envelope.payload)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
-            FormatError, VerificationError) as error:  # fmt: skip
-        raise ToolError.of("no-evidence", *faults_of(error, Statement), file=file) from error
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        FormatError,
+        VerificationError,
+    ) as error:
+        raise ToolError.of(
+            "no-evidence", *faults_of(error, Statement), file=file
+        ) from error
 
 
 def _opened(file: Path, keys: Container[str]) -> Envelope:
@@ -149,7 +184,9 @@ def _opened(file: Path, keys: Container[str]) -> Envelope:
     envelope = Envelope.from_dict(json.loads(data))
     # What the signature does not cover (spaces, further fields, padding) must not vary either.
     if _render(envelope).encode() != data:
-        raise ValueError("its bytes are not those that `provision evidence emit` writes")
+        raise ValueError(
+            "its bytes are not those that `provision evidence emit` writes"
+        )
     if envelope.payload_type != _PAYLOAD_TYPE or len(envelope.signatures) != 1:
         raise ValueError("it is not one signed in-toto statement")
     if not all(keyid in keys for keyid in envelope.signatures):

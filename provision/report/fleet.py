@@ -38,7 +38,9 @@ class Node(NamedTuple):
     lock: str = ""
     driver: str = ""
     runtime: str = ""
-    deviations: tuple[str, ...] = ()  # from the nodes of the same target, suite, device and lock
+    deviations: tuple[
+        str, ...
+    ] = ()  # from the nodes of the same target, suite, device and lock
     changes: tuple[str, ...] = ()  # since its last verdict that was not ``none``
 
     @property
@@ -72,21 +74,32 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     latest, files = dt.datetime.now(dt.UTC) + _AHEAD, list[tuple[str, str]]()
 
     def rank(verdict: Verdict) -> tuple[bool, dt.datetime]:
-        return _when(verdict) <= latest, _when(verdict)  # no wrong clock rules for years
+        return _when(verdict) <= latest, _when(
+            verdict
+        )  # no wrong clock rules for years
 
     rounds: dict[tuple[str, str, str], dict[str, Verdict]] = defaultdict(dict)
     newest: dict[tuple[str, str, str], Verdict] = {}
     for path, new in _read(folder, files):
-        key, bare = (new.node, new.target, new.suite), new.model_copy(update={"numbers": {}})
+        key, bare = (
+            (new.node, new.target, new.suite),
+            new.model_copy(update={"numbers": {}}),
+        )
         if rounds[key].setdefault(new.time, bare) != bare:
             files.append((path, f"another verdict of {new.node} at {new.time}"))
             continue
-        newest[key] = max(newest.get(key, new), new, key=rank)  # it alone keeps its numbers
+        newest[key] = max(
+            newest.get(key, new), new, key=rank
+        )  # it alone keeps its numbers
         gc.freeze()  # or the collector would visit all of them, again and again
     groups, deviations = defaultdict(list), defaultdict[int, list[str]](list)
     found = []
     for which, now in newest.items():
-        past = [v for v in rounds[which].values() if v.time != now.time and v.verdict != "none"]
+        past = [
+            v
+            for v in rounds[which].values()
+            if v.time != now.time and v.verdict != "none"
+        ]
         fresh = oldest <= _when(now) <= latest
         found.append((now, max(past, key=rank, default=None), fresh))
         if fresh and now.verdict != "none":
@@ -96,11 +109,15 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
             deviations[id(verdict)].append(text)
     nodes = [_node(now, last, fresh, deviations[id(now)]) for now, last, fresh in found]
     silent = sorted(set(hosts) - {node.node for node in nodes})
-    nodes += [Node(name, "silent", reason="no verdict of it was found") for name in silent]
+    nodes += [
+        Node(name, "silent", reason="no verdict of it was found") for name in silent
+    ]
     nodes.sort(key=lambda node: (_STATES.index(node.state), node.code, node.node))
     lines = _folded((node, node.what) for node in nodes)
     changed = _folded((node, "; ".join(node.changes)) for node in nodes if node.changes)
-    return Fleet(dict(Counter(node.state for node in nodes)), lines, changed, nodes, files)
+    return Fleet(
+        dict(Counter(node.state for node in nodes)), lines, changed, nodes, files
+    )
 
 
 def _read(folder: Path, files: list[tuple[str, str]]) -> Iterator[tuple[str, Verdict]]:
@@ -116,8 +133,15 @@ def _when(verdict: Verdict) -> dt.datetime:
     return dt.datetime.fromisoformat(verdict.time).astimezone(dt.UTC)
 
 
-def _node(now: Verdict, last: Verdict | None, fresh: bool, deviations: list[str]) -> Node:  # noqa: FBT001
-    told = last if last and now.verdict == "none" else now  # `none` has no facts of its own
+def _node(
+    now: Verdict,
+    last: Verdict | None,
+    fresh: bool,  # noqa: FBT001
+    deviations: list[str],
+) -> Node:
+    told = (
+        last if last and now.verdict == "none" else now
+    )  # `none` has no facts of its own
     state: str = "deviates" if now.verdict == "keep" and deviations else now.verdict
     changes: list[str] = []
     if last and told is now:
@@ -127,17 +151,31 @@ def _node(now: Verdict, last: Verdict | None, fresh: bool, deviations: list[str]
     drivers = [f"{k[7:]} {v}" for k, v in told.stack.items() if k.startswith("driver ")]
     runtimes = [told.stack[name] for name in _RUNTIMES if name in told.stack]
     return Node(
-        now.node, state if fresh or state == "remove" else "stale", now.target, now.suite,
-        now.code, now.reason, now.time, told.device or "", told.lock or "", ", ".join(drivers),
-        ", ".join(runtimes), tuple(deviations), tuple(changes),
-    )  # fmt: skip
+        now.node,
+        state if fresh or state == "remove" else "stale",
+        now.target,
+        now.suite,
+        now.code,
+        now.reason,
+        now.time,
+        told.device or "",
+        told.lock or "",
+        ", ".join(drivers),
+        ", ".join(runtimes),
+        tuple(deviations),
+        tuple(changes),
+    )
 
 
 def _layers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
     """Yield who has another version of a layer than more than half of a group has."""
     stacks = []
     for verdict in members:  # addresses of GPUs differ from machine to machine
-        gpus = {name: text for name, text in verdict.stack.items() if name.startswith("GPU ")}
+        gpus = {
+            name: text
+            for name, text in verdict.stack.items()
+            if name.startswith("GPU ")
+        }
         named = {"GPUs": ", ".join(sorted(gpus.values())) or "none"}
         stacks.append({k: v for k, v in verdict.stack.items() if k not in gpus} | named)
     for layer in dict.fromkeys(name for stack in stacks for name in stack):
@@ -146,26 +184,41 @@ def _layers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
         if len(members) >= _FEWEST and 2 * count > len(members):
             for verdict, own in zip(members, versions, strict=True):
                 if own != usual:
-                    yield verdict, f"{layer} {own}, {usual} on {count} of {len(members)}"
+                    yield (
+                        verdict,
+                        f"{layer} {own}, {usual} on {count} of {len(members)}",
+                    )
 
 
 def _numbers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
     """Yield who measured worse than its group, beyond the noise from node to node."""
     courses = defaultdict(list)
     for verdict in members:
-        named = [(check, *pair) for check, some in verdict.numbers.items() for pair in some.items()]
-        share = next((number.value for _, name, number in named if name == CPU_SHARE), None)
+        named = [
+            (check, *pair)
+            for check, some in verdict.numbers.items()
+            for pair in some.items()
+        ]
+        share = next(
+            (number.value for _, name, number in named if name == CPU_SHARE), None
+        )
         for check, name, number in named:
             courses[check, name, number.unit].append((verdict, number, share))
     for (check, name, unit), some in courses.items():
         if len(some) < _FEWEST or not (kind := kind_of(name, some[0][1])):
             continue
-        points = [scored(n, kind, n.limit, None, s if kind.timed else None) for _, n, s in some]
+        points = [
+            scored(n, kind, n.limit, None, s if kind.timed else None)
+            for _, n, s in some
+        ]
         for place, fall in outliers(points, math.log(kind.tolerance)):
             verdict, number, _ = some[place]
             if abs(number.value - math.exp(kind.better * fall.level)) > kind.least:
                 amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
-                yield verdict, f"{check}: {name} {amount}, {ratio(fall.depth, kind)} of its group"
+                yield (
+                    verdict,
+                    f"{check}: {name} {amount}, {ratio(fall.depth, kind)} of its group",
+                )
 
 
 def _folded(said: Iterable[tuple[Node, str]]) -> list[tuple[str, str, str]]:
@@ -173,5 +226,8 @@ def _folded(said: Iterable[tuple[Node, str]]) -> list[tuple[str, str, str]]:
     alike = defaultdict(list)
     for node, text in said:
         alike[node.state, _NUMBER.sub("", text)].append((node.node, text))
-    more = {key: f" and {len(some) - 1} more" if some[1:] else "" for key, some in alike.items()}
+    more = {
+        key: f" and {len(some) - 1} more" if some[1:] else ""
+        for key, some in alike.items()
+    }
     return [(key[0], some[0][0] + more[key], some[0][1]) for key, some in alike.items()]

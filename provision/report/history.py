@@ -25,7 +25,9 @@ def new_report(project: Project, target: str, suite: str) -> Path:
 
 def history(project: Project, target: str) -> list[Path]:
     """Return the stored reports of a target, oldest first; the user's own are among them."""
-    found = [path for folder in _folders(project, target) for path in folder.glob("*.json")]
+    found = [
+        path for folder in _folders(project, target) for path in folder.glob("*.json")
+    ]
     # One of the future was named by a clock that was wrong: nobody knows its time, so it must not
     # pass for the newest for years.
     now = f"{dt.datetime.now(dt.UTC):{_STAMP}}"
@@ -35,14 +37,22 @@ def history(project: Project, target: str) -> list[Path]:
 def _folders(project: Project, target: str) -> tuple[Path, Path]:
     """Return where reports lie: in the project, and in the user's own folder for this project."""
     if sys.platform == "win32":
-        state = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        state = Path(
+            os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        )
     else:  # https://specifications.freedesktop.org/basedir-spec/latest/
-        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        state = Path(
+            os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        )
     where = sha256_bytes(os.fsencode(project.root.resolve()))[:16]
-    return project.environments(target) / REPORTS, state / "provision" / where / target / REPORTS
+    return project.environments(
+        target
+    ) / REPORTS, state / "provision" / where / target / REPORTS
 
 
-def read_reports(paths: Iterable[Path], note: Callable[[str], None]) -> Iterator[Report]:
+def read_reports(
+    paths: Iterable[Path], note: Callable[[str], None]
+) -> Iterator[Report]:
     """Yield the reports in files; one that is damaged must not stop all others, and is noted."""
     for path in paths:
         try:
@@ -52,15 +62,22 @@ def read_reports(paths: Iterable[Path], note: Callable[[str], None]) -> Iterator
 
 
 def last_report(
-    project: Project, target: str, note: Callable[[str], None] = lambda _: None, device: str = ""
+    project: Project,
+    target: str,
+    note: Callable[[str], None] = lambda _: None,
+    device: str = "",
 ) -> Report | None:
     """Return the newest report of a target, or of its device of a number, about its lock, or None.
 
     Files that cannot be read are left out.
     """
-    kept = [path for path in history(project, target) if not path.stem.endswith("-health")]
+    kept = [
+        path for path in history(project, target) if not path.stem.endswith("-health")
+    ]
     found = read_reports(reversed(kept), note)
-    return next((each for each in found if not device or each.scope in (device, "all")), None)
+    return next(
+        (each for each in found if not device or each.scope in (device, "all")), None
+    )
 
 
 def baseline(

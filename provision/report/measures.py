@@ -16,8 +16,12 @@ class Kind(NamedTuple):
     code: str  # of the finding, which findings.toml describes
     better: int  # 1 where more is better, -1 where less is
     tolerance: float  # the ratio that is always accepted
-    least: float = 0.0  # the difference that is always accepted, in the unit of the number
-    exact: bool = False  # whether it has no noise: a dip that passes by itself is a defect then
+    least: float = (
+        0.0  # the difference that is always accepted, in the unit of the number
+    )
+    exact: bool = (
+        False  # whether it has no noise: a dip that passes by itself is a defect then
+    )
     timed: bool = False  # whether load, heat and the other checks of the run move it
 
 
@@ -45,8 +49,12 @@ def kind_of(name: str, number: Measurement) -> Kind | None:
         return RATE
     if number.limit is not None:
         return ERROR
-    return {("import", "s"): TIME, (DURATION, "s"): TIME, ("memory", "GiB"): MEMORY,
-            ("count", "count"): DEVICES}.get((name, number.unit))  # fmt: skip
+    return {
+        ("import", "s"): TIME,
+        (DURATION, "s"): TIME,
+        ("memory", "GiB"): MEMORY,
+        ("count", "count"): DEVICES,
+    }.get((name, number.unit))
 
 
 def numbers_of(check: Check) -> Iterator[tuple[str, Measurement]]:
@@ -65,7 +73,11 @@ def _number(check: Check, name: str) -> Measurement | None:
 
 
 def series(
-    past: Sequence[tuple[Report, Check]], name: str, kind: Kind, unit: str, limit: float | None
+    past: Sequence[tuple[Report, Check]],
+    name: str,
+    kind: Kind,
+    unit: str,
+    limit: float | None,
 ) -> list[Sample]:
     """Return the series of one number over the results that passed of a check, oldest first."""
     # Left out: another unit, a timed number of another suite, an error that other code computed.
@@ -78,16 +90,24 @@ def series(
             continue
         # A device that comes and goes is a defect: no dip of an exact number passes.
         layers = index if kind.exact else (report.stack, report.lock)
-        made = scored(number, kind, limit, layers, report.cpu_share if kind.timed else None)
+        made = scored(
+            number, kind, limit, layers, report.cpu_share if kind.timed else None
+        )
         found.append(Sample(report, number, made))
     return found
 
 
 def scored(
-    number: Measurement, kind: Kind, limit: float | None, layers: object, share: float | None
+    number: Measurement,
+    kind: Kind,
+    limit: float | None,
+    layers: object,
+    share: float | None,
 ) -> Point:
     """Return the point of a number; its errors count from a hundredth of the limit on."""
     least = _NEGLIGIBLE * limit if limit else 1e-9  # a logarithm needs more than 0
     rounds = [max(value, least) for value in number.rounds or (number.value,)]
-    spread = None if number.rounds else (number.spread or 0.0) / max(number.value, least)
+    spread = (
+        None if number.rounds else (number.spread or 0.0) / max(number.value, least)
+    )
     return point(rounds, layers, better=kind.better, share=share, spread=spread)

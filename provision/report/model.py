@@ -16,7 +16,9 @@ from provision.core.limits import read_parsed
 from provision.core.text import json_text
 from provision.spec.tables import faults_of
 
-CPU_SHARE = "CPU share"  # the name under which the suite records it; smoke/test_throughput.py
+CPU_SHARE = (
+    "CPU share"  # the name under which the suite records it; smoke/test_throughput.py
+)
 
 
 class Part(BaseModel):
@@ -34,7 +36,9 @@ class Measurement(Part):
     spread: float | None = None  # largest minus smallest of the rounds
     limit: float | None = None  # the largest error that passes; only errors have one
     rounds: tuple[float, ...] = ()  # in order; reports of earlier suites have none
-    every: float | None = None  # seconds from one round to the next, in the course of a load
+    every: float | None = (
+        None  # seconds from one round to the next, in the course of a load
+    )
 
     @property
     def comparable(self) -> bool:
@@ -98,15 +102,21 @@ class Report(Part):
     started: Annotated[str, AfterValidator(moment)]  # ISO 8601, UTC
     seconds: FiniteFloat  # of the whole run
     checks: tuple[Check, ...]
-    not_run: tuple[NotRun, ...] = ()  # without a result; reports of earlier suites have none
+    not_run: tuple[
+        NotRun, ...
+    ] = ()  # without a result; reports of earlier suites have none
     devices: tuple[dict[str, Any], ...] = ()  # every one that was checked
-    asked: str = ""  # number of the device, or `all`; reports of earlier versions have none
+    asked: str = (
+        ""  # number of the device, or `all`; reports of earlier versions have none
+    )
     carried: tuple[Carried, ...] = ()  # owed checks whose earlier result stands
     basis: str = ""
     closures: dict[str, str] = {}
     stack: dict[str, str] = {}  # see provision.host.model.host_layers()
     lock: str | None = None  # digest of the environment's lock; None for a foreign one
-    files: str = ""  # SHA-256 over the suite's own files; reports of earlier suites have none
+    files: str = (
+        ""  # SHA-256 over the suite's own files; reports of earlier suites have none
+    )
 
     @property
     def scope(self) -> str:
@@ -160,8 +170,17 @@ def read_report(path: Path) -> Report:
     """Read a report; ToolError if it is absent, cut short or of another schema."""
     try:
         data = read_parsed(path, json.loads)
-        return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
-    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        return Report.model_validate(
+            {"schema_version": data.pop("schema", None)} | data
+        )
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise ToolError.of("no-report", *faults_of(error, Report), path=path) from error
 
 
@@ -170,12 +189,22 @@ def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
     # A report that could not name its device is comparable with any: a driver that broke is what
     # comparison is for. Timed numbers count within one suite only, see measures.series().
     names = _names(after)
-    same = [r for r in reports if r.target == after.target
-            and (r.scope == after.scope or "all" in (r.scope, after.scope))]  # fmt: skip
-    return [r for r in same if not (names and (old := _names(r))) or names.items() & old.items()]
+    same = [
+        r
+        for r in reports
+        if r.target == after.target
+        and (r.scope == after.scope or "all" in (r.scope, after.scope))
+    ]
+    return [
+        r
+        for r in same
+        if not (names and (old := _names(r))) or names.items() & old.items()
+    ]
 
 
 def _names(report: Report) -> dict[int, str]:
     """Return the name of each device that could tell it, by its number."""
     found = report.devices or (report.device,)
-    return {facts.get("index", 0): facts["name"] for facts in found if facts.get("name")}
+    return {
+        facts.get("index", 0): facts["name"] for facts in found if facts.get("name")
+    }

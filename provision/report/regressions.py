@@ -91,7 +91,9 @@ def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
     """Compare each check of a report with its results in comparable ones, oldest first."""
     same = [report for report in earlier if report.suite == after.suite]
     failing = {check.id for check in after.failed}
-    no_worse = (old for old in reversed(same) if {check.id for check in old.failed} <= failing)
+    no_worse = (
+        old for old in reversed(same) if {check.id for check in old.failed} <= failing
+    )
     standard = next(no_worse, earlier[-1])
     found = list(_Comparer(earlier, after).findings())
     known = {check.id for report in earlier for check in _ran(report)}
@@ -139,7 +141,9 @@ class _Comparer:
         reasons = {entry.id: f": {entry.reason}" for entry in self._after.not_run}
         # Asked for the same devices, too: of others, none has vanished.
         asked = self._after.suite, self._after.scope
-        same = [report for report in self._earlier if (report.suite, report.scope) == asked]
+        same = [
+            report for report in self._earlier if (report.suite, report.scope) == asked
+        ]
         last = {old.id: (report, old) for report in same for old in report.checks}
         for name in sorted(last.keys() - now):
             report, old = last[name]
@@ -156,7 +160,9 @@ class _Comparer:
             yield _finding("check-healed", _told(last.check), **facts)
 
     def _failed(self, check: Check, past: list[_Result]) -> Finding:
-        good = [index for index, old in enumerate(past) if old.check.outcome != "failed"]
+        good = [
+            index for index, old in enumerate(past) if old.check.outcome != "failed"
+        ]
         if good and good[-1] == len(past) - 1:
             cause = self._cause(past[-1].report)
             return _finding("check-broke", _told(check), check=check.id, cause=cause)
@@ -165,7 +171,9 @@ class _Comparer:
         cause = self._cause(past[good[-1]].report if good else first, until=first)
         facts = {"check": check.id, "since": since, "cause": cause}
         found = _finding("check-still-failing", _told(check), **facts)
-        return replace(found, remedy=check.finding.remedy if check.finding else found.remedy)
+        return replace(
+            found, remedy=check.finding.remedy if check.finding else found.remedy
+        )
 
     def _worse(self, check: Check, past: list[_Result]) -> Iterator[Finding]:
         # With those that warned: a card that is always slow must not be without a course.
@@ -197,11 +205,19 @@ class _Comparer:
         )
         if now.limit is not None:
             evidence += f"; the limit is {now.limit:.3g}"
-        facts = {"check": check.id, "name": name, "ratio": ratio(fall.depth, kind),
-                 "since": "" if first is self._after else f", since {first.started}",
-                 "cause": self._cause(course[fall.since - 1].report, until=first)}  # fmt: skip
+        facts = {
+            "check": check.id,
+            "name": name,
+            "ratio": ratio(fall.depth, kind),
+            "since": "" if first is self._after else f", since {first.started}",
+            "cause": self._cause(course[fall.since - 1].report, until=first),
+        }
         found = _finding(kind.code, evidence, **facts)
-        return _finding("not-judged", evidence, symptom=found.symptom) if fall.doubtful else found
+        return (
+            _finding("not-judged", evidence, symptom=found.symptom)
+            if fall.doubtful
+            else found
+        )
 
     def _cause(self, before: Report, until: Report | None = None) -> str:
         """Name what changed since a report; else the last change that is known."""
@@ -219,7 +235,9 @@ class _Comparer:
 
 def ratio(depth: float, kind: Kind) -> str:
     """Return how a number relates to what is usual: ``70%``, or ``3.2 times``."""
-    return f"{math.exp(-depth):.0%}" if kind.better > 0 else f"{math.exp(depth):.1f} times"
+    return (
+        f"{math.exp(-depth):.0%}" if kind.better > 0 else f"{math.exp(depth):.1f} times"
+    )
 
 
 def _standard(fall: Fall, kind: Kind) -> float:

@@ -13,16 +13,22 @@ from typing import NamedTuple
 
 _SIGMAS = 2.8  # below the upper quartile, hence 3.5 below the median of normal noise
 _DIP_MARGIN = 1.2  # the deepest dip seen so far is rarely the deepest there is
-_UNDISTURBED = 0.9  # of the usual share of the CPU; below it, training was seen at 0.74 of itself
+_UNDISTURBED = (
+    0.9  # of the usual share of the CPU; below it, training was seen at 0.74 of itself
+)
 _ENOUGH = 5  # differences; fewer say too little about the noise between runs
 _SEVERAL = 3  # dips make a host unsteady; one or two happen by chance in a hundred runs
 _BURSTS = 0.03  # of all rounds, from which on a host is called unsteady
-_FEW = 0.1  # of the rounds of a run: in bursts, they hardly move median and upper quartile
+_FEW = (
+    0.1  # of the rounds of a run: in bursts, they hardly move median and upper quartile
+)
 _BURST = 0.5  # below its median, as a logarithm: five sigma at 10 % noise
 _MAD = 1.4826  # MAD to standard deviation, for normal noise
 _MEDIAN_ERROR = 1.2533  # sqrt(pi / 2): standard error of a median, to that of a mean
 _RANGE_OF_FIVE = 2.326  # range of five normal values, to their standard deviation (d2)
-_DIFFERENCE = 1.627  # upper quartile of |difference| of two normal values, to their deviation
+_DIFFERENCE = (
+    1.627  # upper quartile of |difference| of two normal values, to their deviation
+)
 
 
 class Point(NamedTuple):
@@ -32,7 +38,9 @@ class Point(NamedTuple):
     upper: float  # the same of the upper quartile of the rounds
     error: float  # standard error of the score from the rounds; 0 where nothing was repeated
     layers: object  # the state of the host and the lock; equal where nothing changed
-    share: float | None = None  # CPU seconds per second that the process was given, if recorded
+    share: float | None = (
+        None  # CPU seconds per second that the process was given, if recorded
+    )
     rounds: int = 1
     bursts: int = 0  # rounds far below the median
 
@@ -48,7 +56,11 @@ class Fall(NamedTuple):
 
 
 def point(
-    rounds: Sequence[float], layers: object, better: int, share: float | None, spread: float | None
+    rounds: Sequence[float],
+    layers: object,
+    better: int,
+    share: float | None,
+    spread: float | None,
 ) -> Point:
     """Return the point of a run: of all rounds, or of the median and the ``spread`` of five.
 
@@ -61,7 +73,9 @@ def point(
         scale, count = spread / _RANGE_OF_FIVE, 5
     error = _MEDIAN_ERROR * scale / math.sqrt(count)
     bursts = sum(score < middle - _BURST for score in scores)
-    return Point(middle, upper_quartile(scores), error, layers, share, len(scores), bursts)
+    return Point(
+        middle, upper_quartile(scores), error, layers, share, len(scores), bursts
+    )
 
 
 def upper_quartile(ordered: Sequence[float]) -> float:
@@ -89,16 +103,24 @@ def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
 def outliers(points: Sequence[Point], tolerance: float) -> Iterator[tuple[int, Fall]]:
     """Yield the points of like devices that lie below the level of all, each with its place."""
     # The noise is the spread from device to device here; a busy host is not judged.
-    scores, uppers = sorted(each.score for each in points), sorted(each.upper for each in points)
+    scores, uppers = (
+        sorted(each.score for each in points),
+        sorted(each.upper for each in points),
+    )
     shares = sorted(each.share for each in points if each.share is not None)
     middle, usual = median(scores), upper_quartile(shares) if shares else 0.0
     apart = _MAD * median(abs(score - middle) for score in scores)
     for place, each in enumerate(points):
         reach = max(tolerance, _SIGMAS * math.hypot(apart, each.error))
-        depth = min(upper_quartile(scores) - each.score, upper_quartile(uppers) - each.upper)
+        depth = min(
+            upper_quartile(scores) - each.score, upper_quartile(uppers) - each.upper
+        )
         busy = each.share is not None and each.share < _UNDISTURBED * usual
         if depth > reach and not busy:
-            yield place, Fall(upper_quartile(scores), depth, reach, doubtful=False, since=place)
+            yield (
+                place,
+                Fall(upper_quartile(scores), depth, reach, doubtful=False, since=place),
+            )
 
 
 @dataclass

@@ -21,7 +21,9 @@ _OUTSIDE = {"network-failure", "device-busy", "port-in-use"}
 _HARMLESS = {"check-vanished"}
 _OF_REPORT: Any = {"suite", "lock", "torch", "python", "stack", "counts"}
 # A verdict is a line in a scheduler's state.
-Short = Annotated[str, AfterValidator(lambda text: " ".join(harmless(text).split())[:300])]
+Short = Annotated[
+    str, AfterValidator(lambda text: " ".join(harmless(text).split())[:300])
+]
 
 
 class Fault(Part):
@@ -72,15 +74,20 @@ class Verdict(Part):
         return self.model_dump(mode="json", by_alias=True, exclude=each)
 
 
-def judge(found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()) -> dict[str, Any]:
+def judge(
+    found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()
+) -> dict[str, Any]:
     """Return the parts of a verdict that findings, each with its check, and regressions decide."""
     regressions = [_fault("", each) for each in worse if each.bad]
     grave = {each.code for each in worse if each.level is Level.ERROR} - _HARMLESS
     failed = [_fault(check, each) for check, each in found if each.level == Level.ERROR]
     decisive = failed or [each for each in regressions if each.code in grave]
     causes = [each for each in decisive if each.code not in _OUTSIDE]
-    parts = {"verdict": "remove" if causes else "none" if decisive else "keep",
-             "failed": failed, "regressions": regressions}  # fmt: skip
+    parts = {
+        "verdict": "remove" if causes else "none" if decisive else "keep",
+        "failed": failed,
+        "regressions": regressions,
+    }
     for first in (causes or decisive)[:1]:
         reason = f"{first.check}: {first.symptom}".removeprefix(": ")
         parts |= {"code": first.code, "reason": reason, "remedy": first.remedy}
@@ -89,17 +96,25 @@ def judge(found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()) -> di
 
 def facts_of(report: Report) -> dict[str, Any]:
     """Return the parts of a verdict that a smoke run tells of the node."""
-    numbers = {check.id: {name: number for name, number in check.numbers.items()
-                          if number.comparable} for check in report.checks}  # fmt: skip
+    numbers = {
+        check.id: {
+            name: number for name, number in check.numbers.items() if number.comparable
+        }
+        for check in report.checks
+    }
     device, devices = report.device.get("name"), len(report.devices) or 1
     more = {"device": device, "devices": devices, "numbers": numbers}
     return report.model_dump(include=_OF_REPORT) | more
 
 
 def _fault(check: str, finding: Any) -> Fault:  # noqa: ANN401 - of the suite or the toolkit
-    return Fault(check=check, code=finding.code, symptom=finding.symptom, remedy=finding.remedy)
+    return Fault(
+        check=check, code=finding.code, symptom=finding.symptom, remedy=finding.remedy
+    )
 
 
 def verdict_schema() -> dict[str, Any]:
     """Return the JSON Schema of a stored verdict (draft 2020-12)."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Verdict.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema"
+    } | Verdict.model_json_schema()

@@ -42,19 +42,24 @@ def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
                 mode="json", exclude={"url", "sources"}, exclude_none=True
             )
     return {
-        "info": {"subdir": subdir, "base_url": f"{channel.url}{subdir}/"}, "packages": packages,
-        "packages.conda": conda, "repodata_version": 2,
-    }  # fmt: skip
+        "info": {"subdir": subdir, "base_url": f"{channel.url}{subdir}/"},
+        "packages": packages,
+        "packages.conda": conda,
+        "repodata_version": 2,
+    }
 
 
 def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> None:
     """Write the input files of conda-lock; JSON is YAML too, so no YAML writer is needed."""
     # No `pip` entry: conda-lock would download a mapping of package names for it.
     environment = {
-        "channels": list(channels), "platforms": [target.platform],
+        "channels": list(channels),
+        "platforms": [target.platform],
         "dependencies": list(target.conda.dependencies) if target.conda else [],
-    }  # fmt: skip
-    virtual = {"subdirs": {target.platform: {"packages": PLATFORMS[target.platform].virtual}}}
+    }
+    virtual = {
+        "subdirs": {target.platform: {"packages": PLATFORMS[target.platform].virtual}}
+    }
     write_atomic(folder / "environment.yml", json.dumps(environment))
     write_atomic(folder / "virtual-packages.yml", json.dumps(virtual))
     for name, channel in channels.items():
@@ -65,9 +70,22 @@ def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> 
 
 def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
     """Return the text of a target's ``conda-lock.yml``."""
-    argv = [sys.executable, "-m", "conda_lock", "lock", "--conda", find_shim(),
-            "--file", "environment.yml", "--virtual-package-spec", "virtual-packages.yml",
-            "--platform", target.platform, "--lockfile", _LOCK]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "conda_lock",
+        "lock",
+        "--conda",
+        find_shim(),
+        "--file",
+        "environment.yml",
+        "--virtual-package-spec",
+        "virtual-packages.yml",
+        "--platform",
+        target.platform,
+        "--lockfile",
+        _LOCK,
+    ]
     with scratch() as folder:
         write_inputs(target, channels, folder)
         env = clean_environment(extra={CHANNELS: str(folder / "channels")})
@@ -77,18 +95,27 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
                 raise SpecError.of("conda-conflict", message, target=target.name)
             raise ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
         text = (folder / _LOCK).read_text(encoding="utf-8")
-    packages = [package for channel in channels.values() for package in channel.packages]
+    packages = [
+        package for channel in channels.values() for package in channel.packages
+    ]
     sizes, text = {p.sha256: p.size for p in packages}, _with_own_header(target, text)
     # Sizes are comments: conda-lock's format has no field for them.
-    return re.sub(r"^ +sha256: '?([0-9a-f]{64})'?$",
-                  lambda found: SIZE.format(line=found[0], size=sizes[found[1]]), text,
-                  flags=re.MULTILINE)  # fmt: skip
+    return re.sub(
+        r"^ +sha256: '?([0-9a-f]{64})'?$",
+        lambda found: SIZE.format(line=found[0], size=sizes[found[1]]),
+        text,
+        flags=re.MULTILINE,
+    )
 
 
 def _with_own_header(target: Target, text: str) -> str:
     # conda-lock's own header recommends commands that would bypass the catalog.
-    engines = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _ENGINES)
-    body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+    engines = ", ".join(
+        f"{name} {importlib.metadata.version(name)}" for name in _ENGINES
+    )
+    body = "".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith("#")
+    )
     return f"# engine: {engines}\n# command: provision lock {target.name}\n{body}"
 
 
@@ -100,23 +127,35 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
     done = run(argv, env=env)
     if done.returncode:
         evidence = _solver_message(done) or done.tail
-        raise ToolError.of("silent-channel", evidence, url=channel_url, target=target.name)
+        raise ToolError.of(
+            "silent-channel", evidence, url=channel_url, target=target.name
+        )
     try:
-        return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
+        return [
+            _package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]
+        ]
     except ValidationError as error:
         faults = faults_of(error, ChannelPackage)
         raise ToolError.of("invalid-records", *faults, url=channel_url) from error
 
 
 def _package(entry: dict[str, Any]) -> ChannelPackage:
-    known = {key: entry[key] for key in ChannelPackage.model_fields if entry.get(key) is not None}
-    return ChannelPackage.model_validate_json(json.dumps(known | {"sources": ["the channel"]}))
+    known = {
+        key: entry[key]
+        for key in ChannelPackage.model_fields
+        if entry.get(key) is not None
+    }
+    return ChannelPackage.model_validate_json(
+        json.dumps(known | {"sources": ["the channel"]})
+    )
 
 
 def find_shim() -> str:
     """Return the path of the program that conda-lock runs; without it, it would download one."""
     here = Path(sys.executable).parent
-    if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
+    if importlib.util.find_spec("conda_lock") and (
+        path := shutil.which(SHIM, path=str(here))
+    ):
         return path
     facts = {"shim": SHIM, "python": sys.executable, "engines": " ".join(_ENGINES)}
     raise ToolError.of("no-conda-lock", uv=uv_program(), **facts)
@@ -129,5 +168,7 @@ def _solver_message(done: Completed) -> str:
         if found:
             # raw_decode: conda-lock may go on with other output on the same line.
             with contextlib.suppress(ValueError, KeyError):
-                return str(json.JSONDecoder().raw_decode(found + rest)[0]["message"]).strip()
+                return str(
+                    json.JSONDecoder().raw_decode(found + rest)[0]["message"]
+                ).strip()
     return ""

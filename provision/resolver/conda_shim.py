@@ -32,7 +32,9 @@ _VIRTUAL = "conda-lock-fake-repodata-"
 
 def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the channels and the match specs of a ``create`` command line."""
-    options, specs = getopt.gnu_getopt(list(argv), "c:p:", ["channel=", "prefix=", *_IGNORED])
+    options, specs = getopt.gnu_getopt(
+        list(argv), "c:p:", ["channel=", "prefix=", *_IGNORED]
+    )
     return [value for name, value in options if name in {"--channel", "-c"}], specs
 
 
@@ -42,7 +44,9 @@ def virtual_packages(platform: str) -> list[GenericVirtualPackage]:
 
     return [
         # py-rattler raises TypeError for plain strings.
-        GenericVirtualPackage(PackageName(name), Version(version), BuildString(build or "0"))
+        GenericVirtualPackage(
+            PackageName(name), Version(version), BuildString(build or "0")
+        )
         for name, text in PLATFORMS[platform].virtual.items()
         for version, _, build in [text.partition(" ")]
     ]
@@ -57,16 +61,23 @@ async def solve(
     own = [channel for channel in channels if _VIRTUAL not in channel]
     urls = [name if "://" in name else (folder / name).as_uri() for name in own]
     found = await solve(
-        [Channel(url) for url in urls], [MatchSpec(spec) for spec in specs], Gateway(),
-        platforms=[Subdir(subdir), Subdir("noarch")], virtual_packages=virtual_packages(subdir),
-    )  # fmt: skip
+        [Channel(url) for url in urls],
+        [MatchSpec(spec) for spec in specs],
+        Gateway(),
+        platforms=[Subdir(subdir), Subdir("noarch")],
+        virtual_packages=virtual_packages(subdir),
+    )
     return sorted(found, key=lambda record: str(record.name.normalized))
 
 
 def fetch_record(record: RepoDataRecord) -> dict[str, Any]:
     """Return a record as conda writes it in its JSON."""
     fields: dict[str, Any] = json.loads(record.to_json())
-    return fields | {"url": record.url, "fn": record.file_name, "channel": record.channel}
+    return fields | {
+        "url": record.url,
+        "fn": record.file_name,
+        "channel": record.channel,
+    }
 
 
 def emulate_conda(argv: Sequence[str]) -> tuple[int, str]:
@@ -83,7 +94,9 @@ def emulate_conda(argv: Sequence[str]) -> tuple[int, str]:
         records = asyncio.run(solve(channels, specs, subdir, folder))
     except Exception as error:  # noqa: BLE001 - conda-lock reads every failure as JSON
         return 1, json.dumps({"error": type(error).__name__, "message": str(error)})
-    return 0, json.dumps({"actions": {"FETCH": [fetch_record(r) for r in records], "LINK": []}})
+    return 0, json.dumps(
+        {"actions": {"FETCH": [fetch_record(r) for r in records], "LINK": []}}
+    )
 
 
 def main() -> None:

@@ -32,10 +32,16 @@ class Response(NamedTuple):
 
 def core_metadata(wheel: Wheel) -> str:
     """Return the fields of a wheel's core metadata that a resolver reads."""
-    lines = ["Metadata-Version: 2.1", f"Name: {wheel.name}", f"Version: {wheel.version}"]
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {wheel.name}",
+        f"Version: {wheel.version}",
+    ]
     if wheel.requires_python:
         lines.append(f"Requires-Python: {wheel.requires_python}")
-    lines += [f"Requires-Dist: {requirement}" for requirement in wheel.requires_dist or ()]
+    lines += [
+        f"Requires-Dist: {requirement}" for requirement in wheel.requires_dist or ()
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -47,14 +53,21 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
         "versions": sorted({wheel.version for wheel in wheels}),
         "files": [
             {
-                "filename": wheel.filename, "url": f"../files/{quote(wheel.filename)}",
-                "hashes": {"sha256": wheel.sha256}, "upload-time": _UPLOADED, "core-metadata": True,
+                "filename": wheel.filename,
+                "url": f"../files/{quote(wheel.filename)}",
+                "hashes": {"sha256": wheel.sha256},
+                "upload-time": _UPLOADED,
+                "core-metadata": True,
             }
             | ({"size": wheel.size} if wheel.size else {})
-            | ({"requires-python": wheel.requires_python} if wheel.requires_python else {})
+            | (
+                {"requires-python": wheel.requires_python}
+                if wheel.requires_python
+                else {}
+            )
             for wheel in wheels
         ],
-    }  # fmt: skip
+    }
 
 
 def respond(

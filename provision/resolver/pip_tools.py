@@ -40,16 +40,38 @@ def pins(
     cutoff = ["--uploaded-prior-to", uv.midnight(target.pip.cutoff)]
     # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
     # pins. --annotation-style line: the form that uv.parse_pins() reads.
-    argv = [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
-            "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
-            "--no-emit-options", *(cutoff if given is None else ["--constraint", uv.PINS]),
-            "--output-file", "out.txt", uv.REQUIREMENTS]  # fmt: skip
-    with local_index.serve(served, secrets.token_hex(), fallback) as urls, scratch() as folder:
+    argv = [
+        sys.executable,
+        "-m",
+        "piptools",
+        "compile",
+        "--quiet",
+        "--dry-run",
+        "--no-config",
+        "--no-header",
+        "--annotation-style",
+        "line",
+        "--strip-extras",
+        "--allow-unsafe",
+        "--no-emit-options",
+        *(cutoff if given is None else ["--constraint", uv.PINS]),
+        "--output-file",
+        "out.txt",
+        uv.REQUIREMENTS,
+    ]
+    with (
+        local_index.serve(served, secrets.token_hex(), fallback) as urls,
+        scratch() as folder,
+    ):
         constraints = [f"{name}=={version}" for name, version in (given or {}).items()]
-        uv.write_lines(folder, {uv.REQUIREMENTS: target.pip.requirements, uv.PINS: constraints})
+        uv.write_lines(
+            folder, {uv.REQUIREMENTS: target.pip.requirements, uv.PINS: constraints}
+        )
         done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
-        raise SpecError(f"pip-tools finds no solution for {target.name}", evidence=done.tail)
+        raise SpecError(
+            f"pip-tools finds no solution for {target.name}", evidence=done.tail
+        )
     # pip-compile writes the pins of a dry run to its log, on standard error.
     return uv.parse_pins(done.stdout + done.stderr)
 
@@ -57,8 +79,12 @@ def pins(
 def _environment(index_url: str) -> dict[str, str]:
     env = clean_environment(extra=uv.loopback_environment(os.environ))
     # The user's pip settings have no part here: the local index redirects to their mirror.
-    settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1",
-                "PIP_INDEX_URL": index_url}  # fmt: skip
+    settings = {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_ONLY_BINARY": ":all:",
+        "PIP_NO_INPUT": "1",
+        "PIP_INDEX_URL": index_url,
+    }
     if "SSL_CERT_FILE" in env:
         settings["PIP_CERT"] = env["SSL_CERT_FILE"]
     return env | settings
@@ -71,5 +97,10 @@ def _require_support(target: Target) -> None:
     if here != (target.platform, target.python):
         facts = {"platform": here[0], "python": here[1], "target": target.name}
         raise UsageError.of("pip-tools-elsewhere", **facts)
-    if target.pip.overrides or target.pip.cutoffs or target.pip.local or target.pip.constraints:
+    if (
+        target.pip.overrides
+        or target.pip.cutoffs
+        or target.pip.local
+        or target.pip.constraints
+    ):
         raise UsageError.of("needs-uv", target=target.name)

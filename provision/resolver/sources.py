@@ -24,7 +24,9 @@ from provision.resolver.uv import Pins, UvResolver
 from provision.spec.model import Override, Target
 
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
-_BUILDING = threading.Lock()  # targets are locked in parallel, and mostly need the same wheels
+_BUILDING = (
+    threading.Lock()
+)  # targets are locked in parallel, and mostly need the same wheels
 
 
 class BuiltWheel(NamedTuple):
@@ -42,10 +44,12 @@ class BuiltWheel(NamedTuple):
     def served(self) -> Wheel:
         """Return it as an entry of an index; its URL is never asked for."""
         return Wheel(
-            filename=self.path.name, url=f"http://{WHEELHOUSE}.invalid/",
-            sha256=sha256_file(self.path), size=self.path.stat().st_size,
+            filename=self.path.name,
+            url=f"http://{WHEELHOUSE}.invalid/",
+            sha256=sha256_file(self.path),
+            size=self.path.stat().st_size,
             **embedded_metadata(self.path),
-        )  # fmt: skip
+        )
 
 
 def build_urls(
@@ -59,7 +63,9 @@ def build_urls(
         if not wanted.url:
             requirements.append(text)
         elif not wanted.marker or wanted.marker.evaluate(system):
-            wheel = _build(target, wanted.name, builder.pinned(wanted.url), engine, builder)
+            wheel = _build(
+                target, wanted.name, builder.pinned(wanted.url), engine, builder
+            )
             if wheel.name != canonicalize_name(wanted.name):
                 facts = {"target": target.name, "url": wanted.url, "asked": wanted.name}
                 raise SpecError.of("other-distribution", found=wheel.name, **facts)
@@ -78,7 +84,9 @@ def build_sdists(
         builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
     wanted = {name: pins[name] for name in target.pip.build if name in pins}
     found = engine.sdists(target, wanted)
-    return [_build(target, name, source, engine, builder) for name, source in found.items()]
+    return [
+        _build(target, name, source, engine, builder) for name, source in found.items()
+    ]
 
 
 def _build(
@@ -102,8 +110,13 @@ def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) ->
     ):
         names = sorted({*names, *new})
         # A requirement whose marker never holds is dropped; as an override, from all packages.
-        never = [Override(requirement=f"{n}; python_version < '0'", reason="-") for n in names]
+        never = [
+            Override(requirement=f"{n}; python_version < '0'", reason="-")
+            for n in names
+        ]
         found = engine.pins(target.with_pip(overrides=(*target.pip.overrides, *never)))
     if names:
         line = ", ".join(f'"{name}"' for name in sorted({*target.pip.build, *names}))
-        raise SpecError.of("only-source", target=target.name, names=", ".join(names), line=line)
+        raise SpecError.of(
+            "only-source", target=target.name, names=", ".join(names), line=line
+        )

@@ -35,12 +35,28 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     # --python: platform and version are given below, so any interpreter serves, and uv need not
     # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
     # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
-    argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet", "--no-sources",
-            "--python", sys.executable, "--no-python-downloads",
-            "--python-platform", PLATFORMS[target.platform].uv,
-            "--python-version", target.python_version,
-            "--only-binary", ":all:", "--index-strategy", "first-index",
-            "--exclude-newer", midnight(target.pip.cutoff)]  # fmt: skip
+    argv = [
+        uv,
+        "pip",
+        "compile",
+        "--no-config",
+        "--no-header",
+        "--quiet",
+        "--no-sources",
+        "--python",
+        sys.executable,
+        "--no-python-downloads",
+        "--python-platform",
+        PLATFORMS[target.platform].uv,
+        "--python-version",
+        target.python_version,
+        "--only-binary",
+        ":all:",
+        "--index-strategy",
+        "first-index",
+        "--exclude-newer",
+        midnight(target.pip.cutoff),
+    ]
     for index, url in indexes.items():
         argv += ["--index", f"{index}={url}"]
     for name, day in target.pip.cutoffs.items():
@@ -61,14 +77,18 @@ def parse_pins(text: str) -> Pins:
     found: Pins = {}
     for line in text.splitlines():
         if match := _PIN.fullmatch(line.strip()):
-            via = {"the spec" if REQUIREMENTS in name or OVERRIDES in name else name
-                   for name in (match["via"] or REQUIREMENTS).split(", ")
-                   if not name.startswith("-c ")}  # fmt: skip  # limits, requires nothing
+            via = {
+                "the spec" if REQUIREMENTS in name or OVERRIDES in name else name
+                for name in (match["via"] or REQUIREMENTS).split(", ")
+                if not name.startswith("-c ")
+            }  # limits, requires nothing
             found[match["name"]] = (match["version"], tuple(sorted(via)))
     return found
 
 
-def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[tuple[Artifact, str]]:
+def parse_pylock(
+    text: str, pins: Pins, platform: str, python: str
+) -> list[tuple[Artifact, str]]:
     """Return the best wheel of each distribution in a PEP 751 lock file, and its URL."""
     return [
         _best(package, pins[package["name"]][1], platform, python)
@@ -82,7 +102,12 @@ def _best(
     name, release = str(package["name"]), str(package["version"])
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}  # type: ignore[attr-defined]
     if not (filename := best_wheel(wheels, platform, python)):
-        facts = {"name": name, "release": release, "platform": platform, "python": python}
+        facts = {
+            "name": name,
+            "release": release,
+            "platform": platform,
+            "python": python,
+        }
         raise ToolError.of("no-fitting-wheel", via=", ".join(via), **facts)
     wheel = wheels[filename]
     if not (sha256 := wheel["hashes"].get("sha256")):
@@ -112,45 +137,70 @@ class UvResolver:
             OVERRIDES: [override.requirement for override in target.pip.overrides],
         }
         options = ["--overrides", OVERRIDES, "--constraints", CONSTRAINTS]
-        done = self._compile(target, files, [*options, "--annotation-style", "line", REQUIREMENTS])
+        done = self._compile(
+            target, files, [*options, "--annotation-style", "line", REQUIREMENTS]
+        )
         return done if done.returncode else parse_pins(done.stdout)
 
-    def nearest(self, target: Target, name: str, low: Version, high: Version) -> list[str]:
+    def nearest(
+        self, target: Target, name: str, low: Version, high: Version
+    ) -> list[str]:
         """Return up to two versions that fit a target, next to two others; the newest first."""
 
         def pick(limit: str, *options: str) -> list[str]:
             files = {REQUIREMENTS: [f"{name}{limit}"]}
-            found = parse_pins(self._compile(target, files, [*options, REQUIREMENTS]).stdout)
-            return [pin for key, (pin, _) in found.items() if key == canonicalize_name(name)]
+            found = parse_pins(
+                self._compile(target, files, [*options, REQUIREMENTS]).stdout
+            )
+            return [
+                pin for key, (pin, _) in found.items() if key == canonicalize_name(name)
+            ]
 
         above = pick(f">{high.public}", "--resolution", "lowest-direct")
         below = pick(f"<{low.public}")
         older = pick(f"<{below[0].partition('+')[0]}") if below and not above else []
         return [*above, *below, *older]
 
-    def newest(self, target: Target, names: Sequence[str]) -> dict[str, tuple[str, dt.date]]:
+    def newest(
+        self, target: Target, names: Sequence[str]
+    ) -> dict[str, tuple[str, dt.date]]:
         """Return the newest version of each distribution, and the day of its upload."""
         options = ["--no-deps", "--format", "pylock.toml", REQUIREMENTS]
         done = self._compile(target, {REQUIREMENTS: names}, options)
         done.require(f"could not look up what is newer for {target.name}")
         return {
-            str(package["name"]): (str(package["version"]), min(
-                file["upload-time"].date()
-                for file in [*package.get("wheels", ()), *filter(None, [package.get("sdist")])]))
+            str(package["name"]): (
+                str(package["version"]),
+                min(
+                    file["upload-time"].date()
+                    for file in [
+                        *package.get("wheels", ()),
+                        *filter(None, [package.get("sdist")]),
+                    ]
+                ),
+            )
             for package in tomllib.loads(done.stdout)["packages"]
-        }  # fmt: skip
+        }
 
     def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
         """Look up the wheels of resolved versions, and their URLs."""
-        return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
+        return parse_pylock(
+            self._pylock(target, pins), pins, target.platform, target.python
+        )
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
         """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``."""
         found = {}
-        for package in tomllib.loads(self._pylock(target, pins))["packages"] if pins else ():
+        for package in (
+            tomllib.loads(self._pylock(target, pins))["packages"] if pins else ()
+        ):
             name, sdist = str(package["name"]), package.get("sdist", {})
             if not (sha256 := sdist.get("hashes", {}).get("sha256")):
-                facts = {"name": name, "version": package["version"], "target": target.name}
+                facts = {
+                    "name": name,
+                    "version": package["version"],
+                    "target": target.name,
+                }
                 raise ToolError.of("no-sdist", **facts)
             found[name] = f"{_filename(sdist)} sha256:{sha256}"
         return found
@@ -160,9 +210,13 @@ class UvResolver:
         options = ["--no-deps", "--format", "pylock.toml", PINS]
         done = self._compile(target, {PINS: target.pip.local}, options)
         done.require(f"cannot read the own packages of {target.name}")
-        return sorted(str(package["name"]) for package in tomllib.loads(done.stdout)["packages"])
+        return sorted(
+            str(package["name"]) for package in tomllib.loads(done.stdout)["packages"]
+        )
 
-    def build_requirements(self, target: Target, names: Sequence[str]) -> tuple[str, ...]:
+    def build_requirements(
+        self, target: Target, names: Sequence[str]
+    ) -> tuple[str, ...]:
         """Resolve the requirements of a build; each pin has the hashes of all its files."""
         options = ["--generate-hashes", "--no-annotate", REQUIREMENTS]
         done = self._compile(target, {REQUIREMENTS: names}, options)
@@ -195,10 +249,14 @@ class UvResolver:
 def write_lines(folder: Path, files: Mapping[str, Iterable[str]]) -> None:
     """Write the input files of a resolver into a temporary folder."""
     for name, lines in files.items():
-        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (folder / name).write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that exempt the local index from a proxy."""
-    hosts = next((value for name, value in env.items() if name.upper() == "NO_PROXY"), "")
+    hosts = next(
+        (value for name, value in env.items() if name.upper() == "NO_PROXY"), ""
+    )
     return {"NO_PROXY": ",".join(filter(None, [hosts, "127.0.0.1"]))}

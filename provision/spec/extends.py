@@ -50,7 +50,9 @@ def _find(name: object, user: SpecFile) -> SpecFile:
             if not own and (folder / f"{name}.toml").is_file():
                 return _read(folder / f"{name}.toml", folder)
     known = sorted({p.stem for folder in folders for p in folder.glob("*.toml")})
-    raise SpecError.of("extends-no-spec", path=user.path, name=name, known=", ".join(known))
+    raise SpecError.of(
+        "extends-no-spec", path=user.path, name=name, known=", ".join(known)
+    )
 
 
 def _read(path: Path, folder: Path) -> SpecFile:
@@ -79,7 +81,9 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
         whole = _merge(file.data, _inherited(file, whole), ())
         pip = whole.get("pip")
         if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):  # noqa: SIM102 - one is too long
-            if isinstance(index.get("default"), list) and {*map(type, index["default"])} <= {str}:
+            if isinstance(index.get("default"), list) and {
+                *map(type, index["default"])
+            } <= {str}:
                 del index["default"]  # no catalog: it only takes names from another one
     return {key: value for key, value in whole.items() if key != "extends"}
 
@@ -97,8 +101,12 @@ def _inherited(file: SpecFile, whole: Data) -> Data:
     if isinstance(index := own.get("index"), dict):
         moved = {name for names in index.values() for name in _names(names)}
         indexes = found if isinstance(found := pip.get("index"), dict) else {}
-        kept = {key: [n for n in names if _name(n) not in moved] if isinstance(names, list)
-                else names for key, names in indexes.items()}  # fmt: skip
+        kept = {
+            key: [n for n in names if _name(n) not in moved]
+            if isinstance(names, list)
+            else names
+            for key, names in indexes.items()
+        }
         left["index"] = {key: names for key, names in kept.items() if names != []}
     return whole | {"pip": left}
 
@@ -108,9 +116,13 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
     unknown = sorted(dropped - inherited)
     # What is not inherited may be in a file.
     if not isinstance(drop, list) or (unknown and "files" not in file.data["pip"]):
-        evidence = f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
+        evidence = (
+            f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
+        )
         facts = {"file": file.path, "drop": drop, "extended": file.data["extends"]}
-        raise SpecError.of("nothing-to-drop", evidence, asked=", ".join(sorted(inherited)), **facts)
+        raise SpecError.of(
+            "nothing-to-drop", evidence, asked=", ".join(sorted(inherited)), **facts
+        )
     listed = requirements if isinstance(requirements, list) else []
     return [text for text in listed if _name(text) not in dropped]
 
@@ -118,7 +130,9 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
 def _merge(own: Any, inherited: Any, place: tuple[str, ...]) -> Any:  # noqa: ANN401 - TOML's values
     if isinstance(own, dict) and isinstance(inherited, dict):
         pairs = inherited.items()
-        return own | {k: _merge(own[k], v, (*place, k)) if k in own else v for k, v in pairs}
+        return own | {
+            k: _merge(own[k], v, (*place, k)) if k in own else v for k, v in pairs
+        }
     adds = place[:1] == ("pip",) or place == ("conda", "dependencies")
     if adds and isinstance(own, list) and isinstance(inherited, list):
         key = _name if place[-1] in _BY_NAME else str
@@ -141,7 +155,9 @@ def _names(entries: object) -> set[str]:
 
 def origin(chain: Sequence[SpecFile], whole: Data, place: Sequence[int | str]) -> str:
     """Return `, in ` and the file of a chain that says a value of the whole; "" for the first."""
-    said = next((file.path for file in chain if _says(file.data, whole, place)), chain[0].path)
+    said = next(
+        (file.path for file in chain if _says(file.data, whole, place)), chain[0].path
+    )
     return "" if said == chain[0].path else f", in {said}"
 
 

@@ -10,7 +10,15 @@ from provision.spec.model import Target
 from provision.spec.requirement_files import read_requirement_files
 
 _METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
-_BACKENDS = ("setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin")
+_BACKENDS = (
+    "setuptools",
+    "setuptools_scm",
+    "poetry",
+    "hatch",
+    "flit",
+    "pdm",
+    "maturin",
+)
 
 
 def local_folder(text: str, root: Path) -> Path:
@@ -32,7 +40,11 @@ def input_files(target: Target, root: Path, *, own: bool = False) -> list[str]:
 
 
 def _metadata(target: Target, root: Path) -> list[Path]:
-    files = (local_folder(text, root) / name for text in target.pip.local for name in _METADATA)
+    files = (
+        local_folder(text, root) / name
+        for text in target.pip.local
+        for name in _METADATA
+    )
     return [path for path in files if path.is_file()]
 
 

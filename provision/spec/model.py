@@ -13,7 +13,13 @@ from urllib.parse import urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from provision.core.credentials import holds_secret
 from provision.core.findings import toml_table
@@ -34,7 +40,9 @@ def source_requirement(text: str) -> str:
     """Return a requirement, or raise ValueError if it is invalid or its URL cannot be locked."""
     if url := parse_requirement(text).url:
         if not url.startswith(_SOURCES):
-            raise ValueError(f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}")
+            raise ValueError(
+                f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}"
+            )
         parts = urlsplit(url)
         if parts.password or (parts.username and parts.scheme != "git+ssh"):
             raise ValueError("its URL has a login, which would end up in the lock")
@@ -58,17 +66,28 @@ def _specifier(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier as error:
-        raise ValueError(f"{text!r} is not a version range such as '>=580.65.06'") from error
+        raise ValueError(
+            f"{text!r} is not a version range such as '>=580.65.06'"
+        ) from error
     return text
 
 
 def _channel(text: str) -> str:
     if holds_secret(text):
-        raise ValueError("contains a password, which the lock would hold; use a $VARIABLE instead")
+        raise ValueError(
+            "contains a password, which the lock would hold; use a $VARIABLE instead"
+        )
     return text
 
 
-_SOURCES = ("git+https://", "git+ssh://", "git+http://", "git+file://", "https://", "http://")
+_SOURCES = (
+    "git+https://",
+    "git+ssh://",
+    "git+http://",
+    "git+file://",
+    "https://",
+    "http://",
+)
 # Validated, but kept as text: it reaches the resolvers and the digest as the author wrote it.
 IndexRequirement = Annotated[str, AfterValidator(index_requirement)]
 Specifier = Annotated[str, AfterValidator(_specifier)]
@@ -138,20 +157,27 @@ class Pip(Table):
         for index, names in self.index.items():
             for name in names:
                 if name in seen:
-                    raise ValueError(f"{name} is assigned to both {seen[name]} and {index}")
+                    raise ValueError(
+                        f"{name} is assigned to both {seen[name]} and {index}"
+                    )
                 seen[name] = index
         return self
 
     def index_of(self, name: str) -> str:
         """Return the catalog index that a distribution comes from, or ``default``."""
-        return next((index for index, names in self.index.items() if name in names), "default")
+        return next(
+            (index for index, names in self.index.items() if name in names), "default"
+        )
 
 
 class Smoke(Table):
     """Smoke checks that this target needs beyond those of every target."""
 
     fused_ops: tuple[str, ...] = ()
-    rotary: tuple[Literal["half", "interleaved", "ipex-llm"], ...] = ("half", "interleaved")
+    rotary: tuple[Literal["half", "interleaved", "ipex-llm"], ...] = (
+        "half",
+        "interleaved",
+    )
     speedup_over_cpu: float | None = Field(None, gt=0)
 
 
@@ -165,7 +191,9 @@ class Docker(Table):
     """What the container image needs besides the environment."""
 
     # Names alone: apt would take `-o…` for an option, and `name-` for a removal.
-    apt: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...] = ()
+    apt: tuple[
+        Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...
+    ] = ()
     drivers: FileStem | None = None
 
 
@@ -174,7 +202,9 @@ class Target(Table):
 
     model_config = {"serialize_by_alias": True, "validate_default": True}
 
-    name: str = Field(title="extends")  # the file's; a spec may have that key in its place
+    name: str = Field(
+        title="extends"
+    )  # the file's; a spec may have that key in its place
     summary: str = Field(min_length=1)
     accelerator: Accelerator
     platform: Platform
@@ -185,22 +215,31 @@ class Target(Table):
     conda: Conda | None = None
     pip: Pip
     smoke: Smoke = Smoke()
-    environment: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]] = {}
+    environment: dict[
+        Variable, Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+    ] = {}
     run: Run = Run()
     docker: Docker | None = None
 
     # Of one field, not of the whole: so a fault names the file that says it, which may be extended.
     @field_validator("reason")
     @classmethod
-    def _legacy_has_a_reason(cls, reason: str | None, info: ValidationInfo) -> str | None:
+    def _legacy_has_a_reason(
+        cls, reason: str | None, info: ValidationInfo
+    ) -> str | None:
         if info.data.get("status") == ("legacy" if reason is None else "supported"):
             raise ValueError("`reason` goes with status = 'legacy', and only with it")
         return reason
 
     @field_validator("docker")
     @classmethod
-    def _images_are_linux(cls, docker: Docker | None, info: ValidationInfo) -> Docker | None:
-        if docker and not PLATFORMS[platform := info.data.get("platform", "linux-64")].docker:
+    def _images_are_linux(
+        cls, docker: Docker | None, info: ValidationInfo
+    ) -> Docker | None:
+        if (
+            docker
+            and not PLATFORMS[platform := info.data.get("platform", "linux-64")].docker
+        ):
             raise ValueError(f"[docker] is for targets of Linux, not {platform}")
         return docker
 
@@ -216,9 +255,16 @@ class Target(Table):
         """
         # What `drop` leaves out is not there, and a resolver never reads the other two.
         unread = {"pip": {"drop", "forbid", "accepted"}}
-        keys = self.model_dump(mode="json", include={"platform", "conda", "pip"}, exclude=unread)
+        keys = self.model_dump(
+            mode="json", include={"platform", "conda", "pip"}, exclude=unread
+        )
         keys["python"] = self.python_version
-        for later in ("files", "constraints", "local", "build"):  # unknown to older locks
+        for later in (
+            "files",
+            "constraints",
+            "local",
+            "build",
+        ):  # unknown to older locks
             if not keys["pip"][later]:
                 del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
@@ -231,7 +277,8 @@ class Target(Table):
         """Return the variables that the spec sets, for an environment at ``prefix``."""
         # Not str.format(), which fails on any other brace in a value.
         return {
-            key: value.replace("{prefix}", str(prefix)) for key, value in self.environment.items()
+            key: value.replace("{prefix}", str(prefix))
+            for key, value in self.environment.items()
         }
 
 
@@ -248,8 +295,14 @@ def spec_schema() -> dict[str, Any]:
     document["properties"].pop("name")
     required = [key for key in document.pop("required") if key != "name"]
     pip = document["$defs"]["Pip"]
-    alone = {"required": required, "properties": {"pip": {"required": pip.pop("required")}}}
-    extends = {"type": "string", "description": "A spec of envs/, or a shipped one, to inherit."}
+    alone = {
+        "required": required,
+        "properties": {"pip": {"required": pip.pop("required")}},
+    }
+    extends = {
+        "type": "string",
+        "description": "A spec of envs/, or a shipped one, to inherit.",
+    }
     document["properties"] |= {"extends": extends}
     document["anyOf"] = [{"required": ["extends"]}, alone]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | document

@@ -27,9 +27,12 @@ class ForbiddenDistribution:
 
     # pydantic reads this where a model has such a field; it makes the class as strict as a Table.
     __pydantic_config__: ClassVar = {
-        "extra": "forbid", "strict": True,
-        "json_schema_extra": lambda schema: schema["properties"]["reason"].update(minLength=1),
-    }  # fmt: skip
+        "extra": "forbid",
+        "strict": True,
+        "json_schema_extra": lambda schema: schema["properties"]["reason"].update(
+            minLength=1
+        ),
+    }
 
     name: str
     reason: str
@@ -57,7 +60,9 @@ class TargetHardware:
 
 def forbidden_of(spec: Mapping[str, Any]) -> tuple[ForbiddenDistribution, ...]:
     """Return the forbidden distributions of a parsed spec."""
-    return tuple(ForbiddenDistribution(**entry) for entry in spec["pip"].get("forbid", ()))
+    return tuple(
+        ForbiddenDistribution(**entry) for entry in spec["pip"].get("forbid", ())
+    )
 
 
 def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
@@ -65,7 +70,9 @@ def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
     table = spec.get("hardware", {})
     status = spec.get("status", "supported")
     identity = [spec["name"], spec["accelerator"], spec["platform"], status]
-    for value, allowed in zip(identity[1:], (Accelerator, Platform, Status), strict=True):
+    for value, allowed in zip(
+        identity[1:], (Accelerator, Platform, Status), strict=True
+    ):
         if value not in get_args(allowed):
             raise ValueError(value)
     if not isinstance(families := table.get("families", ()), (list, tuple)):

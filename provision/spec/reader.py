@@ -12,7 +12,12 @@ from provision.core.errors import SpecError, UsageError
 from provision.core.project import shipped
 from provision.core.text import nearest, plural
 from provision.spec.extends import SpecFile, origin, resolved, spec_chain
-from provision.spec.parts import ForbiddenDistribution, TargetHardware, forbidden_of, hardware_of
+from provision.spec.parts import (
+    ForbiddenDistribution,
+    TargetHardware,
+    forbidden_of,
+    hardware_of,
+)
 
 if TYPE_CHECKING:
     from provision.spec.model import Target
@@ -32,7 +37,9 @@ def load_target(folder: Path, name: str) -> Target:
     return load_spec(_path(folder, name))
 
 
-def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict[str, SpecError]]:
+def load_targets(
+    folder: Path, names: Sequence[str]
+) -> tuple[list[Target], dict[str, SpecError]]:
     """Return the valid specs and the error of each other one; UsageError for an unknown name."""
     found: list[Target] = []
     broken: dict[str, SpecError] = {}
@@ -46,7 +53,9 @@ def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict
 
 def read_hardware(folder: Path) -> list[TargetHardware]:
     """Read the hardware of all targets, sorted by name; faults in other parts are ignored."""
-    return [_read_part(_path(folder, name), hardware_of) for name in target_names(folder)]
+    return [
+        _read_part(_path(folder, name), hardware_of) for name in target_names(folder)
+    ]
 
 
 def read_forbidden(folder: Path, target: str) -> tuple[ForbiddenDistribution, ...]:
@@ -62,7 +71,9 @@ def target_names(folder: Path) -> list[str]:
 def _path(folder: Path, name: str) -> Path:
     if name not in (known := target_names(folder)):
         close = nearest(name, known)
-        remedy = f"did you mean `{close}`?" if close else "`provision targets` lists them"
+        remedy = (
+            f"did you mean `{close}`?" if close else "`provision targets` lists them"
+        )
         if name in target_names(shipped().specs):
             remedy = f"it is shipped with Provision: `provision init --target {name}` adds it"
         cause = f"{folder} holds: {', '.join(known) or 'no specs'}"

@@ -56,14 +56,18 @@ class RequirementFiles:
         try:
             text = read_text(path)
         except (OSError, UnicodeError) as error:
-            raise ValueError(f"{path}: {getattr(error, 'strerror', '') or error}") from error
+            raise ValueError(
+                f"{path}: {getattr(error, 'strerror', '') or error}"
+            ) from error
         for number, line in logical_lines(text):
             known, where = len(self.requirements), f"{path}, line {number}"
             try:
                 self._add_line(line, path, where, constrains=constrains)
             except ValueError as error:
                 self.faults.append(f"{where}: {error}")
-            for text in self.requirements[known:]:  # those of included files have theirs
+            for text in self.requirements[
+                known:
+            ]:  # those of included files have theirs
                 place = path.relative_to(self.root).as_posix()
                 self.places.setdefault(text, f"{place}, line {number}")
 
@@ -74,15 +78,21 @@ class RequirementFiles:
         kind, value = option.groups() if option else ("", text)
         if kind in {"r", "c"}:
             if "://" in value:
-                raise ValueError(f"{line!r} is on a server; keep a copy of the file in the project")
-            self._read((path.parent / value).resolve(), constrains=constrains or kind == "c")
+                raise ValueError(
+                    f"{line!r} is on a server; keep a copy of the file in the project"
+                )
+            self._read(
+                (path.parent / value).resolve(), constrains=constrains or kind == "c"
+            )
         elif line.startswith("-") and not kind:
             self.ignored.append(f"{where}: {line}")
         elif constrains:
             self.constraints.append(index_requirement(text))
         elif re.match(r"[a-z+]+://", value):
             self.requirements.append(source_requirement(f"{_name_in(value)} @ {value}"))
-        elif kind or value[0] in "./" or ("/" in value and (self.root / value).is_dir()):
+        elif (
+            kind or value[0] in "./" or ("/" in value and (self.root / value).is_dir())
+        ):
             self.local.append(f"-e {value}" if kind else value)
         else:
             self.requirements.append(source_requirement(value))
@@ -103,13 +113,24 @@ def with_files(target: Target, root: Path) -> Target:
     """Return a target with the requirements of its files, but those that it pins or drops."""
     found = read_requirement_files(root, target.pip.files)
     # The files are for every target; what a target pins itself fits its accelerator.
-    said = {*map(requirement_name, filter(_pinned, target.pip.requirements)), *target.pip.drop}
-    found.requirements = [text for text in found.requirements if requirement_name(text) not in said]
-    found.constraints = [text for text in found.constraints if requirement_name(text) not in said]
-    return target.with_pip(**{
-        name: tuple(dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)]))
-        for name in ("requirements", "constraints", "local")
-    })  # fmt: skip
+    said = {
+        *map(requirement_name, filter(_pinned, target.pip.requirements)),
+        *target.pip.drop,
+    }
+    found.requirements = [
+        text for text in found.requirements if requirement_name(text) not in said
+    ]
+    found.constraints = [
+        text for text in found.constraints if requirement_name(text) not in said
+    ]
+    return target.with_pip(
+        **{
+            name: tuple(
+                dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)])
+            )
+            for name in ("requirements", "constraints", "local")
+        }
+    )
 
 
 def requirement_name(text: str) -> str:
@@ -119,7 +140,9 @@ def requirement_name(text: str) -> str:
 
 def _pinned(text: str) -> bool:
     required = Requirement(text)
-    exact = (s.operator == "==" and not s.version.endswith("*") for s in required.specifier)
+    exact = (
+        s.operator == "==" and not s.version.endswith("*") for s in required.specifier
+    )
     return bool(required.url) or any(exact)
 
 
@@ -139,5 +162,7 @@ def _name_in(url: str) -> str:
     """Return the distribution that a bare URL names, in its fragment or in its last part."""
     parts = urlsplit(url)
     leaf = unquote(parts.path).rstrip("/").rpartition("/")[2].partition("@")[0]
-    stem = leaf.removesuffix(".git") if url.startswith("git+") else leaf.partition("-")[0]
+    stem = (
+        leaf.removesuffix(".git") if url.startswith("git+") else leaf.partition("-")[0]
+    )
     return parse_qs(parts.fragment).get("egg", [stem])[0]

@@ -8,7 +8,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from provision.core.text import nearest
 
-_TEXTS = {"missing": "is missing", "too_short": "is empty", "string_too_short": "is empty"}
+_TEXTS = {
+    "missing": "is missing",
+    "too_short": "is empty",
+    "string_too_short": "is empty",
+}
 
 
 class Table(BaseModel):
@@ -16,7 +20,9 @@ class Table(BaseModel):
 
     # extra: a misspelt key would be ignored without a word. strict: "3" is not the number 3.
     # defer_build: building the validators of all models would slow down every verb.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, defer_build=True
+    )
 
 
 def faults_of(
@@ -25,17 +31,25 @@ def faults_of(
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
 ) -> list[str]:
     """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
-    if not isinstance(error, ValidationError):  # what kept the file from being validated
+    if not isinstance(
+        error, ValidationError
+    ):  # what kept the file from being validated
         return [str(error)]
     entries = error.errors(include_url=False)
     # pydantic also reports a container with invalid items as too short, which is a consequence.
-    containers = {entry["loc"][:end] for entry in entries for end in range(len(entry["loc"]))}
-    causes = (e for e in entries if e["type"] != "too_short" or e["loc"] not in containers)
+    containers = {
+        entry["loc"][:end] for entry in entries for end in range(len(entry["loc"]))
+    }
+    causes = (
+        e for e in entries if e["type"] != "too_short" or e["loc"] not in containers
+    )
     return [_fault(entry, model) + origin(entry["loc"]) for entry in causes]
 
 
 def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's error dictionary
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
+    place = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"]
+    )
     message = entry["msg"].removeprefix("Value error, ").splitlines()[0]
     if entry["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         message = "unknown key" + _suggestion(entry["loc"], model)
@@ -58,7 +72,9 @@ def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
     own = _keys(model)
     close = nearest(str(place[-1]), known := known | dict.fromkeys(own, ""))
     return (
-        f", did you mean `{close}`{known[close]}?" if close else f"; allowed are {', '.join(own)}"
+        f", did you mean `{close}`{known[close]}?"
+        if close
+        else f"; allowed are {', '.join(own)}"
     )
 
 

@@ -30,12 +30,18 @@ class Console:
     ``aside`` prints results on stderr too, where stdout holds a document or a program's output.
     """
 
-    def __init__(self, program: str, *, quiet: bool = False, aside: bool = False) -> None:
+    def __init__(
+        self, program: str, *, quiet: bool = False, aside: bool = False
+    ) -> None:
         self.program, self.quiet = program, quiet
         self.err = Screen("stderr")
         self.out = self.err if aside else Screen("stdout")
-        self.alive = bool(self.err.width) and os.environ.get("TERM") != "dumb"  # drawn again
-        self.told = set[str]()  # checks that the terminal of the results has shown already
+        self.alive = (
+            bool(self.err.width) and os.environ.get("TERM") != "dumb"
+        )  # drawn again
+        self.told = set[
+            str
+        ]()  # checks that the terminal of the results has shown already
         self._steps: Steps | None = None
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
@@ -46,10 +52,14 @@ class Console:
         """Print what is to be copied: it is never parted."""
         self.out.print(f"  {text}", hang=0)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str) -> None:
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str
+    ) -> None:
         """Print a table; ``styles`` are those of its rows."""
         start, lines = layout.table(columns, rows, self.out.width)
-        for line, style in zip(lines, ["bold", *(styles or [""] * len(rows))], strict=True):
+        for line, style in zip(
+            lines, ["bold", *(styles or [""] * len(rows))], strict=True
+        ):
             if line:  # records have no head
                 self.line(line, style, start)
 
@@ -59,7 +69,9 @@ class Console:
 
     def finding(self, finding: Finding) -> None:
         """Print a finding: the symptom, the evidence, the cause, the remedy."""
-        style = {"error": "bold red", "warning": "yellow", "note": "cyan"}[finding.level]
+        style = {"error": "bold red", "warning": "yellow", "note": "cyan"}[
+            finding.level
+        ]
         head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
         self.out.parts(head, style, finding, "\n".join(finding.evidence))
 
@@ -82,7 +94,9 @@ class Console:
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""
-        self.err.parts(f"error: {_indented(error.what)}", "bold red", error, error.evidence)
+        self.err.parts(
+            f"error: {_indented(error.what)}", "bold red", error, error.evidence
+        )
 
 
 class Screen:
@@ -107,13 +121,23 @@ class Screen:
     def print(self, text: str, style: str = "", hang: int = 4, bold: int = 0) -> None:
         """Print a text, ``bold`` characters bold; lines without ``hang`` are not parted."""
         for line in harmless(text).split("\n"):
-            for part in layout.wrapped(line.rstrip(), self.width if hang else None, hang):
-                self._write(self._in("bold", part[:bold]) + self._in(style, part[bold:]))
+            for part in layout.wrapped(
+                line.rstrip(), self.width if hang else None, hang
+            ):
+                self._write(
+                    self._in("bold", part[:bold]) + self._in(style, part[bold:])
+                )
 
-    def parts(self, head: str, style: str, of: Finding | ProvisionError, evidence: str) -> None:
+    def parts(
+        self, head: str, style: str, of: Finding | ProvisionError, evidence: str
+    ) -> None:
         """Print a fault: its evidence, cause and remedy below each other, each after its name."""
         self.print(head, style)
-        for name, text in (("evidence", evidence), ("cause", of.cause), ("remedy", of.remedy)):
+        for name, text in (
+            ("evidence", evidence),
+            ("cause", of.cause),
+            ("remedy", of.remedy),
+        ):
             if text:
                 below = text.rstrip().replace("\n", "\n" + " " * 12)
                 self.print(f"  {name + ':':<10}{below}", hang=12, bold=12)
@@ -124,7 +148,10 @@ class Screen:
 
     def _write(self, line: str) -> None:
         encoding = self._stream().encoding or "utf-8"
-        _write(self._stream(), line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        _write(
+            self._stream(),
+            line.encode(encoding, "backslashreplace").decode(encoding) + "\n",
+        )
 
 
 def _styled(stream: TextIO) -> bool:
@@ -177,7 +204,9 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # the rest has nowhere to go
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), stream.fileno()
+        )  # the rest has nowhere to go
         # A reader that has gone, as that of `| head`, changes no result; nor does a lost message.
         # Windows calls that an invalid argument.
         if stream is sys.stdout and error.errno not in {errno.EPIPE, errno.EINVAL}:
@@ -195,11 +224,16 @@ def open_streams() -> None:
 def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
     """Return a result in JSON's types: dataclasses, models and named tuples become objects."""
     if isinstance(value, ProvisionError):
-        return {name: getattr(value, name) for name in ("what", "evidence", "cause", "remedy")}
+        return {
+            name: getattr(value, name)
+            for name in ("what", "evidence", "cause", "remedy")
+        }
     # By attribute: importing pydantic or dataclasses takes longer than a build with nothing to do.
     if hasattr(value, "model_dump"):
         return to_jsonable(value.model_dump(mode="json"))
-    if fields := getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", None):
+    if fields := getattr(value, "__dataclass_fields__", None) or getattr(
+        value, "_fields", None
+    ):
         return {name: to_jsonable(getattr(value, name)) for name in fields}
     if isinstance(value, dict):
         return {str(key): to_jsonable(item) for key, item in value.items()}

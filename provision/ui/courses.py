@@ -66,7 +66,9 @@ class Axes:
     def y(self, value: float) -> int:
         """Return where a value lies."""
         if self.limit:
-            share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+            share = math.log(max(value, self.low) / self.low) / math.log(
+                self.high / self.low
+            )
         else:
             share = (value - self.low) / (self.high - self.low)
         return round(self.base - share * (self.base - self.top))
@@ -91,24 +93,32 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
 def within_run(report: Report) -> list[Course]:
     """Return how the numbers of a load went within one run; times in seconds since its start."""
     return [
-        Course(check.id, name, number, [
-            Dot(index * number.every, value, failed=False)
-            for index, value in enumerate(number.rounds)
-        ])
+        Course(
+            check.id,
+            name,
+            number,
+            [
+                Dot(index * number.every, value, failed=False)
+                for index, value in enumerate(number.rounds)
+            ],
+        )
         for check in report.checks
         for name, number in check.numbers.items()
         if number.every and number.comparable and number.rounds
-    ]  # fmt: skip
+    ]
 
 
 def sparkline(values: Sequence[float]) -> str:
     """Return the course of some values as characters, each the mean of its part."""
     parts = [
-        values[len(values) * at // _WIDE : len(values) * (at + 1) // _WIDE] for at in range(_WIDE)
+        values[len(values) * at // _WIDE : len(values) * (at + 1) // _WIDE]
+        for at in range(_WIDE)
     ]
     means = [sum(part) / len(part) for part in parts if part]
     low, span = min(means), (max(means) - min(means)) or 1.0
-    return "".join(_LEVELS[round((mean - low) / span * (len(_LEVELS) - 1))] for mean in means)
+    return "".join(
+        _LEVELS[round((mean - low) / span * (len(_LEVELS) - 1))] for mean in means
+    )
 
 
 def layer_changes(runs: Sequence[Report]) -> list[float]:

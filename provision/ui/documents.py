@@ -8,7 +8,9 @@ from typing import Any
 
 def document_schema(verb: str) -> dict[str, Any]:
     """Return the schema (draft 2020-12) of a verb's document; ``usage`` is that without a verb."""
-    table = json.loads(Path(__file__).with_name("documents.json").read_text(encoding="utf-8"))
+    table = json.loads(
+        Path(__file__).with_name("documents.json").read_text(encoding="utf-8")
+    )
     schema: dict[str, Any] = table["document"]
     schema["title"] = f"provision {verb} --json"
     schema["properties"]["verb"]["const"] = None if verb == "usage" else verb

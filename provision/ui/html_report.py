@@ -16,15 +16,23 @@ from provision.ui import courses
 
 
 def _written(value: object) -> object:
-    return value if hasattr(value, "__html__") else harmless(str(value))  # a macro's is markup
+    return (
+        value if hasattr(value, "__html__") else harmless(str(value))
+    )  # a macro's is markup
 
 
 # What a report says comes from elsewhere: each text of it passes `_written`, then the autoescape.
 _PAGES = Environment(
-    autoescape=True, finalize=_written, undefined=StrictUndefined, trim_blocks=True,
-    lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent),
-)  # fmt: skip
-_PAGES.globals |= {name: getattr(courses, name) for name in ("Axes", "bar_width", "day")}
+    autoescape=True,
+    finalize=_written,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    loader=FileSystemLoader(Path(__file__).parent),
+)
+_PAGES.globals |= {
+    name: getattr(courses, name) for name in ("Axes", "bar_width", "day")
+}
 
 
 def render_page(reports: Sequence[Report]) -> str:
@@ -42,11 +50,15 @@ def render_page(reports: Sequence[Report]) -> str:
         if (several := [course for course in each if len(course.dots) > 1])
     ]
     return _PAGES.get_template("report.html.j2").render(
-        last=last, load=courses.within_run(last),
-        rates=[each for each in drawn[last.suite] if each.best and each.dots[-1].at == now],
-        rate_changes=courses.layer_changes(runs[last.suite]), groups=groups,
+        last=last,
+        load=courses.within_run(last),
+        rates=[
+            each for each in drawn[last.suite] if each.best and each.dots[-1].at == now
+        ],
+        rate_changes=courses.layer_changes(runs[last.suite]),
+        groups=groups,
         compared=compare_reports(history[:-1], last) if history[1:] else None,
-    )  # fmt: skip
+    )
 
 
 def render_fleet(fleet: Fleet) -> str:

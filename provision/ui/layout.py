@@ -18,9 +18,12 @@ def wrapped(text: str, width: int | None, hang: int) -> list[str]:
         hang = hang if hang <= max(width // 2, width - _NARROW) else 4
         short = rf"`[^`]{{1,{max(width - hang - 4, 1)}}}`"
         parted = textwrap.wrap(
-            re.sub(short, lambda found: found[0].replace(" ", GLUE), text), width,
-            subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+            re.sub(short, lambda found: found[0].replace(" ", GLUE), text),
+            width,
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
         return [line.replace(GLUE, " ") for line in parted]
     return [text.replace(GLUE, " ")]
 
@@ -32,14 +35,24 @@ def table(
 
     Where it were too narrow, each row is a record without a head: lines of ``name: value``.
     """
-    cells = [list(columns), *([" ".join(cell.splitlines()) for cell in row] for row in rows)]
+    cells = [
+        list(columns),
+        *([" ".join(cell.splitlines()) for cell in row] for row in rows),
+    ]
     *widths, last = [max(map(len, column)) + 2 for column in zip(*cells, strict=True)]
     start, form = sum(widths), "".join(f"{{:<{pad}}}" for pad in widths) + "{}"
     if not width or start + min(last - 2, _NARROW) <= width:
         return start, [form.format(*row) for row in cells]
     names = [f"{name.strip()}:" for name in columns]
     pad = max(map(len, names)) + 1
-    return pad, ["", *(
-        "\n".join(f"{name:<{pad}}{cell.strip()}" for name, cell in zip(names, row, strict=True))
-        + "\n" for row in cells[1:]
-    )]  # fmt: skip
+    return pad, [
+        "",
+        *(
+            "\n".join(
+                f"{name:<{pad}}{cell.strip()}"
+                for name, cell in zip(names, row, strict=True)
+            )
+            + "\n"
+            for row in cells[1:]
+        ),
+    ]

@@ -25,7 +25,9 @@ class Steps(Progress):
     def __init__(self, console: Shown) -> None:
         self._shown, self._of_thread = console, dict[int, TaskID]()
         # What is printed meanwhile, on either stream, is put above.
-        super().__init__(console=Console(stderr=True, force_terminal=console.alive), transient=True)
+        super().__init__(
+            console=Console(stderr=True, force_terminal=console.alive), transient=True
+        )
 
     def begin(self, text: str, look: Look) -> None:
         """Show a step of this thread; an empty text ends the last one."""
@@ -33,7 +35,9 @@ class Steps(Progress):
         with self.live._lock:  # noqa: SLF001
             self._end(get_ident())
             if text:
-                fields = dict[str, Any](look=look, told=time.monotonic(), now="", files={})
+                fields = dict[str, Any](
+                    look=look, told=time.monotonic(), now="", files={}
+                )
                 self._of_thread[get_ident()] = self.add_task(text, total=None, **fields)
                 self.live.start()
                 if not self._shown.alive:
@@ -50,7 +54,9 @@ class Steps(Progress):
         for task in self.tasks:
             self._look(task)
         style = "dim" if self._shown.err.styled else ""
-        return [Text(_drawn(task, self.console.width - 1), style) for task in self.tasks]
+        return [
+            Text(_drawn(task, self.console.width - 1), style) for task in self.tasks
+        ]
 
     def _look(self, task: Task) -> None:
         how, shown = task.fields["look"](), self._shown
@@ -75,7 +81,11 @@ class Steps(Progress):
             self.live.stop()
         took = max(task.elapsed or 0.0, 0.01)
         rate = f"{size(task.completed)}, {size(task.completed / took)}/s, "
-        state = f"{rate if task.fields['files'] else ''}{took:.1f} s" if took > _LONG else ""
+        state = (
+            f"{rate if task.fields['files'] else ''}{took:.1f} s"
+            if took > _LONG
+            else ""
+        )
         if state or self._shown.alive:
             self._shown.err.print(f"· {task.description}  {state}".rstrip(), "dim")
 
@@ -101,5 +111,9 @@ def _state(task: Task) -> str:
     if not files:
         count = f"{task.completed:.0f} of {total:.0f} " if total else ""
         return f"{count}{now}  {clock}".strip()
-    rate = f"{size(task.speed)}/s{f', {left} left' if total else ''}" if task.speed else clock
+    rate = (
+        f"{size(task.speed)}/s{f', {left} left' if total else ''}"
+        if task.speed
+        else clock
+    )
     return f"{size(task.completed)}{f' of {size(total)}' if total else ''}, {rate}"

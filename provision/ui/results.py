@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from provision.commands.edit_spec import Edited
     from provision.commands.export import Export
     from provision.commands.generations import RolledBack
-    from provision.commands.lock import ArtifactChange, Confirmation, Freshness, LockResult
+    from provision.commands.lock import (
+        ArtifactChange,
+        Confirmation,
+        Freshness,
+        LockResult,
+    )
     from provision.commands.status import ProjectStatus
     from provision.commands.update import RefreshResult
     from provision.environment.verify import Verification
@@ -29,7 +34,9 @@ _LINES = 40  # of each part of a fleet
 def show_overview(result: ProjectStatus, console: Console) -> None:
     """Print a table, a row per target."""
     columns = ("target", "platform", "lock", "built", "last checks", "what it is")
-    rows = [(r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows]
+    rows = [
+        (r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows
+    ]
     console.table(columns, rows)
 
 
@@ -46,12 +53,21 @@ def show_detection(result: Detection, console: Console) -> None:
         console.line("  no GPU")
     for name, variable in result.hidden:
         console.remark(f"{name} is hidden by {variable}")
-    marks, styles = {result.chosen: "->"}, {"fits": "green", "blocked": "yellow", "no": "dim"}
+    marks, styles = (
+        {result.chosen: "->"},
+        {"fits": "green", "blocked": "yellow", "no": "dim"},
+    )
     rows = [
-        (f"{marks.get(fit.target, '  ')} {fit.target}", fit.verdict, "; ".join(fit.reasons))
+        (
+            f"{marks.get(fit.target, '  ')} {fit.target}",
+            fit.verdict,
+            "; ".join(fit.reasons),
+        )
         for fit in result.fits
     ]
-    console.table(("   target", "verdict", "why"), rows, *(styles[row[1]] for row in rows))
+    console.table(
+        ("   target", "verdict", "why"), rows, *(styles[row[1]] for row in rows)
+    )
     for advice in result.advice:
         console.remark(advice)
 
@@ -80,7 +96,9 @@ def show_verification(result: Verification, console: Console) -> None:
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
-        depth = f"{size(result.size)}, every {'hash' if result.tree else 'size'} compared"
+        depth = (
+            f"{size(result.size)}, every {'hash' if result.tree else 'size'} compared"
+        )
         counts = f"{result.distributions} packages, {result.files} files"
         console.line(f"as locked: {counts}, {depth}", "green")
 
@@ -88,8 +106,12 @@ def show_verification(result: Verification, console: Console) -> None:
 def show_rollback(result: RolledBack, console: Console) -> None:
     """Print the generation that is current now."""
     record = result.now.record
-    console.line(f"{result.target}: {result.before} -> {result.now.folder.name}", "green")
-    console.line(f"in use now: built {record.built}, Python {record.python}, {record.proof}")
+    console.line(
+        f"{result.target}: {result.before} -> {result.now.folder.name}", "green"
+    )
+    console.line(
+        f"in use now: built {record.built}, Python {record.python}, {record.proof}"
+    )
 
 
 def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) -> None:
@@ -114,7 +136,9 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
 def show_lock(result: LockResult, console: Console) -> None:
     """Print one target's new lock and what changed in it."""
     state = "changed" if result.differs else "unchanged"
-    console.line(f"{result.target}: {plural(result.packages, 'package')}, {state}", "green")
+    console.line(
+        f"{result.target}: {plural(result.packages, 'package')}, {state}", "green"
+    )
     _changes(result.changes, console)
 
 
@@ -147,7 +171,9 @@ def show_freshness(result: Freshness, console: Console) -> None:
 def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
     for change in changes:
         versions = f"{change.before or ''} -> {change.after or ''}".strip()
-        console.line(f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})")
+        console.line(
+            f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})"
+        )
 
 
 def show_build(result: BuildResult, console: Console) -> None:
@@ -157,12 +183,16 @@ def show_build(result: BuildResult, console: Console) -> None:
     if result.report:
         show_report(result.report, console)
     if result.generation is None:
-        console.line(f"{result.target}: the checks failed, nothing was changed", "bold red")
+        console.line(
+            f"{result.target}: the checks failed, nothing was changed", "bold red"
+        )
         console.line("`--no-smoke` builds it without them, so that it can be examined")
         return
     record = result.generation.record
     if result.plan is None and result.report is None:
-        console.line(up_to_date_line(result.target, record.proof, record.built), "green")
+        console.line(
+            up_to_date_line(result.target, record.proof, record.built), "green"
+        )
     else:
         counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"
         checks = f", {verdict(result.report)}" if result.report else ""
@@ -179,11 +209,17 @@ def show_build(result: BuildResult, console: Console) -> None:
 def show_fleet(result: Fleet, console: Console) -> None:
     """Print the nodes worst first, what changed, and the files that were left out."""
     console.table(("state", "nodes", "what"), result.lines[:_LINES])
-    changed = [f"since the last round, {names}: {text}" for _, names, text in result.changed]
+    changed = [
+        f"since the last round, {names}: {text}" for _, names, text in result.changed
+    ]
     files = [f"left out {path}: {fault}" for path, fault in result.files]
     for text in (*changed[:_LINES], *files[:_LINES]):
         console.remark(text)
-    if more := sum(max(0, len(each) - _LINES) for each in (result.lines, changed, files)):
+    if more := sum(
+        max(0, len(each) - _LINES) for each in (result.lines, changed, files)
+    ):
         console.remark(f"{more} more lines: --json and --html have all")
     counts = ", ".join(f"{count} {state}" for state, count in result.counts.items())
-    console.line(counts or "no verdict was found", "bold red" if result.bad else "green")
+    console.line(
+        counts or "no verdict was found", "bold red" if result.bad else "green"
+    )

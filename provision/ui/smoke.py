@@ -29,9 +29,15 @@ def show_report(result: Report, console: Console) -> None:
     from provision.ui.courses import sparkline, within_run  # noqa: PLC0415 - loads statistics
 
     for course in within_run(result):
-        first, last, unit = course.dots[0].value, course.dots[-1].value, course.number.unit
+        first, last, unit = (
+            course.dots[0].value,
+            course.dots[-1].value,
+            course.number.unit,
+        )
         drawn = sparkline(course.number.rounds)
-        console.line(f"     {course.name:<26} {drawn} {first:.4g} to {last:.4g} {unit}", "dim")
+        console.line(
+            f"     {course.name:<26} {drawn} {first:.4g} to {last:.4g} {unit}", "dim"
+        )
     for ran in sorted({check.ran for check in result.carried}):
         same = [check.id for check in result.carried if check.ran == ran]
         line = f"carried from {ran}, same host, driver and packages: {', '.join(same)}"
@@ -50,7 +56,9 @@ def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
     check = Check.model_validate(result)
     mark, style = _mark(check)
     line, numbers = f"{mark} {check.id:<22} {check.seconds:>6.1f} s", _numbers(check, 1)
-    return f"{line}  {numbers}" if numbers and len(line) + len(numbers) < width - 2 else line, style
+    return f"{line}  {numbers}" if numbers and len(line) + len(
+        numbers
+    ) < width - 2 else line, style
 
 
 def verdict(result: Report) -> str:
@@ -58,9 +66,13 @@ def verdict(result: Report) -> str:
     counts = result.counts
     blocked = sum(check.blocked for check in result.failed)
     because = f" ({blocked} of these because of the others)" if blocked else ""
-    ends = [f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed{because}"]
+    ends = [
+        f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed{because}"
+    ]
     others = (end for end in ("carried", "warned", "not_run") if counts[end])
-    return ", ".join([*ends, *(f"{counts[end]} {end.replace('_', ' ')}" for end in others)])
+    return ", ".join(
+        [*ends, *(f"{counts[end]} {end.replace('_', ' ')}" for end in others)]
+    )
 
 
 def _show_not_run(result: Report, console: Console) -> None:
@@ -70,7 +82,9 @@ def _show_not_run(result: Report, console: Console) -> None:
     reasons: dict[str, list[str]] = {}
     for check in result.checks:
         for name, reason in check.not_measured.items():
-            reasons.setdefault(f"not measured: {reason}", []).append(f"{name} of {check.id}")
+            reasons.setdefault(f"not measured: {reason}", []).append(
+                f"{name} of {check.id}"
+            )
     for entry in result.not_run:
         if not entry.owed:
             reasons.setdefault(entry.reason, []).append(entry.id)
@@ -93,7 +107,9 @@ def _numbers(check: Check, most: int = _SHOWN) -> str:
         for name, number in check.numbers.items()
     ]
     rest = len(shown) - most
-    return ", ".join([*shown[:most], *([f"{rest} more in the report"] if rest > 0 else [])])
+    return ", ".join(
+        [*shown[:most], *([f"{rest} more in the report"] if rest > 0 else [])]
+    )
 
 
 def show_comparison(result: Comparison, console: Console) -> None:
@@ -111,7 +127,9 @@ def show_comparison(result: Comparison, console: Console) -> None:
 
 def show_skipped(result: SmokeSkipped, console: Console) -> None:
     """Print the verdict of the report that still holds."""
-    verdict = f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
+    verdict = (
+        f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
+    )
     when = f"no driver, kernel, runtime or lock changed since {result.since}"
     style = "bold red" if result.failed else "green"
     console.line(f"{result.target}: {when}; {verdict} then", style)

@@ -20,7 +20,9 @@ def template(name: str) -> Callable[[Any, Console], None]:
         folder = FileSystemLoader(Path(__file__).parent)
         # The further lines of a value cannot be taken for those of the template.
         views = Environment(loader=folder, trim_blocks=True)  # noqa: S701 - none is HTML
-        views.finalize = lambda v: v.replace("\n", "\n    ") if isinstance(v, str) else v
+        views.finalize = lambda v: (
+            v.replace("\n", "\n    ") if isinstance(v, str) else v
+        )
         views.filters |= {"plural": plural, "size": size}
         values = to_jsonable(result) | {"program": console.program}
         for line in views.get_template(f"{name}.j2").render(values).splitlines():

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def show_up_to_date(result: UpToDate, console: Console) -> None:
     """Print the verdict and what to do next."""
     folder, record = result.generation["folder"], result.generation["record"]
-    console.line(up_to_date_line(result.target, record["proof"], record["built"]), "green")
+    console.line(
+        up_to_date_line(result.target, record["proof"], record["built"]), "green"
+    )
     show_next_steps(result.target, folder, console)
 
 

@@ -37,4 +37,6 @@ def test_attack_a_wheelhouse_that_changes_while_it_is_read(
     assert missing.filename == "a.whl"
     assert not (folder / "a.whl").exists()
     assert [path.name for path in (folder / PARTIAL).iterdir()] == [".lock"]
-    assert listener.notes == [f"ignored {house / 'a.whl'}: its sha256 is not the lock's"]
+    assert listener.notes == [
+        f"ignored {house / 'a.whl'}: its sha256 is not the lock's"
+    ]

@@ -10,7 +10,9 @@ from provision.artifacts import pip_config
 from provision.artifacts.pip_config import PipConfig, config_files, read_pip_config
 from provision.core.errors import UsageError
 
-linux = pytest.mark.skipif(sys.platform == "win32", reason="pip.conf lies elsewhere on Windows")
+linux = pytest.mark.skipif(
+    sys.platform == "win32", reason="pip.conf lies elsewhere on Windows"
+)
 
 
 @pytest.fixture
@@ -48,10 +50,14 @@ def test_variables_win_over_files_and_later_files_over_earlier(
         tmp_path / ".pip" / "pip.conf",
         f"[global]\nindex-url = https://old.example/simple\nfind-links = {house}\n",
     )
-    configure(tmp_path / "x.conf", "[install]\nindex-url = https://mirror.example/simple\n")
+    configure(
+        tmp_path / "x.conf", "[install]\nindex-url = https://mirror.example/simple\n"
+    )
     env["PIP_CONFIG_FILE"] = str(tmp_path / "x.conf")
     assert read_pip_config(env) == PipConfig("https://mirror.example/simple", (house,))
-    env["PIP_FIND_LINKS"] = f"https://example.org/wheels {own.as_uri()} {tmp_path / 'gone'}"
+    env["PIP_FIND_LINKS"] = (
+        f"https://example.org/wheels {own.as_uri()} {tmp_path / 'gone'}"
+    )
     assert read_pip_config(env).wheelhouses == (own,)
 
 
@@ -59,7 +65,8 @@ def test_variables_win_over_files_and_later_files_over_earlier(
 @pytest.mark.usefixtures("only")
 def test_an_extra_index_is_not_a_source(tmp_path: Path, env: dict[str, str]) -> None:
     configure(
-        tmp_path / ".pip" / "pip.conf", "[global]\nextra-index-url = https://evil.example/simple\n"
+        tmp_path / ".pip" / "pip.conf",
+        "[global]\nextra-index-url = https://evil.example/simple\n",
     )
     env |= {"PIP_EXTRA_INDEX_URL": "https://evil.example/simple"}
     assert read_pip_config(env) == PipConfig()

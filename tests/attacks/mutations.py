@@ -11,20 +11,73 @@ if TYPE_CHECKING:
 
 # Texts that have broken readers: paths, numbers, terminal and template language, parser limits.
 CANARY = "@CANARY@"  # stands for the path of a file that nothing may touch
-PATHS = ("../canary/a", "../../canary/a", "../../../canary/a", "../../../../canary/a",
-         "..%2f..%2f..%2fcanary%2fa", CANARY, CANARY)  # fmt: skip
+PATHS = (
+    "../canary/a",
+    "../../canary/a",
+    "../../../canary/a",
+    "../../../../canary/a",
+    "..%2f..%2f..%2fcanary%2fa",
+    CANARY,
+    CANARY,
+)
 HOSTILE = (
     *PATHS * 4,
-    "..\\canary", "a\0b", "", " ", "\n", "\r", "\u2028", "\x1b]0;x\x07", "\u202e", "\ud800",
-    "$HOME", "${PATH}", "$(touch ../canary/b)", "`id`", "%s%n", "{0.__class__}", "{prefix}",
-    "-1", "-e .", "--index-url=http://127.0.0.1:9/", "1e999", "NaN", "9" * 5000, "²", "0x10",
-    "null", "true", "!!python/object/apply:os.system [id]", "&a [*a]", "<script>", "A" * 70_000,
-    "2099-01-01T00:00:00Z", "con", "nul.txt", "file:///etc/passwd", "http://[::1", "http://\udcff",
-)  # fmt: skip
+    "..\\canary",
+    "a\0b",
+    "",
+    " ",
+    "\n",
+    "\r",
+    "\u2028",
+    "\x1b]0;x\x07",
+    "\u202e",
+    "\ud800",
+    "$HOME",
+    "${PATH}",
+    "$(touch ../canary/b)",
+    "`id`",
+    "%s%n",
+    "{0.__class__}",
+    "{prefix}",
+    "-1",
+    "-e .",
+    "--index-url=http://127.0.0.1:9/",
+    "1e999",
+    "NaN",
+    "9" * 5000,
+    "²",
+    "0x10",
+    "null",
+    "true",
+    "!!python/object/apply:os.system [id]",
+    "&a [*a]",
+    "<script>",
+    "A" * 70_000,
+    "2099-01-01T00:00:00Z",
+    "con",
+    "nul.txt",
+    "file:///etc/passwd",
+    "http://[::1",
+    "http://\udcff",
+)
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 10**30, 1e308, float("inf"), float("nan"), "", [], {}, [[]], {"": {}},
-    [None] * 300, *HOSTILE,
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    10**30,
+    1e308,
+    float("inf"),
+    float("nan"),
+    "",
+    [],
+    {},
+    [[]],
+    {"": {}},
+    [None] * 300,
+    *HOSTILE,
+)
 DEEP = 100_000
 
 
@@ -39,7 +92,9 @@ def damaged_lock(content: bytes, chance: random.Random) -> bytes:
     """Return a pip layer with one field replaced; sometimes with any fault."""
     if chance.random() < 0.4:
         return damaged(content, chance)
-    field = chance.choice((b"# file: ", b"# index: ", b"# via: ", b"# size: ", b"==", b"sha256:"))
+    field = chance.choice(
+        (b"# file: ", b"# index: ", b"# via: ", b"# size: ", b"==", b"sha256:")
+    )
     parts = content.split(field)
     at = chance.randrange(1, len(parts)) if len(parts) > 1 else 0
     _, end, rest = parts[at].partition(b"\n")
@@ -76,7 +131,9 @@ def _with_fault(document: Any, chance: random.Random) -> Any:  # noqa: ANN401
 
 def _places(part: Any) -> Any:  # noqa: ANN401
     if isinstance(part, dict | list):
-        for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
+        for key, value in list(
+            part.items() if isinstance(part, dict) else enumerate(part)
+        ):
             yield part, key
             yield from _places(value)
 
@@ -101,7 +158,9 @@ def _drop_line(content: bytes, chance: random.Random) -> bytes:
 def _repeat_line(content: bytes, chance: random.Random) -> bytes:
     lines = content.splitlines(keepends=True) or [b"x\n"]
     at = chance.randrange(len(lines))
-    return b"".join(lines[:at] + [lines[at]] * chance.choice((2, 500)) + lines[at + 1 :])
+    return b"".join(
+        lines[:at] + [lines[at]] * chance.choice((2, 500)) + lines[at + 1 :]
+    )
 
 
 def _value(content: bytes, chance: random.Random) -> bytes:
@@ -120,7 +179,11 @@ def _value(content: bytes, chance: random.Random) -> bytes:
 
 def _insert(content: bytes, chance: random.Random) -> bytes:
     at = chance.randrange(len(content) + 1)
-    return content[:at] + chance.choice(HOSTILE).encode("utf-8", "surrogatepass") + content[at:]
+    return (
+        content[:at]
+        + chance.choice(HOSTILE).encode("utf-8", "surrogatepass")
+        + content[at:]
+    )
 
 
 def _deep(content: bytes, chance: random.Random) -> bytes:
@@ -133,6 +196,18 @@ def _encoding(content: bytes, _: random.Random) -> bytes:
 
 
 _KINDS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    _flip, _flip, _cut, _drop_line, _drop_line, _repeat_line, _value, _value, _value, _value,
-    _insert, _insert, _deep, _encoding,
-)  # fmt: skip
+    _flip,
+    _flip,
+    _cut,
+    _drop_line,
+    _drop_line,
+    _repeat_line,
+    _value,
+    _value,
+    _value,
+    _value,
+    _insert,
+    _insert,
+    _deep,
+    _encoding,
+)

@@ -112,7 +112,9 @@ class Scene:
     def start(self, *words: str, prefix: tuple[str, ...] = (), **options: Any) -> Ended:  # noqa: ANN401
         """Run a command in a process of its own."""
         argv = [*prefix, sys.executable, "-I", "-m", "provision", words[0]]
-        done = run([*argv, "--project", self.root, *words[1:]], env=dict(os.environ), **options)
+        done = run(
+            [*argv, "--project", self.root, *words[1:]], env=dict(os.environ), **options
+        )
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def works(self) -> bool:
@@ -124,8 +126,13 @@ def _add_catalog(lab: Lab) -> None:
     """Add a target that is resolved from the catalog alone, without a network."""
     project, beta = lab.project, lab.wheels[1]
     data = beta.read_bytes()
-    entry = {"filename": beta.name, "url": f"{lab.index.url}/vendor/{beta.name}", "size": len(data),
-             "sha256": hashlib.sha256(data).hexdigest(), "requires_dist": []}  # fmt: skip
+    entry = {
+        "filename": beta.name,
+        "url": f"{lab.index.url}/vendor/{beta.name}",
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "requires_dist": [],
+    }
     vendor = project.catalog / "vendor.json"
     document = json.loads(vendor.read_text(encoding="utf-8")) | {"files": [entry]}
     vendor.write_text(json.dumps(document), encoding="utf-8")
@@ -136,7 +143,13 @@ def _add_catalog(lab: Lab) -> None:
 
 def _add_toolkit(lab: Lab) -> None:
     """Add what a bundle takes from a clone, with one tool that the index has."""
-    for name in ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+    for name in (
+        "noxfile.py",
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+    ):
         shutil.copy(CLONE / name, lab.project.root)
     (lab.project.root / "provision").mkdir()
     tool = lab.wheel("tool")
@@ -175,7 +188,11 @@ def listing(folder: Path, *without: Path) -> dict[str, str]:
     """Return every path below a folder with its kind, its time and what it holds."""
     found = {}
     for base, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if os.path.join(base, name) not in map(str, without)]
+        folders[:] = [
+            name
+            for name in folders
+            if os.path.join(base, name) not in map(str, without)
+        ]
         for name in (*folders, *files):
             path = os.path.join(base, name)
             state = os.lstat(path)
@@ -205,7 +222,9 @@ class Saved:
             is_folder = copy.is_dir() and not copy.is_symlink()
             if not (is_folder and place.is_dir() and not place.is_symlink()):
                 _remove(place)
-                place.mkdir() if is_folder else shutil.copy2(copy, place, follow_symlinks=False)
+                place.mkdir() if is_folder else shutil.copy2(
+                    copy, place, follow_symlinks=False
+                )
         if copy.is_dir() and not copy.is_symlink():
             for name in {*os.listdir(place)} - {*(names := os.listdir(copy))}:
                 _remove(place / name)
@@ -220,7 +239,13 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     if not os.path.lexists(path):
         return None
     state = path.lstat()
-    return (state.st_ino, state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return (
+        state.st_ino,
+        state.st_mode,
+        state.st_size,
+        state.st_mtime_ns,
+        state.st_ctime_ns,
+    )
 
 
 def _remove(path: Path) -> None:

@@ -29,21 +29,52 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.machine
 COUNT = int(os.environ.get("PROVISION_FUZZ", "120"))
-LONGEST = 60  # seconds for one command; a damaged file of a megabyte takes well below one
+LONGEST = (
+    60  # seconds for one command; a damaged file of a megabyte takes well below one
+)
 OFFLINE = ("build", TARGET, "--offline", "--no-smoke")
 VERBS = {
-    "lock": [("lock", "--check"), ("verify", TARGET), ("sbom", TARGET), OFFLINE,
-             ("bundle", TARGET, "-o", "{root}/bundle")],
-    "conda lock": [("sbom", TARGET), ("verify", TARGET, "--deep"), OFFLINE,
-                   ("bundle", TARGET, "-o", "{root}/bundle")],
-    "record": [("targets",), ("build", TARGET, "--offline"), ("rollback", TARGET), ("clean",),
-               ("smoke", TARGET, "--if-driver-changed")],
-    "report": [("targets",), ("report", TARGET, "-o", "{root}/out.html"), ("smoke", TARGET),
-               ("smoke", TARGET, "--if-driver-changed")],
-    "catalog": [("lock", "--check"), ("detect",), ("doctor", "--target", TARGET), OFFLINE],
-    "spec": [("targets",), ("detect",), ("lock", "--check"), ("verify", TARGET), OFFLINE,
-             ("smoke", TARGET, "--if-driver-changed")],
-}  # fmt: skip
+    "lock": [
+        ("lock", "--check"),
+        ("verify", TARGET),
+        ("sbom", TARGET),
+        OFFLINE,
+        ("bundle", TARGET, "-o", "{root}/bundle"),
+    ],
+    "conda lock": [
+        ("sbom", TARGET),
+        ("verify", TARGET, "--deep"),
+        OFFLINE,
+        ("bundle", TARGET, "-o", "{root}/bundle"),
+    ],
+    "record": [
+        ("targets",),
+        ("build", TARGET, "--offline"),
+        ("rollback", TARGET),
+        ("clean",),
+        ("smoke", TARGET, "--if-driver-changed"),
+    ],
+    "report": [
+        ("targets",),
+        ("report", TARGET, "-o", "{root}/out.html"),
+        ("smoke", TARGET),
+        ("smoke", TARGET, "--if-driver-changed"),
+    ],
+    "catalog": [
+        ("lock", "--check"),
+        ("detect",),
+        ("doctor", "--target", TARGET),
+        OFFLINE,
+    ],
+    "spec": [
+        ("targets",),
+        ("detect",),
+        ("lock", "--check"),
+        ("verify", TARGET),
+        OFFLINE,
+        ("smoke", TARGET, "--if-driver-changed"),
+    ],
+}
 
 
 class Stuck(BaseException):
@@ -69,7 +100,8 @@ def files_of(kind: str, scene: Scene) -> list[Path]:
         "record": sorted(home.glob(f"[0-9a-f]*/{RECORD}")),
         "report": sorted((home / "reports").glob("*.json")),
         "catalog": [
-            project.catalog / name for name in ("vendor.json", "devices.toml", "drivers.toml")
+            project.catalog / name
+            for name in ("vendor.json", "devices.toml", "drivers.toml")
         ],
         "spec": [project.specs / f"{TARGET}.toml"],
     }[kind]
@@ -119,12 +151,17 @@ def test_damaged_files(
         change = damaged_lock if kind == "lock" else damaged
         change = damaged_json if path.suffix == ".json" else change
         content = change(path.read_bytes(), chance)
-        path.write_bytes(content.replace(CANARY.encode(), bytes(outer / "canary" / "a")))
+        path.write_bytes(
+            content.replace(CANARY.encode(), bytes(outer / "canary" / "a"))
+        )
         if kind == "conda lock" or (kind == "lock" and number % 2):
             reseal(
                 here.lab.project.lock(TARGET)
             )  # half of the locks by themselves fail at the seal
-        words = [word.format(root=here.root) for word in VERBS[kind][number % len(VERBS[kind])]]
+        words = [
+            word.format(root=here.root)
+            for word in VERBS[kind][number % len(VERBS[kind])]
+        ]
         what = f"{kind} {number}: {' '.join(words)}"
         with no_longer_than(LONGEST):
             ended = here.call(*words)

@@ -22,12 +22,32 @@ if TYPE_CHECKING:
     from tests.attacks.scene import Scene
 
 pytestmark = pytest.mark.machine
-FILES = ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "os.rmdir",
-         "os.symlink", "os.link", "os.chmod", "os.truncate")  # fmt: skip
+FILES = (
+    "open",
+    "os.listdir",
+    "os.scandir",
+    "os.mkdir",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.symlink",
+    "os.link",
+    "os.chmod",
+    "os.truncate",
+)
 OTHERS = ("subprocess.Popen", "os.fork", "fcntl.flock", "socket.connect")
 ERRORS: dict[str, BaseException] = {
     name: OSError(getattr(errno, name), os.strerror(getattr(errno, name)))
-    for name in ("EACCES", "EIO", "ENOSPC", "EROFS", "EMFILE", "ENOLCK", "EAGAIN", "ELOOP")
+    for name in (
+        "EACCES",
+        "EIO",
+        "ENOSPC",
+        "EROFS",
+        "EMFILE",
+        "ENOLCK",
+        "EAGAIN",
+        "ELOOP",
+    )
 } | {
     "memory": MemoryError(),
     "recursion": RecursionError("too deep"),
@@ -35,7 +55,9 @@ ERRORS: dict[str, BaseException] = {
 }
 CHANGING = {"rollback", "build", "clean", "smoke"}
 HEAVY = {"build", "smoke", "bundle", "lock", "update"}
-POINTS = int(os.environ.get("PROVISION_POINTS", "3"))  # of each verb and error; all in `attacks`
+POINTS = int(
+    os.environ.get("PROVISION_POINTS", "3")
+)  # of each verb and error; all in `attacks`
 
 
 class Injection:
@@ -48,13 +70,17 @@ class Injection:
         if self.at < -1 or event not in FILES + OTHERS or self.root == "\0":
             return
         names = [os.fspath(a) for a in arguments if isinstance(a, (str, os.PathLike))]
-        if event in FILES and not any(str(name).startswith(self.root) for name in names):
+        if event in FILES and not any(
+            str(name).startswith(self.root) for name in names
+        ):
             return
         self.seen += 1
         if self.error is not None and self.seen == self.at + 1:
             error = self.error
             if isinstance(error, OSError):
-                error = type(error)(error.errno, error.strerror, names[0] if names else None)
+                error = type(error)(
+                    error.errno, error.strerror, names[0] if names else None
+                )
             raise error
 
 
@@ -68,7 +94,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Sav
         yield made, Saved(made.root)
 
 
-def inject(scene: Scene, words: list[str], at: int, error: BaseException | None) -> tuple[int, str]:
+def inject(
+    scene: Scene, words: list[str], at: int, error: BaseException | None
+) -> tuple[int, str]:
     """Run a command with one failure; return its code, how many calls it made, and what it said."""
     _INJECTION.root, _INJECTION.at, _INJECTION.error = str(scene.root), at, error
     _INJECTION.seen = 0
@@ -131,7 +159,9 @@ def test_a_failing_call(
             else:
                 assert here.works(), f"{verb}: {name} at {at}"
             code, said = inject(here, words, -1, None)
-            assert code in {good, 2} if verb == "rollback" else code == good, f"{name} {at}\n{said}"
+            assert code in {good, 2} if verb == "rollback" else code == good, (
+                f"{name} {at}\n{said}"
+            )
             left = [
                 p.name
                 for p in here.root.rglob(".*.*")

@@ -67,7 +67,16 @@ def prepare(scene: Scene, verb: str) -> None:
 
 
 def start(words: list[str], root: Path) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-I", "-m", "provision", words[0], "--project", str(root), *words[1:]]
+    argv = [
+        sys.executable,
+        "-I",
+        "-m",
+        "provision",
+        words[0],
+        "--project",
+        str(root),
+        *words[1:],
+    ]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(argv, stdout=quiet, stderr=quiet, start_new_session=True)
 
@@ -82,7 +91,9 @@ def test_killed(
 ) -> None:
     here, saved = scene
     words = [word.format(root=here.root) for word in WRITING[verb]]
-    good = int(verb == "bundle")  # incomplete: the index of the lab has none of the tools
+    good = int(
+        verb == "bundle"
+    )  # incomplete: the index of the lab has none of the tools
     count, wheels = -(-KILLS // len(WRITING)), list(here.lab.wheels)
     prepare(here, verb)
     ready = Saved(here.root, f"saved-{verb}")
@@ -103,10 +114,19 @@ def test_killed(
         # Where the kill came after the rollback, there is nothing earlier.
         wanted = 2 if verb == "rollback" and "no earlier" in again.said else good
         assert again.code == wanted, what
-        assert unfinished_generations(here.lab.home) == [] or verb not in {"build", "clean"}, what
+        assert unfinished_generations(here.lab.home) == [] or verb not in {
+            "build",
+            "clean",
+        }, what
         assert here.works(), what
-        for check in (("verify", TARGET, "--deep"), ("targets", "--json"), ("lock", "--check")):
-            if verb != "rollback" or check[0] != "verify":  # the lock is the newer generation's
+        for check in (
+            ("verify", TARGET, "--deep"),
+            ("targets", "--json"),
+            ("lock", "--check"),
+        ):
+            if (
+                verb != "rollback" or check[0] != "verify"
+            ):  # the lock is the newer generation's
                 found = here.call(*check)
                 assert found.code == 0, f"{what}: {' '.join(check)}\n{found.said}"
     here.lab.wheels = wheels

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from tests.attacks.scene import Scene
 
 pytestmark = pytest.mark.machine
-LIGHT = ("targets", "lock --check", "verify --deep", "doctor --target", "build, nothing to do")
+LIGHT = (
+    "targets",
+    "lock --check",
+    "verify --deep",
+    "doctor --target",
+    "build, nothing to do",
+)
 SHARE = hashing._sha256_share
 
 
@@ -49,17 +55,22 @@ def scene(made: tuple[Scene, Saved]) -> Iterator[Scene]:
 
 
 @pytest.mark.attack(
-    "no file, process, memory or disk is left (ulimit)", promise="an error with a remedy, code 3"
+    "no file, process, memory or disk is left (ulimit)",
+    promise="an error with a remedy, code 3",
 )
 @pytest.mark.parametrize(
-    "limit", ["-n 8", "-n 12", "-n 18", "-f 0", "-f 1", "-v 60000", "-v 120000", "-s 256"]
+    "limit",
+    ["-n 8", "-n 12", "-n 18", "-f 0", "-f 1", "-v 60000", "-v 120000", "-s 256"],
 )
 @pytest.mark.parametrize("verb", [*LIGHT, "smoke", "rollback", "bundle"])
 def test_limits_of_the_shell(scene: Scene, verb: str, limit: str) -> None:
     prefix = ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh")
     ended = scene.start(*scene.words(verb), prefix=prefix, timeout=60)
     # With too little memory for Python itself, there is nothing of the toolkit that could say so.
-    if not (limit.startswith("-v") and re.search("import|Fatal Python|MemoryError", ended.said)):
+    if not (
+        limit.startswith("-v")
+        and re.search("import|Fatal Python|MemoryError", ended.said)
+    ):
         ended.check(f"{verb} under {limit}")
     assert scene.works()
     assert scene.call(*scene.words(verb)).code in {VERBS[verb][1], 2}
@@ -67,14 +78,24 @@ def test_limits_of_the_shell(scene: Scene, verb: str, limit: str) -> None:
 
 def mounted(command: str) -> tuple[str, ...]:
     """Return what runs a program after a mount of its own."""
-    prefix = ("unshare", "--mount", "--map-root-user", "sh", "-c", f'{command} && exec "$@"', "sh")
+    prefix = (
+        "unshare",
+        "--mount",
+        "--map-root-user",
+        "sh",
+        "-c",
+        f'{command} && exec "$@"',
+        "sh",
+    )
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         reason = "this machine lets nobody mount"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     return prefix
 
 
-@pytest.mark.attack("a read-only project", promise="what writes says so, what reads works")
+@pytest.mark.attack(
+    "a read-only project", promise="what writes says so, what reads works"
+)
 @pytest.mark.parametrize("verb", VERBS)
 def test_read_only(scene: Scene, verb: str) -> None:
     root = scene.root
@@ -85,12 +106,18 @@ def test_read_only(scene: Scene, verb: str) -> None:
     assert scene.works()
 
 
-@pytest.mark.attack("no semaphores: /dev/shm is read-only", promise="hashed in one process")
+@pytest.mark.attack(
+    "no semaphores: /dev/shm is read-only", promise="hashed in one process"
+)
 def test_without_semaphores(scene: Scene) -> None:
-    big = scene.lab.wheel("alpha", "4.0", text=f"noise = '{os.urandom(9_000_000).hex()}'\n")
+    big = scene.lab.wheel(
+        "alpha", "4.0", text=f"noise = '{os.urandom(9_000_000).hex()}'\n"
+    )
     scene.lab.relock(big, scene.lab.wheels[1])
     assert scene.call("build", TARGET).code == 0
-    prefix = mounted("mount -o remount,ro /dev/shm || mount -t tmpfs -o ro tmpfs /dev/shm")
+    prefix = mounted(
+        "mount -o remount,ro /dev/shm || mount -t tmpfs -o ro tmpfs /dev/shm"
+    )
     ended = scene.start("verify", TARGET, "--deep", prefix=prefix)
     assert (ended.code, "Traceback" in ended.said) == (0, False), ended.said
     scene.lab.relock(scene.lab.wheel("alpha", "2.0"), scene.lab.wheels[1])
@@ -113,7 +140,9 @@ def test_a_killed_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert hashing.sha256_below(tmp_path, sizes) == expected
 
 
-@pytest.mark.attack("no process can be started for hashing", promise="hashed in one process")
+@pytest.mark.attack(
+    "no process can be started for hashing", promise="hashed in one process"
+)
 @pytest.mark.parametrize("after", [0, 1])
 def test_no_second_process(tmp_path: Path, after: int) -> None:
     (tmp_path / "a").write_bytes(b"x")
@@ -139,15 +168,25 @@ print(len(hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks)
     assert done.stdout == "1 True\n", done.stderr
 
 
-@pytest.mark.attack("the current folder is removed", promise="an error or the result, no traceback")
+@pytest.mark.attack(
+    "the current folder is removed", promise="an error or the result, no traceback"
+)
 def test_no_current_folder(scene: Scene, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    shell = ("sh", "-c", f'mkdir {gone} && cd {gone} && rmdir {gone} && exec "$@"', "sh")
+    shell = (
+        "sh",
+        "-c",
+        f'mkdir {gone} && cd {gone} && rmdir {gone} && exec "$@"',
+        "sh",
+    )
     for verb in ("targets", "verify", "schema"):
         scene.start(*scene.words(verb), prefix=shell).check(verb)
     argv = [*shell, sys.executable, "-I", "-m", "provision", "targets"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert (done.returncode in {0, 2, 3}, "Traceback" in done.stderr) == (True, False), done.stderr
+    assert (done.returncode in {0, 2, 3}, "Traceback" in done.stderr) == (
+        True,
+        False,
+    ), done.stderr
 
 
 def _socket(path: Path) -> None:
@@ -170,10 +209,13 @@ ODD = {
 
 
 @pytest.mark.attack(
-    "a pipe, device, socket or link in place of an installed file", promise="a finding, no hang"
+    "a pipe, device, socket or link in place of an installed file",
+    promise="a finding, no hang",
 )
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.parametrize("place", ["alpha.py", "stray.py", "alpha-2.0.dist-info/METADATA"])
+@pytest.mark.parametrize(
+    "place", ["alpha.py", "stray.py", "alpha-2.0.dist-info/METADATA"]
+)
 def test_odd_installed_files(
     scene: Scene, kind: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,10 +235,13 @@ def test_odd_installed_files(
 
 
 @pytest.mark.attack(
-    "a pipe, device, socket or link in place of a file of the project", promise="an error, no hang"
+    "a pipe, device, socket or link in place of a file of the project",
+    promise="an error, no hang",
 )
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.parametrize("place", ["spec", "lock", "catalog", "devices", "record", "report"])
+@pytest.mark.parametrize(
+    "place", ["spec", "lock", "catalog", "devices", "record", "report"]
+)
 def test_odd_project_files(
     scene: Scene, kind: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,18 +257,34 @@ def test_odd_project_files(
     }[place]
     path.unlink()
     ODD[kind](path)
-    for verb in ("targets", "lock --check", "verify", "doctor --target", "report",
-                 "smoke --if-driver-changed", "build, nothing to do"):  # fmt: skip
+    for verb in (
+        "targets",
+        "lock --check",
+        "verify",
+        "doctor --target",
+        "report",
+        "smoke --if-driver-changed",
+        "build, nothing to do",
+    ):
         scene.start(*scene.words(verb), timeout=60).check(f"{kind} as {place}: {verb}")
 
 
-@pytest.mark.attack("a check measures NaN or infinity", promise="left out of plots and comparisons")
+@pytest.mark.attack(
+    "a check measures NaN or infinity", promise="left out of plots and comparisons"
+)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e308, 5e-324])
 def test_numbers_that_are_none(scene: Scene, value: float) -> None:
     for path in sorted((scene.lab.home / "reports").iterdir()):
         document = json.loads(path.read_text(encoding="utf-8"))
-        numbers = {"error": {"value": value, "unit": "1", "limit": value, "rounds": [1.0, value]},
-                   "rate": {"value": value, "unit": "image/s"}}  # fmt: skip
+        numbers = {
+            "error": {
+                "value": value,
+                "unit": "1",
+                "limit": value,
+                "rounds": [1.0, value],
+            },
+            "rate": {"value": value, "unit": "image/s"},
+        }
         document["checks"][0]["numbers"] = numbers
         path.write_text(json.dumps(document), encoding="utf-8")
     for verb in ("report", "smoke", "smoke --if-driver-changed", "targets"):
@@ -234,7 +295,9 @@ def test_numbers_that_are_none(scene: Scene, value: float) -> None:
 
 @pytest.mark.attack("a log that never ends", promise="given up with words")
 @pytest.mark.parametrize("source", ["/dev/zero", "-"])
-def test_endless_logs(scene: Scene, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_logs(
+    scene: Scene, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = "yes 'RuntimeError: some line' |" if source == "-" else ""
     shell = ("bash", "-c", f'{command} "$@"', "bash")
     ended = scene.start("doctor", "--log", source, prefix=shell, timeout=120)

@@ -47,8 +47,13 @@ class Hostile:
     url: str = ""
     sent: int = 0
 
-    def answer(self, path: str, body: bytes | Callable[[], Iterator[bytes]], status: int = 200,
-               **headers: str) -> None:  # fmt: skip
+    def answer(
+        self,
+        path: str,
+        body: bytes | Callable[[], Iterator[bytes]],
+        status: int = 200,
+        **headers: str,
+    ) -> None:
         pieces = body if callable(body) else lambda: iter([body])
         named = {key.replace("_", "-"): value for key, value in headers.items()}
         self.answers[path] = (status, named, pieces)
@@ -66,7 +71,9 @@ def hostile() -> Iterator[Hostile]:
             self.do_GET()
 
         def do_GET(self) -> None:
-            status, headers, pieces = made.answers.get(self.path, (404, {}, lambda: iter([])))
+            status, headers, pieces = made.answers.get(
+                self.path, (404, {}, lambda: iter([]))
+            )
             with contextlib.suppress(OSError):
                 self.send_response(status)
                 for name, value in headers.items():
@@ -103,7 +110,9 @@ def endless() -> Iterator[bytes]:
 
 
 def links(count: int) -> bytes:
-    return b"".join(b'<a href="/f/beta-%d.0-py3-none-any.whl">beta</a>\n' % n for n in range(count))
+    return b"".join(
+        b'<a href="/f/beta-%d.0-py3-none-any.whl">beta</a>\n' % n for n in range(count)
+    )
 
 
 def deep(opening: bytes) -> bytes:
@@ -117,8 +126,14 @@ PAGES: dict[str, tuple[bytes | Callable[[], Iterator[bytes]], ANSWER]] = {
     "deep JSON": (deep(b"["), JSON),
     "deep objects": (deep(b'{"a":'), JSON),
     "other JSON": (b"[1, 2]", JSON),
-    "wrong types": (b'{"meta": {"api-version": 7}, "name": 3, "files": {"x": [null]}}', JSON),
-    "another version": (b'{"meta": {"api-version": "9.0"}, "name": "beta", "files": []}', JSON),
+    "wrong types": (
+        b'{"meta": {"api-version": 7}, "name": 3, "files": {"x": [null]}}',
+        JSON,
+    ),
+    "another version": (
+        b'{"meta": {"api-version": "9.0"}, "name": "beta", "files": []}',
+        JSON,
+    ),
     "a wrong length": (b"short", HTML | {"Content-Length": "x"}),
     "a negative length": (b"short", HTML | {"Content-Length": "-5"}),
     "a length that lies": (b"short", HTML | {"Content-Length": "500000"}),
@@ -129,12 +144,14 @@ PAGES: dict[str, tuple[bytes | Callable[[], Iterator[bytes]], ANSWER]] = {
     "deep markup": (deep(b"<b>")[:300_000], HTML),
     "a redirect to a file": (b"", HTML | {"Location": "file:///etc/passwd"}),
     "a redirect to itself": (b"", HTML | {"Location": "/beta/"}),
-}  # fmt: skip
+}
 BOMB = gzip.compress(b"<a>" * 30_000_000, 9)
 PAGES["a page that unpacks to 2 GB"] = (BOMB * 22, HTML | {"Content-Encoding": "gzip"})
 
 
-@pytest.mark.attack("an index answers with garbage, without an end, or packed", promise="an error")
+@pytest.mark.attack(
+    "an index answers with garbage, without an end, or packed", promise="an error"
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_hostile_index(scene: Scene, hostile: Hostile, page: str) -> None:
     body, headers = PAGES[page]
@@ -142,7 +159,9 @@ def test_a_hostile_index(scene: Scene, hostile: Hostile, page: str) -> None:
     named = {key.replace("-", "_"): value for key, value in headers.items()}
     hostile.answer("/vendor/beta/", body, status, **named)
     catalog = scene.lab.project.catalog / "vendor.json"
-    document = json.loads(catalog.read_text(encoding="utf-8")) | {"url": f"{hostile.url}/vendor/"}
+    document = json.loads(catalog.read_text(encoding="utf-8")) | {
+        "url": f"{hostile.url}/vendor/"
+    }
     catalog.write_text(json.dumps(document), encoding="utf-8")
     before = catalog.read_bytes()
     shell = ("sh", "-c", 'ulimit -v 1500000; exec "$@"', "sh")
@@ -164,17 +183,24 @@ def wanted(content: bytes, url: str, *, size: int | None) -> WantedFile:
     promise="it is cut off there, and nothing stays",
 )
 @pytest.mark.parametrize("length", [None, "100", "x", "-1", "9" * 4000])
-def test_a_download_without_an_end(hostile: Hostile, tmp_path: Path, length: str | None) -> None:
+def test_a_download_without_an_end(
+    hostile: Hostile, tmp_path: Path, length: str | None
+) -> None:
     headers = {} if length is None else {"Content_Length": length}
     hostile.answer("/a", endless, **headers)
     item = wanted(b"x" * 1000, f"{hostile.url}/a", size=1000)
     (missing,) = fetch_all([item], tmp_path / "out", (), Silent())
     assert missing.why
-    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= 1000
+    assert (
+        sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+        <= 1000
+    )
     assert hostile.sent < 50_000_000
 
 
-@pytest.mark.attack("another file than the locked one is served", promise="it is not kept")
+@pytest.mark.attack(
+    "another file than the locked one is served", promise="it is not kept"
+)
 def test_another_file(hostile: Hostile, tmp_path: Path) -> None:
     hostile.answer("/a", b"y" * 1000)
     item = wanted(b"x" * 1000, f"{hostile.url}/a", size=1000)
@@ -186,7 +212,9 @@ def test_another_file(hostile: Hostile, tmp_path: Path) -> None:
 @pytest.mark.attack("a server states an absurd size", promise="it is not believed")
 @pytest.mark.parametrize("length", ["-5", "x", "²", "9" * 5000, "1e9"])
 def test_absurd_sizes(hostile: Hostile, length: str) -> None:
-    hostile.answer("/a.whl", b"", Content_Length=length.encode("utf-8").decode("latin-1"))
+    hostile.answer(
+        "/a.whl", b"", Content_Length=length.encode("utf-8").decode("latin-1")
+    )
     with pytest.raises(ToolError, match="no size known"):
         network.content_lengths([f"{hostile.url}/a.whl"])
 
@@ -203,7 +231,8 @@ def bomb(path: Path, like: Path) -> None:
 
 
 @pytest.mark.attack(
-    "a wheelhouse holds a bomb under a locked name", promise="hashed first, never unpacked"
+    "a wheelhouse holds a bomb under a locked name",
+    promise="hashed first, never unpacked",
 )
 @pytest.mark.parametrize("size", ["kept", "unknown", "other"])
 def test_a_bomb_in_a_wheelhouse(scene: Scene, tmp_path: Path, size: str) -> None:
@@ -220,8 +249,10 @@ def test_a_bomb_in_a_wheelhouse(scene: Scene, tmp_path: Path, size: str) -> None
         shown = str((house / beta.name).stat().st_size)
         text = lock.read_text(encoding="utf-8")
         old = f"# size: {beta.stat().st_size}\n"
-        lock.write_text(text.replace(old, f"# size: {shown}\n" if size == "kept" else "# via: x\n"),
-                        encoding="utf-8")  # fmt: skip
+        lock.write_text(
+            text.replace(old, f"# size: {shown}\n" if size == "kept" else "# via: x\n"),
+            encoding="utf-8",
+        )
     seen = []
     cache = scene.root.parent / "cache"
     ended = scene.start("build", TARGET, "--wheelhouse", str(house), "--no-smoke")
@@ -231,7 +262,9 @@ def test_a_bomb_in_a_wheelhouse(scene: Scene, tmp_path: Path, size: str) -> None
     scene.lab.relock(alpha, beta)
 
 
-@pytest.mark.attack("a wheel's METADATA unpacks without an end", promise="refused at its limit")
+@pytest.mark.attack(
+    "a wheel's METADATA unpacks without an end", promise="refused at its limit"
+)
 def test_metadata_that_unpacks_to_a_gigabyte(tmp_path: Path) -> None:
     path = tmp_path / "a-1.0-py3-none-any.whl"
     member = "a-1.0.dist-info/METADATA"
@@ -249,7 +282,9 @@ def test_metadata_that_unpacks_to_a_gigabyte(tmp_path: Path) -> None:
         embedded_metadata(path)
 
 
-@pytest.mark.attack("files of 20 MB in place of a lock, spec, catalog, report", promise="refused")
+@pytest.mark.attack(
+    "files of 20 MB in place of a lock, spec, catalog, report", promise="refused"
+)
 @pytest.mark.parametrize("place", ["spec", "lock", "catalog", "report"])
 def test_files_that_are_too_large(scene: Scene, place: str) -> None:
     project = scene.lab.project
@@ -270,14 +305,23 @@ def test_files_that_are_too_large(scene: Scene, place: str) -> None:
     assert re.search("limit|unreadable|cannot read|no usable", ended.said)
 
 
-@pytest.mark.attack("a wheel writes outside of the environment", promise="it is not installed")
+@pytest.mark.attack(
+    "a wheel writes outside of the environment", promise="it is not installed"
+)
 @pytest.mark.parametrize(
     "member",
-    ["../../../../../escaped.py", "{root}/escaped.py", "alpha/../../../../../../escaped.py"],
+    [
+        "../../../../../escaped.py",
+        "{root}/escaped.py",
+        "alpha/../../../../../../escaped.py",
+    ],
 )
 def test_attack_wheel_members(scene: Scene, member: str) -> None:
     alpha, beta = scene.lab.wheels
-    files = {"alpha.py": "version = '7.0'\n", member.format(root=scene.root): "bad = 1\n"}
+    files = {
+        "alpha.py": "version = '7.0'\n",
+        member.format(root=scene.root): "bad = 1\n",
+    }
     evil = make_wheel(scene.lab.index.root / "default", "alpha", "7.0", files)
     scene.lab.relock(evil, beta)
     ended = scene.start("build", TARGET)

@@ -45,7 +45,9 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_rounds_are_interleaved_and_the_first_is_not_counted() -> None:
     calls: list[str] = []
     contestants = [
-        Contestant(name, lambda name=name: calls.append(name), lambda: calls.append("prepare"))
+        Contestant(
+            name, lambda name=name: calls.append(name), lambda: calls.append("prepare")
+        )
         for name in ("a", "b")
     ]
     seconds = interleave(contestants, 2)

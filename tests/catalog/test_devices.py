@@ -36,7 +36,9 @@ def test_releases_and_builds_grow_together(devices: Devices) -> None:
 
 
 def test_every_pair_has_its_source() -> None:
-    pairs = tomllib.loads((CATALOG / "drivers.toml").read_text(encoding="utf-8"))["intel_windows"]
+    pairs = tomllib.loads((CATALOG / "drivers.toml").read_text(encoding="utf-8"))[
+        "intel_windows"
+    ]
     assert len(pairs) >= 12
     for pair in pairs.values():
         assert set(pair) == {"level_zero", "device", "source"}
@@ -44,10 +46,16 @@ def test_every_pair_has_its_source() -> None:
 
 
 @pytest.mark.parametrize("device", ["3300", "3600", "22ff"])
-def test_nvidia_chip_newer_than_the_catalog_is_not_refused(device: str, devices: Devices) -> None:
+def test_nvidia_chip_newer_than_the_catalog_is_not_refused(
+    device: str, devices: Devices
+) -> None:
     found = devices.find("nvidia", device)
     assert found is not None
-    assert (found.supported, found.family, found.compute_capability) == (True, None, None)
+    assert (found.supported, found.family, found.compute_capability) == (
+        True,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("device", ["0fc6", "1180", "12b9"])
@@ -58,7 +66,9 @@ def test_nvidia_chip_before_maxwell_is_unknown(device: str, devices: Devices) ->
 def test_malformed_pair_is_an_error_of_the_catalog(tmp_path: Path) -> None:
     for name in ("devices.toml", "drivers.toml"):
         text = (CATALOG / name).read_text(encoding="utf-8")
-        (tmp_path / name).write_text(text.replace("level_zero = ", "zero = "), encoding="utf-8")
+        (tmp_path / name).write_text(
+            text.replace("level_zero = ", "zero = "), encoding="utf-8"
+        )
     with pytest.raises(SpecError, match="device catalog"):
         read_devices(tmp_path)
 
@@ -69,7 +79,9 @@ def test_every_peak_has_a_source_and_a_device_of_its_own(tmp_path: Path) -> None
     assert len(names) == len(set(names)) == len(read_peaks(CATALOG))
     assert all(row["source"] and row["memory"] > 100 for row in rows)
     assert all(
-        0 < value < 10_000 for peak in read_peaks(CATALOG).values() for value in peak.values()
+        0 < value < 10_000
+        for peak in read_peaks(CATALOG).values()
+        for value in peak.values()
     )
     # A product of more bits is never the faster one.
     order = ("float64", "float32", "float16")
@@ -80,12 +92,16 @@ def test_every_peak_has_a_source_and_a_device_of_its_own(tmp_path: Path) -> None
 
 def test_intel_peaks_have_the_names_of_the_device_list(devices: Devices) -> None:
     known = {name for names in devices.intel_names.values() for name in names}
-    ours = {name for name in read_peaks(CATALOG) if name.startswith(("Arc", "Data Center"))}
+    ours = {
+        name for name in read_peaks(CATALOG) if name.startswith(("Arc", "Data Center"))
+    }
     assert ours
     assert ours <= known
 
 
-@pytest.mark.parametrize("text", ["[[peak]", "peak = 3", "[[peak]]\nmemory = 1", "[other]"])
+@pytest.mark.parametrize(
+    "text", ["[[peak]", "peak = 3", "[[peak]]\nmemory = 1", "[other]"]
+)
 def test_a_broken_file_of_peaks_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "peaks.toml").write_text(text)
     with pytest.raises(SpecError, match="peaks"):

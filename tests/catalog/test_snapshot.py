@@ -35,11 +35,18 @@ def target(*names: str) -> Target:
     index = {"vendor": names} if names else {}
     pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",), index=index)
     return Target(
-        name="t", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
+        name="t",
+        summary="s",
+        accelerator="cpu",
+        platform="win-64",
+        python="3.11",
+        pip=pip,
     )
 
 
-def write(folder: Path, *files: dict[str, Any], url: str = "https://example.org/") -> Path:
+def write(
+    folder: Path, *files: dict[str, Any], url: str = "https://example.org/"
+) -> Path:
     folder.mkdir(exist_ok=True)
     text = json.dumps({"$schema": "index.schema.json", "url": url, "files": files})
     (folder / "vendor.json").write_text(text)
@@ -56,8 +63,12 @@ def test_all_faults_are_reported_at_once_with_their_place(tmp_path: Path) -> Non
     folder = write(tmp_path, faulty, url="https://me:secret@example.org/")
     with pytest.raises(SpecError) as caught:
         load_snapshot(folder, "vendor", Index)
-    for fault in ("url: contains a user name", "files[0].sha256", "files[0].requires_dist[0]",
-                  "files[0].colour: unknown key"):  # fmt: skip
+    for fault in (
+        "url: contains a user name",
+        "files[0].sha256",
+        "files[0].requires_dist[0]",
+        "files[0].colour: unknown key",
+    ):
         assert fault in caught.value.evidence
     assert "secret" not in str(caught.value) + caught.value.evidence
 
@@ -94,7 +105,9 @@ def test_names_of_other_targets_do_not_count_in_the_digest(tmp_path: Path) -> No
     assert catalog_digest(tmp_path, target("torch", "triton-xpu")) != before
 
 
-def test_a_broken_snapshot_is_reported_when_only_its_digest_is_wanted(tmp_path: Path) -> None:
+def test_a_broken_snapshot_is_reported_when_only_its_digest_is_wanted(
+    tmp_path: Path,
+) -> None:
     (write(tmp_path) / "vendor.json").write_text("{")
     with pytest.raises(SpecError, match=r"vendor\.json"):
         catalog_digest(tmp_path, target("torch"))
@@ -116,7 +129,9 @@ SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.stem)
-def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(path: Path) -> None:
+def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(
+    path: Path,
+) -> None:
     text = path.read_text(encoding="utf-8")
     models = {"driverset": DriverSet, "index": Index, "channel": Channel}
     model = models[json.loads(text)["$schema"].partition(".")[0]]
@@ -130,9 +145,13 @@ def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(path: Pat
 def test_the_committed_schema_is_that_of_the_model(
     model: type[Index | Channel | DriverSet],
 ) -> None:
-    schema = json.loads((COMMITTED / f"{model.__name__.lower()}.schema.json").read_text())
+    schema = json.loads(
+        (COMMITTED / f"{model.__name__.lower()}.schema.json").read_text()
+    )
     for table in (schema, *schema["$defs"].values()):
         for field in table["properties"].values():
-            field.pop("description", None)  # for who edits a catalog; the model has none
+            field.pop(
+                "description", None
+            )  # for who edits a catalog; the model has none
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     assert schema == draft | model.model_json_schema()

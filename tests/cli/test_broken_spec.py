@@ -46,7 +46,9 @@ def test_targets_shows_the_faults_in_its_row(
     assert "fresh" in capsys.readouterr().out
 
 
-def test_lock_check_judges_the_others(capsys: pytest.CaptureFixture[str], project: Project) -> None:
+def test_lock_check_judges_the_others(
+    capsys: pytest.CaptureFixture[str], project: Project
+) -> None:
     code, (good, bad) = call(capsys, project, "lock", "--check")
     assert code == Exit.USAGE
     assert good == {"target": TARGET, "stale": None, "error": None, "open": []}
@@ -60,7 +62,9 @@ def test_lock_check_judges_the_others(capsys: pytest.CaptureFixture[str], projec
 def test_lock_of_a_named_target_that_is_missing_is_still_an_error(
     capsys: pytest.CaptureFixture[str], project: Project
 ) -> None:
-    assert main(["lock", "--check", "tinyy", "--project", str(project.root)]) == Exit.USAGE
+    assert (
+        main(["lock", "--check", "tinyy", "--project", str(project.root)]) == Exit.USAGE
+    )
     assert f"did you mean `{TARGET}`?" in capsys.readouterr().err
 
 

@@ -42,7 +42,9 @@ SHELLS = {
 
 def provision(*words: str, cwd: Path = ROOT) -> str:
     command = [sys.executable, "-I", "-m", "provision", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=cwd
+    ).stdout
 
 
 def missing(program: str) -> NoReturn:
@@ -62,7 +64,13 @@ def proposals(shell: str, folder: Path, *typed: str) -> str:
     command = [*SHELLS[shell], str(script), *typed]
     env = {**os.environ, "HOME": str(folder), "TERM": "dumb"}
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, env=env, check=False, timeout=120
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=env,
+        check=False,
+        timeout=120,
     ).stdout
 
 
@@ -74,7 +82,11 @@ def proposals(shell: str, folder: Path, *typed: str) -> str:
         (["provision", "build", "max-"], "max-linux", "cpu-linux"),
         (["provision", "lock", "cpu-linux", "cuda12"], "cuda12-linux", "max-linux"),
         (["provision", "build", "cpu-linux", "--off"], "--offline", "--no-smoke"),
-        (["provision", "export", "cpu-linux", "--format", "pyl"], "pylock", "apptainer"),
+        (
+            ["provision", "export", "cpu-linux", "--format", "pyl"],
+            "pylock",
+            "apptainer",
+        ),
         (["provision", "build", "cpu-linux", "--wheelhouse", "doc"], "docs", "envs"),
     ],
 )
@@ -82,7 +94,9 @@ def test_a_shell_completes(
     tmp_path: Path, shell: str, typed: Sequence[str], wanted: str, other: str
 ) -> None:
     lines = proposals(shell, tmp_path, *typed).splitlines()
-    found = [line.partition("\t")[0].rstrip("/ ") for line in lines]  # fish adds descriptions
+    found = [
+        line.partition("\t")[0].rstrip("/ ") for line in lines
+    ]  # fish adds descriptions
     assert wanted in found
     assert other not in found
 
@@ -95,11 +109,21 @@ def test_zsh_completes(tmp_path: Path) -> None:
     script.write_text(provision("completion", "zsh"), encoding="utf-8")
     own, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 120))
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm", "LANG": "C.UTF-8"}
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "TERM": "xterm",
+        "LANG": "C.UTF-8",
+    }
     with subprocess.Popen(
-        [zsh, "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=ROOT,
+        [zsh, "-f", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=env,
+        cwd=ROOT,
         start_new_session=True,
-    ) as shell:  # fmt: skip
+    ) as shell:
         os.close(theirs)
         try:
             setup = f'autoload -Uz compinit; compinit -u -D; eval "$(cat {script})"; echo rea""dy\n'

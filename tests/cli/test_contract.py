@@ -50,9 +50,23 @@ def call(lab: Lab, *words: str, verb: str = "smoke", engine: str = "slurm") -> i
 
 
 def start(lab: Lab, *words: str) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "provision", "smoke", TARGET, "--project",
-            str(lab.project.root), "--node", "n1", "--contract", "slurm", *words]  # fmt: skip
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    argv = [
+        sys.executable,
+        "-m",
+        "provision",
+        "smoke",
+        TARGET,
+        "--project",
+        str(lab.project.root),
+        "--node",
+        "n1",
+        "--contract",
+        "slurm",
+        *words,
+    ]
+    return subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def stored(lab: Lab, suite: str = "quick") -> dict[str, Any]:
@@ -73,20 +87,36 @@ def test_a_good_node_is_kept(lab: Lab, capsys: pytest.CaptureFixture[str]) -> No
     assert call(lab) == KEEP
     assert capsys.readouterr().out == "provision: keep tiny quick: 1 of 1 checks\n"
     found = stored(lab)
-    assert (found["verdict"], found["code"], found["lock"]) == ("keep", "", built.record.lock)
+    assert (found["verdict"], found["code"], found["lock"]) == (
+        "keep",
+        "",
+        built.record.lock,
+    )
     assert found["numbers"]["tiny.check"]["error"]["value"] == 1e-7
 
 
-def test_a_failed_check_removes_with_its_code(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_check_removes_with_its_code(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     lab.build()
-    suite_of(lab, SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None'))
+    suite_of(
+        lab,
+        SUITE.replace(
+            'find_spec("broken") is not None', 'find_spec("sys") is not None'
+        ),
+    )
     capsys.readouterr()
     assert call(lab) == REMOVE
     assert capsys.readouterr().out == (
         "provision: remove op-fails tiny quick: tiny.check: it fails\n"
     )
     assert stored(lab)["failed"] == [
-        {"check": "tiny.check", "code": "op-fails", "symptom": "it fails", "remedy": "r"}
+        {
+            "check": "tiny.check",
+            "code": "op-fails",
+            "symptom": "it fails",
+            "remedy": "r",
+        }
     ]
 
 
@@ -100,7 +130,9 @@ def test_a_regression_removes_and_a_check_that_is_gone_does_not(
     suite_of(lab, SUITE.replace(rate, '"rate": {"value": 40.0, "unit": "images/s"}'))
     capsys.readouterr()
     assert call(lab) == REMOVE
-    assert capsys.readouterr().out.startswith("provision: remove slowed tiny quick: tiny.check: ")
+    assert capsys.readouterr().out.startswith(
+        "provision: remove slowed tiny quick: tiny.check: "
+    )
     assert [fault["code"] for fault in stored(lab)["regressions"]] == ["slowed"]
     suite_of(lab, SUITE.replace("tiny.check", "tiny.other"))
     assert call(lab) == KEEP
@@ -112,7 +144,9 @@ def test_a_failure_of_the_network_removes_nobody(
     lab: Lab, capsys: pytest.CaptureFixture[str], engine: str
 ) -> None:
     lab.build()
-    broken = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
+    broken = SUITE.replace(
+        'find_spec("broken") is not None', 'find_spec("sys") is not None'
+    )
     suite_of(lab, broken.replace('"op-fails"', '"network-failure"'))
     capsys.readouterr()
     assert call(lab, engine=engine) == NONE
@@ -126,19 +160,26 @@ def test_a_suite_that_breaks_says_nothing_about_the_node(
     suite_of(lab, "raise SystemExit(3)")
     capsys.readouterr()
     assert call(lab) == NONE
-    assert capsys.readouterr().out.startswith("provision: none tool tiny quick: the smoke suite")
+    assert capsys.readouterr().out.startswith(
+        "provision: none tool tiny quick: the smoke suite"
+    )
 
 
 def test_what_is_not_built_or_named_wrongly_is_no_verdict(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(lab) == NONE
-    assert capsys.readouterr().out.startswith("provision: none usage tiny quick: tiny is not built")
+    assert capsys.readouterr().out.startswith(
+        "provision: none usage tiny quick: tiny is not built"
+    )
     assert call(lab, "--soak", "9s") == NONE
     assert call(lab, "--node", "../../n1") == NONE
     assert call(lab, "--repair", verb="verify") == NONE
     assert call(lab, "--no-such-option") == NONE
-    assert main.main(["smoke", TARGET, "--project", str(lab.project.root), "--idle"]) == NONE
+    assert (
+        main.main(["smoke", TARGET, "--project", str(lab.project.root), "--idle"])
+        == NONE
+    )
     assert "without --contract" in capsys.readouterr().err
 
 
@@ -153,7 +194,9 @@ def test_verify_removes_a_node_whose_files_differ(
     assert call(lab, verb="verify") == REMOVE
     found = stored(lab, "verify")
     assert (found["code"], found["verdict"]) == ("changed-file", "remove")
-    assert capsys.readouterr().out.startswith("provision: remove changed-file tiny verify: ")
+    assert capsys.readouterr().out.startswith(
+        "provision: remove changed-file tiny verify: "
+    )
 
 
 def test_a_run_that_was_left_out_keeps_the_last_verdict(
@@ -175,7 +218,9 @@ def test_the_last_real_verdict_stays_beside_one_that_says_nothing(lab: Lab) -> N
     assert call(lab) == NONE
     assert stored(lab)["verdict"] == "none"
     folder = lab.project.root / ".envs" / "verdicts"
-    last = json.loads((folder / f"n1.{TARGET}.quick.last.json").read_text(encoding="utf-8"))
+    last = json.loads(
+        (folder / f"n1.{TARGET}.quick.last.json").read_text(encoding="utf-8")
+    )
     assert last["verdict"] == "keep"
 
 
@@ -188,7 +233,9 @@ def test_a_folder_that_cannot_be_written_changes_no_verdict(
     assert "cannot write" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process without a signal")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows ends a process without a signal"
+)
 @pytest.mark.parametrize("how", ["time-limit", "interrupted"])
 def test_a_run_that_is_ended_leaves_nothing_behind(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -221,8 +268,13 @@ def test_a_driver_that_never_returns_ends_as_no_verdict(lab: Lab) -> None:
         f"main.main({['smoke', TARGET, '--project', str(lab.project.root), '--contract', 'slurm']}"
         " + ['--time-limit', '3s'])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == NONE
     assert done.stdout.startswith("provision: none time-limit tiny quick: ")
 
@@ -239,14 +291,17 @@ def _text(path: Path) -> str:
         return ""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="it does not tell who uses a folder")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="it does not tell who uses a folder"
+)
 def test_a_busy_environment_is_no_verdict_until_its_user_leaves(
     lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.build()
     python = environment_python(lab.home / "current")
-    user = subprocess.Popen([python, "-c", "input()"], stdin=subprocess.PIPE,
-                            env=clean_environment())  # fmt: skip
+    user = subprocess.Popen(
+        [python, "-c", "input()"], stdin=subprocess.PIPE, env=clean_environment()
+    )
     try:
         monkeypatch.setattr("provision.cli.contract._PATIENCE", 0.5)
         time.sleep(0.3)
@@ -267,8 +322,12 @@ def fdinfo(proc: Path, pid: int, program: str, text: str) -> None:
 def test_who_computes_on_an_intel_gpu_is_told_by_the_kernel(tmp_path: Path) -> None:
     fdinfo(tmp_path, 10, "python", "drm-driver:\txe\ndrm-cycles-ccs:\t28257900\n")
     fdinfo(tmp_path, 11, "python3", "drm-driver: i915\ndrm-engine-compute:\t9288 ns\n")
-    fdinfo(tmp_path, 12, "Xorg", "drm-driver: i915\ndrm-engine-render: 9 ns\n"
-                                 "drm-engine-compute: 0 ns\n")  # fmt: skip
+    fdinfo(
+        tmp_path,
+        12,
+        "Xorg",
+        "drm-driver: i915\ndrm-engine-render: 9 ns\ndrm-engine-compute: 0 ns\n",
+    )
     fdinfo(tmp_path, 13, "game", "drm-driver: amdgpu\ndrm-engine-compute: 9 ns\n")
     fdinfo(tmp_path, 14, "old", "drm-driver: i915\n")
     fdinfo(tmp_path, 15, "shell", "")
@@ -292,22 +351,42 @@ def test_without_nvml_or_proc_idleness_is_not_measured(tmp_path: Path) -> None:
 
 
 def verdict(**parts: object) -> Verdict:
-    known = {"schema": 1, "node": "n1", "target": "cuda-linux", "suite": "quick",
-             "verdict": "remove", "code": "op-fails", "time": "2026-11-22T07:00:00Z",
-             "seconds": 8.0}  # fmt: skip
+    known = {
+        "schema": 1,
+        "node": "n1",
+        "target": "cuda-linux",
+        "suite": "quick",
+        "verdict": "remove",
+        "code": "op-fails",
+        "time": "2026-11-22T07:00:00Z",
+        "seconds": 8.0,
+    }
     return Verdict.model_validate(known | parts)
 
 
 NASTY = verdict(
     reason='it "fails"\n`rm -rf` $HOME \x1b[31m\u0440',
-    stack={f"GPU 0000:{number:02x}:00.0": "NVIDIA H100 80GB HBM3" for number in range(64)},
-    failed=[{"check": f"area.check{n}", "code": "op-fails", "symptom": 's"\n' * 90,
-             "remedy": "r" * 90}
-            for n in range(64)],
+    stack={
+        f"GPU 0000:{number:02x}:00.0": "NVIDIA H100 80GB HBM3" for number in range(64)
+    },
+    failed=[
+        {
+            "check": f"area.check{n}",
+            "code": "op-fails",
+            "symptom": 's"\n' * 90,
+            "remedy": "r" * 90,
+        }
+        for n in range(64)
+    ],
     counts={"owed": 3, "passed": 2},
-    numbers={"a.b": {"x, {y}": {"value": 1.5, "unit": "GB/s"}, "t": {"value": 2, "unit": "parts/s"},
-                     'quo"te\\': {"value": 1e-9, "unit": "1"}}},
-)  # fmt: skip
+    numbers={
+        "a.b": {
+            "x, {y}": {"value": 1.5, "unit": "GB/s"},
+            "t": {"value": 2, "unit": "parts/s"},
+            'quo"te\\': {"value": 1e-9, "unit": "1"},
+        }
+    },
+)
 
 
 def test_a_drain_reason_is_one_plain_line() -> None:
@@ -316,7 +395,9 @@ def test_a_drain_reason_is_one_plain_line() -> None:
     assert len(line) <= 201
     assert line.count("\n") == 1
     assert not set("\"'`$\\\x1b") & set(line)
-    assert line.startswith("provision: remove op-fails cuda-linux quick: it fails rm -rf HOME")
+    assert line.startswith(
+        "provision: remove op-fails cuda-linux quick: it fails rm -rf HOME"
+    )
 
 
 def test_a_termination_message_fits() -> None:
@@ -336,8 +417,13 @@ def test_promtool_accepts_the_text(made: Verdict) -> None:
         reason = "promtool is not installed (Debian: prometheus)"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
         return
-    done = subprocess.run([promtool, "check", "metrics"], input=forms.prometheus(made), text=True,
-                          capture_output=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [promtool, "check", "metrics"],
+        input=forms.prometheus(made),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -353,7 +439,11 @@ def test_the_prometheus_text_has_base_units_and_every_state() -> None:
     )
 
 
-def test_the_published_schema_is_that_of_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_published_schema_is_that_of_the_model(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main.main(["schema", "verdict"]) == 0
     text = capsys.readouterr().out
-    assert text == SCHEMA.read_text(encoding="utf-8"), "`provision schema verdict` prints it"
+    assert text == SCHEMA.read_text(encoding="utf-8"), (
+        "`provision schema verdict` prints it"
+    )

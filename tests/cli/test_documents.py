@@ -84,16 +84,33 @@ def played(play: Played, tmp_path_factory: pytest.TempPathFactory) -> Played:
     for ready in VERBS:
         words, code = play.scene.words(ready), VERBS[ready][1]
         play(*words, code=code)
-    catalog.write_text(before, encoding="utf-8")  # the lab's index has no metadata of its wheels
+    catalog.write_text(
+        before, encoding="utf-8"
+    )  # the lab's index has no metadata of its wheels
     _checks(play, folder)
     _machine(play, folder)
     _locks(play)
     _images(play, folder)
     _environments(play, folder)
-    for verb in set(verb_names()) - {"detect", "schema", "doctor", "init", "targets", "update",
-                                     "lock", "clean", "fleet", "evidence"}:  # fmt: skip
-        more = {"add": ["x"], "remove": ["x"], "run": ["x"], "bundle": ["-o", "x"],
-                "export": ["--format", "uv"]}  # fmt: skip
+    for verb in set(verb_names()) - {
+        "detect",
+        "schema",
+        "doctor",
+        "init",
+        "targets",
+        "update",
+        "lock",
+        "clean",
+        "fleet",
+        "evidence",
+    }:
+        more = {
+            "add": ["x"],
+            "remove": ["x"],
+            "run": ["x"],
+            "bundle": ["-o", "x"],
+            "export": ["--format", "uv"],
+        }
         play(verb, "no-such-target", *more.get(verb, []), code=2)
     return play
 
@@ -102,7 +119,10 @@ def _checks(play: Played, folder: Path) -> None:
     suite = play.lab.project.smoke / "run.py"
     play("smoke", TARGET, "--full")
     for verb in ("smoke", "verify"):
-        assert play(verb, TARGET, "--contract", "slurm", "--node", "n1")["verdict"] == "keep"
+        assert (
+            play(verb, TARGET, "--contract", "slurm", "--node", "n1")["verdict"]
+            == "keep"
+        )
     verdicts = str(play.scene.root / ".envs" / "verdicts")
     play("fleet", "report", verdicts)
     key = make_key(folder, "owner")
@@ -111,11 +131,17 @@ def _checks(play: Played, folder: Path) -> None:
     play("evidence", "verify", str(file), "--keys", str(folder / "keys"))
     play("evidence", "verify", str(file), "--keys", str(folder), code=1)
     play("evidence", "emit", TARGET, "--key", str(folder / "none"), code=2)
-    broken = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
-    suite.write_text(broken.replace('"value": 1e-7', '"value": float("nan")'), encoding="utf-8")
+    broken = SUITE.replace(
+        'find_spec("broken") is not None', 'find_spec("sys") is not None'
+    )
+    suite.write_text(
+        broken.replace('"value": 1e-7', '"value": float("nan")'), encoding="utf-8"
+    )
     report = play("smoke", TARGET, code=1)["report"]
     assert report["checks"][0]["numbers"]["error"]["value"] == "NaN"
-    assert play("smoke", TARGET, "--contract", "slurm", "--node", "n2", code=1)["failed"]
+    assert play("smoke", TARGET, "--contract", "slurm", "--node", "n2", code=1)[
+        "failed"
+    ]
     play("build", TARGET, "--wheelhouse", str(folder))
     suite.write_text("raise SystemExit(3)", encoding="utf-8")
     play("smoke", TARGET, code=3)
@@ -123,7 +149,12 @@ def _checks(play: Played, folder: Path) -> None:
     hosts = folder / "hosts.txt"
     hosts.write_text("n1\nn9\n", encoding="utf-8")
     found = play("fleet", "report", verdicts, "--hosts", str(hosts), code=1)
-    assert {node["state"] for node in found["nodes"]} == {"keep", "remove", "none", "silent"}
+    assert {node["state"] for node in found["nodes"]} == {
+        "keep",
+        "remove",
+        "none",
+        "silent",
+    }
     play("fleet", "report", verdicts, "--hosts", str(folder / "none"), code=2)
     play("fleet", "report", str(folder / "none"), code=2)
     suite.write_text(SUITE, encoding="utf-8")
@@ -131,7 +162,10 @@ def _checks(play: Played, folder: Path) -> None:
 
 def _machine(play: Played, folder: Path) -> None:
     log = folder / "log.txt"
-    for text, code in (("loss 0.3\n", 0), ('  File "/w/a.py", line 3, in f\nKeyError: 1\n', 4)):
+    for text, code in (
+        ("loss 0.3\n", 0),
+        ('  File "/w/a.py", line 3, in f\nKeyError: 1\n', 4),
+    ):
         log.write_text(text, encoding="utf-8")
         play("doctor", "--log", str(log), code=code)
         play("doctor", "--log", str(log), "--report", code=code)
@@ -163,22 +197,31 @@ def _locks(play: Played) -> None:
     before = json.loads(catalog.read_text(encoding="utf-8"))
     (known,), gamma = before["files"], play.lab.wheel("gamma", index="vendor")
     digest = hashlib.sha256(gamma.read_bytes()).hexdigest()
-    more = {"filename": gamma.name, "url": known["url"].replace("beta", "gamma"), "sha256": digest,
-            "size": gamma.stat().st_size}  # fmt: skip
+    more = {
+        "filename": gamma.name,
+        "url": known["url"].replace("beta", "gamma"),
+        "sha256": digest,
+        "size": gamma.stat().st_size,
+    }
     both = before | {"files": [known, known | more]}
     catalog.write_text(json.dumps(both), encoding="utf-8")
     assert play("add", SOLO, "gamma", "--index", "vendor")[0]["build"]["report"]
     assert play("remove", SOLO, "gamma", "--no-build")[0]["lock"]["changes"]
     play("remove", SOLO, "nothing", code=2)
     play("update", "vendor", "--url", "https://example.org", code=2)
-    changed = before | {"files": [file | {"sha256": "0" * 64} for file in before["files"]]}
+    changed = before | {
+        "files": [file | {"sha256": "0" * 64} for file in before["files"]]
+    }
     catalog.write_text(json.dumps(changed), encoding="utf-8")
     assert play("update", "vendor", code=1)[0]["reuploads"]
     catalog.write_text(json.dumps(before), encoding="utf-8")
     wished.write_text(text, encoding="utf-8")
     play("lock", SOLO)
-    newer = {key: text.replace("-1.0-", "-2.0-") for key, text in known.items()
-             if key in {"filename", "url"}}  # fmt: skip
+    newer = {
+        key: text.replace("-1.0-", "-2.0-")
+        for key, text in known.items()
+        if key in {"filename", "url"}
+    }
     with pytest.MonkeyPatch.context() as patch:  # a service that does not answer
         patch.setenv("PIP_AUDIT_VULNERABILITY_SERVICE", "osv")
         patch.setenv("PIP_AUDIT_OSV_URL", "http://127.0.0.1:9/")
@@ -194,7 +237,9 @@ def _images(play: Played, folder: Path) -> None:
     play("docker", TARGET, "--print", code=2)  # no table [docker]
     play("export", TARGET, "--format", "uv")
     play("export", TARGET, "--format", "module", "-o", str(folder / "module"))
-    with pytest.MonkeyPatch.context() as patch:  # a toolkit whose one tool the index has
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # a toolkit whose one tool the index has
         patch.setattr(bundling, "shipped", lambda: play.lab.project)
         patch.setattr(bundling, "PACKAGE", play.scene.root / "provision")
         play("bundle", TARGET, "-o", str(folder / "bundle"))
@@ -252,7 +297,11 @@ def test_every_verb_was_seen_to_end_well_and_badly(played: Played, verb: str) ->
 )
 @pytest.mark.parametrize("first", [True, False])
 def test_a_wrong_command_line_is_a_document(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], verb: str | None, *, first: bool
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    verb: str | None,
+    *,
+    first: bool,
 ) -> None:
     line = ["--json", *words] if first else [*words, "--json"]
     code = main.main(line)
@@ -263,16 +312,29 @@ def test_a_wrong_command_line_is_a_document(
     assert "usage: provision" in document["result"]["error"]["evidence"]
 
 
-@pytest.mark.parametrize("words", [("targets",), ("lock", "--check"), ("clean", "--keep", "9")])
+@pytest.mark.parametrize(
+    "words", [("targets",), ("lock", "--check"), ("clean", "--keep", "9")]
+)
 def test_common_options_stand_before_the_verb_as_well(
-    play: Played, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], tmp_path: Path
+    play: Played,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    tmp_path: Path,
 ) -> None:
     root = str(play.scene.root)
     lines = [
         [*words, "--json", "--project", root],
         ["--json", "--project", root, *words],
         ["-C", root, "-q", *words, "--json"],
-        ["-C", str(tmp_path), "--json", words[0], f"--project={root}", *words[1:], "-qv"],
+        [
+            "-C",
+            str(tmp_path),
+            "--json",
+            words[0],
+            f"--project={root}",
+            *words[1:],
+            "-qv",
+        ],
         ["-C", str(tmp_path), "-C", root, *words, "--json", "--json"],
     ]
     found = []
@@ -280,7 +342,9 @@ def test_common_options_stand_before_the_verb_as_well(
         assert main.main(line) == 0
         found.append(json.loads(capsys.readouterr().out))
     assert found == [found[0]] * len(lines)
-    assert main.main(["-C", root, *words, "-C", str(tmp_path)]) == 2  # the later one counts
+    assert (
+        main.main(["-C", root, *words, "-C", str(tmp_path)]) == 2
+    )  # the later one counts
     assert "no project in" in capsys.readouterr().err
 
 
@@ -288,14 +352,20 @@ def test_the_options_of_a_program_are_its_own(
     play: Played, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Also where a command line is wrong before them."""
-    root, echo = str(play.scene.root), ["sh", "-c", 'echo "$@"', "x", "--json", "--", "-C", "--"]
+    root, echo = (
+        str(play.scene.root),
+        ["sh", "-c", 'echo "$@"', "x", "--json", "--", "-C", "--"],
+    )
     for line in (
         ["doctor", "--watch", "-C", root, "--", *echo],
         ["-C", root, "doctor", "--watch", "--", *echo],
     ):
         assert main.main(line) == 0
         assert capfd.readouterr().out == "--json -- -C --\n"
-    for line in (["run", "--nope", TARGET, *echo], ["-C", root, "run", "none", "--", *echo]):
+    for line in (
+        ["run", "--nope", TARGET, *echo],
+        ["-C", root, "run", "none", "--", *echo],
+    ):
         assert main.main(line) == 2
         assert capfd.readouterr().out == ""
 
@@ -366,7 +436,9 @@ def fields(each: Any) -> dict[str, bool]:  # noqa: ANN401 - a class of any kind
         made |= {name: f.return_type for name, f in each.model_computed_fields.items()}
         if each.__name__ in {"Record", "Report"}:  # whose documents have no alias
             assert "schema" not in made
-        return {name: type(None) in typing.get_args(hint) for name, hint in made.items()}
+        return {
+            name: type(None) in typing.get_args(hint) for name, hint in made.items()
+        }
     if dataclasses.is_dataclass(each):
         return {f.name: "None" in str(f.type) for f in dataclasses.fields(each)}
     hints = each.__annotations__ if issubclass(each, tuple) else {}
@@ -394,13 +466,22 @@ def test_a_definition_has_the_fields_of_its_class(name: str) -> None:
 
 
 def test_every_definition_is_used_and_every_result_has_a_verb() -> None:
-    used = {name for verb in [*verb_names(), "usage"] for name in document_schema(verb)["$defs"]}
+    used = {
+        name
+        for verb in [*verb_names(), "usage"]
+        for name in document_schema(verb)["$defs"]
+    }
     assert DEFINED.keys() | {"Result"} == used
     results = json.loads(TABLE.read_text(encoding="utf-8"))["results"]
     assert sorted(results) == sorted([*verb_names(), "usage"])
 
 
-GOOD = {"schema": 1, "verb": "kernel", "ok": True, "result": {"kernel": "k", "python": "p"}}
+GOOD = {
+    "schema": 1,
+    "verb": "kernel",
+    "ok": True,
+    "result": {"kernel": "k", "python": "p"},
+}
 ERROR = {"error": {"what": "w", "evidence": "", "cause": "", "remedy": ""}}
 
 

@@ -16,7 +16,13 @@ from provision.cli.verbs.run import mark_command
 EXAMPLES = tomllib.loads(
     Path(help_.__file__).with_name("examples.toml").read_text(encoding="utf-8")
 )
-UNSAID = (None, False, [], "", "==SUPPRESS==")  # defaults that say what leaving it out does
+UNSAID = (
+    None,
+    False,
+    [],
+    "",
+    "==SUPPRESS==",
+)  # defaults that say what leaving it out does
 TARGETS = {path.stem for path in (Path(__file__).parents[2] / "envs").glob("*.toml")}
 
 
@@ -54,7 +60,9 @@ def test_help_fits_and_parts_no_word(
         narrow = shown(capsys, "help", *verb.split())
         assert narrow.split() == whole.split()
         commands = [f"  {command}" for command in EXAMPLES[verb or "provision"]]
-        wide = {line for line in narrow.splitlines() if len(line) > width} - set(commands)
+        wide = {line for line in narrow.splitlines() if len(line) > width} - set(
+            commands
+        )
         assert wide == set()
         assert set(commands) <= set(narrow.splitlines())  # whole, to be copied
 
@@ -63,7 +71,9 @@ def test_help_fits_and_parts_no_word(
 def test_the_examples_of_each_verb_are_commands(verb: str) -> None:
     for command in EXAMPLES[verb]:
         words = shlex.split(command, comments=True)
-        words = words[1 : next((i for i, word in enumerate(words) if word in "|>"), None)]
+        words = words[
+            1 : next((i for i, word in enumerate(words) if word in "|>"), None)
+        ]
         assert verb in {"provision", words[0]}
         if words[0] == "help":
             assert words[1] in verb_names()
@@ -71,7 +81,10 @@ def test_the_examples_of_each_verb_are_commands(verb: str) -> None:
         marked = ["run", *mark_command(words[1:])] if words[0] == "run" else words
         found = vars(parser().parse_args(marked))
         one = found.get("target")
-        named = [*(one if isinstance(one, list) else [one]), *(found.get("targets") or ())]
+        named = [
+            *(one if isinstance(one, list) else [one]),
+            *(found.get("targets") or ()),
+        ]
         assert {name for name in named if name} <= TARGETS | {"auto", "all"}
 
 
@@ -81,7 +94,9 @@ def test_each_default_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         for action in made._actions:
             if action.option_strings and action.default not in UNSAID:
                 said = " ".join(shown(capsys, "help", verb).split())
-                part = said.partition(" options: ")[2].partition(f"{action.option_strings[-1]} ")[2]
+                part = said.partition(" options: ")[2].partition(
+                    f"{action.option_strings[-1]} "
+                )[2]
                 name = re.search(r"default:? (\S+)", part)
                 assert name, (verb, action.dest)
                 told = name[1].rstrip(";,.")

@@ -44,7 +44,9 @@ def test_help_loads_neither_pydantic_nor_rich() -> None:
         "except SystemExit: pass\n"
         "print([m for m in ('pydantic', 'rich', 'requests', 'torch') if m in sys.modules])"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert shown.stdout.rstrip().endswith("[]")
 
 
@@ -72,11 +74,21 @@ def test_five_faults_of_a_spec_are_shown_with_code_2(
     )
     assert call("build", TARGET) == Exit.USAGE
     words = capsys.readouterr().err
-    for place in ("sumary:", "accelerator:", "platform:", "python:", "status:", "summary:", "pip:"):
+    for place in (
+        "sumary:",
+        "accelerator:",
+        "platform:",
+        "python:",
+        "status:",
+        "summary:",
+        "pip:",
+    ):
         assert place in words
 
 
-def test_a_stale_lock_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stale_lock_is_refused(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = project.specs / f"{TARGET}.toml"
     path.write_text(path.read_text().replace("alpha", "alpha>=1"))
     assert call("build", TARGET) == Exit.USAGE
@@ -90,7 +102,9 @@ def test_another_platform_s_target_is_not_built_here(
 ) -> None:
     path = project.specs / f"{TARGET}.toml"
     other = "linux-64" if sys.platform == "win32" else "win-64"
-    path.write_text(re.sub('platform = "[^"]+"', f'platform = "{other}"', path.read_text()))
+    path.write_text(
+        re.sub('platform = "[^"]+"', f'platform = "{other}"', path.read_text())
+    )
     assert call("build", TARGET) == Exit.USAGE
     assert f"on a {other} machine" in capsys.readouterr().err
 
@@ -114,22 +128,35 @@ def test_an_error_in_json(project: Project, capsys: pytest.CaptureFixture[str]) 
     assert call("verify", TARGET, "--json") == Exit.USAGE
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1
-    assert sorted(document["result"]["error"]) == ["cause", "evidence", "remedy", "what"]
+    assert sorted(document["result"]["error"]) == [
+        "cause",
+        "evidence",
+        "remedy",
+        "what",
+    ]
 
 
-def test_debug_shows_the_traceback(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_shows_the_traceback(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call("verify", TARGET, "--debug") == Exit.USAGE
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert told.count("tiny is not built") == 2
 
 
-def test_no_project_is_not_needed_for_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_project_is_not_needed_for_the_schema(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert call("schema") == Exit.OK
-    assert json.loads(capsys.readouterr().out)["$schema"].startswith("https://json-schema.org")
+    assert json.loads(capsys.readouterr().out)["$schema"].startswith(
+        "https://json-schema.org"
+    )
 
 
-@pytest.mark.parametrize("words", [(), ("no-such-verb",), ("build",), ("build", "a", "--nope")])
+@pytest.mark.parametrize(
+    "words", [(), ("no-such-verb",), ("build",), ("build", "a", "--nope")]
+)
 def test_a_wrong_command_line_is_2(words: tuple[str, ...]) -> None:
     assert call(*words) == Exit.USAGE
 
@@ -169,10 +196,17 @@ def test_what_was_meant_is_asked(
     assert "rollback" not in told  # twenty verbs are not read
 
 
-@pytest.mark.parametrize("typed", ["doctor xyz", "doctor --log a xyz", "doctor -- xyz -q"])
-def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str], typed: str) -> None:
+@pytest.mark.parametrize(
+    "typed", ["doctor xyz", "doctor --log a xyz", "doctor -- xyz -q"]
+)
+def test_a_word_too_many_is_named(
+    capsys: pytest.CaptureFixture[str], typed: str
+) -> None:
     assert call(*typed.split()) == Exit.USAGE
-    assert "xyz: only --watch takes a command, and only --log a file" in capsys.readouterr().err
+    assert (
+        "xyz: only --watch takes a command, and only --log a file"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("option", ["-C", "--project"])
@@ -180,18 +214,39 @@ def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str], typed: str
 def test_a_folder_that_is_none_is_told_to_be_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, option: str
 ) -> None:
-    words = {"export": ["T", "--format", "pylock"], "schema": [], "detect": [], "targets": [],
-             "doctor": [], "init": [], "lock": [], "completion": ["bash"], "update": [],
-             "fleet": ["report", "."], "add": ["T", "p"], "remove": ["T", "p"], "run": ["T", "p"],
-             "evidence": ["verify"], "outdated": [], "bundle": ["T", "-o", "o"]}  # fmt: skip
+    words = {
+        "export": ["T", "--format", "pylock"],
+        "schema": [],
+        "detect": [],
+        "targets": [],
+        "doctor": [],
+        "init": [],
+        "lock": [],
+        "completion": ["bash"],
+        "update": [],
+        "fleet": ["report", "."],
+        "add": ["T", "p"],
+        "remove": ["T", "p"],
+        "run": ["T", "p"],
+        "evidence": ["verify"],
+        "outdated": [],
+        "bundle": ["T", "-o", "o"],
+    }
     (tmp_path / "file").touch()
-    for name, fault in (("file", "is a file"), ("none", "does not exist"))[: 1 + (verb != "init")]:
-        assert call(option, str(tmp_path / name), verb, *words.get(verb, ["T"])) == Exit.USAGE
+    for name, fault in (("file", "is a file"), ("none", "does not exist"))[
+        : 1 + (verb != "init")
+    ]:
+        assert (
+            call(option, str(tmp_path / name), verb, *words.get(verb, ["T"]))
+            == Exit.USAGE
+        )
         assert f"{name} {fault}" in capsys.readouterr().err
 
 
 def test_switches_are_switches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("smoke", TARGET, "--full", "False") == Exit.USAGE  # it must never mean true
+    assert (
+        call("smoke", TARGET, "--full", "False") == Exit.USAGE
+    )  # it must never mean true
     assert "usage: provision smoke" in capsys.readouterr().err
 
 
@@ -210,13 +265,17 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     with serve(tmp_path / "index") as index:
         monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/default/")
         made = make_project(tmp_path, index)
-        lock(made, [make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})])
+        lock(
+            made, [make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})]
+        )
         assert call("build", "auto") == Exit.OK
         yield made
 
 
 @pytest.mark.machine
-def test_build_verify_smoke_run(built: Project, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build_verify_smoke_run(
+    built: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert call("build", TARGET) == Exit.OK
     assert "up to date" in capfd.readouterr().out
     assert call("verify", TARGET, "--deep") == Exit.OK
@@ -231,9 +290,12 @@ def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
 ) -> None:
     wish = 'accelerator = "xpu"\nplatform = "linux-64"\nhardware.families = ["dg2"]\n'
     (built.specs / "arc.toml").write_text(wish)
-    card = Gpu("intel", "56a0", "Arc A770", "0000:03:00.0", "dg2", supported=True, driver=None)
+    card = Gpu(
+        "intel", "56a0", "Arc A770", "0000:03:00.0", "dg2", supported=True, driver=None
+    )
     monkeypatch.setattr(
-        "provision.commands.machine.read_host", lambda _: Host("linux-64", "6.8", gpus=(card,))
+        "provision.commands.machine.read_host",
+        lambda _: Host("linux-64", "6.8", gpus=(card,)),
     )
     assert call("build", "auto") == Exit.OK
     told = capfd.readouterr()
@@ -268,7 +330,9 @@ def test_results_in_json_keep_their_contract(
 
 
 @pytest.mark.machine
-def test_findings_exit_with_1(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_exit_with_1(
+    built: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     (module,) = (built.environments(TARGET) / "current").resolve().rglob("alpha.py")
     module.write_text("changed")
     assert call("verify", TARGET) == Exit.FINDINGS
@@ -282,7 +346,10 @@ def test_findings_exit_with_1(built: Project, capsys: pytest.CaptureFixture[str]
         ("ImportError: libGL.so.1: cannot open shared object file\n", Exit.FINDINGS),
         ("  File \"/w/a.py\", line 3, in f\nKeyError: 'labels'\n", Exit.PROGRAM),
         ("RuntimeError: engine refused to start\n", Exit.UNDECIDED),
-        ("RuntimeError: CUDA error: an illegal memory access was encountered\n", Exit.UNDECIDED),
+        (
+            "RuntimeError: CUDA error: an illegal memory access was encountered\n",
+            Exit.UNDECIDED,
+        ),
     ],
 )
 def test_the_exit_code_of_a_log_tells_the_answers_apart(
@@ -299,13 +366,16 @@ def test_the_report_of_a_log_is_one_text_and_keeps_the_exit_code(
     path = tmp_path / "log.txt"
     path.write_text("epoch 1\nRuntimeError: engine refused to start\n")
     assert call("doctor", "--log", str(path)) == Exit.UNDECIDED
-    assert f"`provision doctor --log {path} --report`" in capsys.readouterr().err.replace(
-        "\n  ", " "
+    assert (
+        f"`provision doctor --log {path} --report`"
+        in capsys.readouterr().err.replace("\n  ", " ")
     )
     assert call("doctor", "--log", str(path), "--report") == Exit.UNDECIDED
     told = capsys.readouterr().out
     assert "[not-recognised]" in told
-    assert told.endswith("     1  epoch 1\n     2  RuntimeError: engine refused to start\n")
+    assert told.endswith(
+        "     1  epoch 1\n     2  RuntimeError: engine refused to start\n"
+    )
 
 
 @pytest.mark.machine
@@ -318,7 +388,10 @@ def test_a_log_is_judged_together_with_its_environment(
     (module,) = (built.environments(TARGET) / "current").resolve().rglob("alpha.py")
     module.unlink()
     capsys.readouterr()
-    assert call("doctor", "--log", str(path), "--target", TARGET, "--report") == Exit.FINDINGS
+    assert (
+        call("doctor", "--log", str(path), "--target", TARGET, "--report")
+        == Exit.FINDINGS
+    )
     told = capsys.readouterr().out
     assert told.index("alpha.py") < told.index("[not-recognised]")
     assert "Python: 3." in told
@@ -326,7 +399,9 @@ def test_a_log_is_judged_together_with_its_environment(
 
 
 def test_doctor_reads_a_log_from_standard_input(
-    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = b"RuntimeError: Found no NVIDIA driver on your system.\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
@@ -335,11 +410,18 @@ def test_doctor_reads_a_log_from_standard_input(
     assert result["patient"] == "-"
     assert result["findings"][0]["code"] == "driver-missing"
     assert sorted(result["findings"][0]) == [
-        "cause", "code", "evidence", "level", "remedy", "symptom",
-    ]  # fmt: skip
+        "cause",
+        "code",
+        "evidence",
+        "level",
+        "remedy",
+        "symptom",
+    ]
 
 
-@pytest.mark.parametrize("data", [gzip.compress(b"RuntimeError: x\n" * 99), bytes(range(256)) * 40])
+@pytest.mark.parametrize(
+    "data", [gzip.compress(b"RuntimeError: x\n" * 99), bytes(range(256)) * 40]
+)
 def test_a_log_that_is_no_text_is_refused(
     data: bytes, project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -349,7 +431,9 @@ def test_a_log_that_is_no_text_is_refused(
     assert f"{path} is no text" in " ".join(capsys.readouterr().err.split())
 
 
-def test_doctor_without_the_log_or_the_environment_is_a_usage_error(project: Project) -> None:
+def test_doctor_without_the_log_or_the_environment_is_a_usage_error(
+    project: Project,
+) -> None:
     assert call("doctor", "--log", "nowhere.log") == Exit.USAGE
     assert call("doctor", "--log", "") == Exit.USAGE
     assert call("doctor", "--python", "nowhere/python") == Exit.USAGE

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
         ("run T -- python -c x", "run T -- python -c x"),
         ("run T -- sh -c x -- y", "run T -- sh -c x -- y"),
         ("run T sh -c x -- y", "run T -- sh -c x -- y"),
-        ("run --project p T --env A -v x --json", "run --project p T --env A -v -- x --json"),
+        (
+            "run --project p T --env A -v x --json",
+            "run --project p T --env A -v -- x --json",
+        ),
         ("--project=p run T --en A cmd -v", "--project=p run T --en A -- cmd -v"),
         ("-C run --json run -C run T cmd -v", "-C run --json run -C run T -- cmd -v"),
         ("--proj run -q run run run run", "--proj run -q run run -- run run"),
@@ -42,8 +45,10 @@ if TYPE_CHECKING:
         ("run", "run"),
         ("run --help", "run --help"),
     ],
-)  # fmt: skip
-def test_options_after_the_first_word_of_the_command_are_its_own(words: str, marked: str) -> None:
+)
+def test_options_after_the_first_word_of_the_command_are_its_own(
+    words: str, marked: str
+) -> None:
     assert mark_command(words.split()) == marked.split()
 
 
@@ -55,14 +60,27 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def argv(lab: Lab, *words: str) -> list[str]:
-    tool = [sys.executable, "-I", "-m", "provision", "run", "--project", str(lab.project.root)]
+    tool = [
+        sys.executable,
+        "-I",
+        "-m",
+        "provision",
+        "run",
+        "--project",
+        str(lab.project.root),
+    ]
     return [*tool, TARGET, *words]
 
 
 def ran(lab: Lab, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.defpath, "HOME": str(lab.project.root), **variables}
     return subprocess.run(
-        argv(lab, *words), env=environment, capture_output=True, text=True, check=False, timeout=60
+        argv(lab, *words),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
@@ -78,7 +96,9 @@ def test_the_program_and_its_code(lab: Lab, dashes: tuple[str, ...]) -> None:
 def test_attack_sigterm_reaches_the_program_and_leaves_no_orphan(lab: Lab) -> None:
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     with subprocess.Popen(
-        argv(lab, "python", "-c", code), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        argv(lab, "python", "-c", code),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as started:
         assert started.stdout is not None
         assert int(started.stdout.readline()) == started.pid
@@ -89,16 +109,22 @@ def test_attack_sigterm_reaches_the_program_and_leaves_no_orphan(lab: Lab) -> No
 @pytest.mark.machine
 def test_attack_a_killed_program_says_so_to_its_shell(lab: Lab) -> None:
     done = ran(lab, "sh", "-c", "kill -9 $$")
-    assert done.returncode == -signal.SIGKILL  # of which a shell makes 137, and the old run 247
+    assert (
+        done.returncode == -signal.SIGKILL
+    )  # of which a shell makes 137, and the old run 247
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize(
     ("make", "code", "words"),
-    [("absent", 127, "nor on PATH"), ("text", 126, "Permission denied"),
-     ("orphan", 126, "No such file"), ("binary", 126, "Exec format error"),
-     ("folder", 126, "Permission denied")],
-)  # fmt: skip
+    [
+        ("absent", 127, "nor on PATH"),
+        ("text", 126, "Permission denied"),
+        ("orphan", 126, "No such file"),
+        ("binary", 126, "Exec format error"),
+        ("folder", 126, "Permission denied"),
+    ],
+)
 @pytest.mark.parametrize("as_json", [False, True])
 def test_attack_what_cannot_be_started(
     lab: Lab, tmp_path: Path, make: str, code: int, words: str, *, as_json: bool
@@ -107,7 +133,11 @@ def test_attack_what_cannot_be_started(
     if make == "folder":
         program.mkdir()
     elif make != "absent":
-        lines = {"text": "x", "orphan": "#!/nowhere/at/all\n", "binary": "\x7fELF no more"}
+        lines = {
+            "text": "x",
+            "orphan": "#!/nowhere/at/all\n",
+            "binary": "\x7fELF no more",
+        }
         program.write_text(lines[make], encoding="utf-8")
         program.chmod(0o644 if make == "text" else 0o755)
     done = ran(lab, *(["--json"] if as_json else []), str(program))
@@ -126,7 +156,9 @@ def test_a_closed_pipe_ends_the_program_as_in_a_shell(lab: Lab) -> None:
         assert started.stdout is not None
         started.stdout.readline()
         started.stdout.close()
-        assert started.wait() == -signal.SIGPIPE  # Python ignores it, and children inherit that
+        assert (
+            started.wait() == -signal.SIGPIPE
+        )  # Python ignores it, and children inherit that
 
 
 @pytest.mark.machine
@@ -141,7 +173,9 @@ def test_the_terminal_is_the_program_s(lab: Lab) -> None:
     )
     pid, terminal = pty.fork()
     if pid == 0:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells let jobs in the background ignore it
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # shells let jobs in the background ignore it
         os.execv(sys.executable, argv(lab, "python", "-c", code))  # noqa: S606
     shown = _until(terminal, b"True True True")
     time.sleep(0.2)  # into the sleep
@@ -164,8 +198,15 @@ def _until(terminal: int, words: bytes) -> bytes:
 
 @pytest.mark.machine
 def test_attack_variables_that_programs_need(lab: Lab) -> None:
-    own = {"HF_TOKEN": "t", "RANK": "1", "MASTER_ADDR": "node", "OMP_NUM_THREADS": "2",
-           "SLURM_PROCID": "0", "CUDA_VISIBLE_DEVICES": "", "DISPLAY": ":0"}  # fmt: skip
+    own = {
+        "HF_TOKEN": "t",
+        "RANK": "1",
+        "MASTER_ADDR": "node",
+        "OMP_NUM_THREADS": "2",
+        "SLURM_PROCID": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+        "DISPLAY": ":0",
+    }
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     done = ran(lab, "python", "-c", code, **own)
     assert own.items() <= json.loads(done.stdout).items()
@@ -176,8 +217,14 @@ def test_attack_variables_that_programs_need(lab: Lab) -> None:
 def test_attack_another_torch_on_the_python_path(lab: Lab, tmp_path: Path) -> None:
     """As with SD-Scripts: an IPEX elsewhere on PYTHONPATH took over a CUDA environment."""
     (tmp_path / "alpha.py").write_text("version = 'a stranger'\n", encoding="utf-8")
-    stray = {"PYTHONPATH": str(tmp_path), "PYTHONHOME": "/x", "LD_LIBRARY_PATH": "/x",
-             "VIRTUAL_ENV": "/x", "PIP_TARGET": "/x", "ONEAPI_ROOT": "/x"}  # fmt: skip
+    stray = {
+        "PYTHONPATH": str(tmp_path),
+        "PYTHONHOME": "/x",
+        "LD_LIBRARY_PATH": "/x",
+        "VIRTUAL_ENV": "/x",
+        "PIP_TARGET": "/x",
+        "ONEAPI_ROOT": "/x",
+    }
     done = ran(lab, "python", "-c", "import alpha; print(alpha.version)", **stray)
     assert done.stdout == "1.0\n"
     assert f"not passed on: {', '.join(sorted(stray))} (" in done.stderr
@@ -189,11 +236,15 @@ def test_a_dropped_variable_is_brought_back(lab: Lab, by: str) -> None:
     spec = lab.project.specs / f"{TARGET}.toml"
     before = spec.read_text(encoding="utf-8")
     if by == "spec":
-        spec.write_text(f'{before}[run]\nkeep = ["LD_LIBRARY_PATH"]\n', encoding="utf-8")
+        spec.write_text(
+            f'{before}[run]\nkeep = ["LD_LIBRARY_PATH"]\n', encoding="utf-8"
+        )
     code = "import os; print(os.environ['LD_LIBRARY_PATH'], 'LD_AUDIT' in os.environ)"
     option = ["--env", "LD_LIBRARY_PATH"] if by == "option" else []
     try:
-        done = ran(lab, *option, "python", "-c", code, LD_LIBRARY_PATH="/driver", LD_AUDIT="")
+        done = ran(
+            lab, *option, "python", "-c", code, LD_LIBRARY_PATH="/driver", LD_AUDIT=""
+        )
     finally:
         spec.write_text(before, encoding="utf-8")
     assert done.stdout == "/driver False\n"

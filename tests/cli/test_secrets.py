@@ -43,19 +43,27 @@ class Bench:
         host = index.url.removeprefix("http://")
         self.login = f"http://me:{PASSWORD}@{host}/default/"
         self.env = {
-            "PATH": os.environ["PATH"], "HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp"),
-            "PIP_INDEX_URL": self.login, "UV_CACHE_DIR": str(folder / "cache"),
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "TMPDIR": str(folder / "tmp"),
+            "PIP_INDEX_URL": self.login,
+            "UV_CACHE_DIR": str(folder / "cache"),
             "CHANNEL_TOKEN": TOKEN,
-        }  # fmt: skip
+        }
         assert "1 added" in self.call("update")
         lock(self.project, [alpha, beta])
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         argv = [sys.executable, "-I", "-m", "provision", *words]
         return subprocess.Popen(
-            argv, env=self.env, cwd=self.project.root, text=True, errors="replace",
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            argv,
+            env=self.env,
+            cwd=self.project.root,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def call(self, *words: str) -> str:
         out, err = self.start(*words).communicate(timeout=120)
@@ -77,23 +85,40 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 VERBS = [
-    ["build", TARGET], ["build", TARGET, "--json"], ["verify", TARGET, "--deep", "--repair"],
-    ["smoke", TARGET], ["report", TARGET], ["run", TARGET, "--", "python", "-c", "pass"],
-    ["targets"], ["targets", "--json"], ["detect"], ["doctor", "--target", TARGET],
-    ["lock", TARGET], ["lock", TARGET, "--check", "--resolve"],
-    ["lock", TARGET, "--engine", "pip-tools"], ["bundle", TARGET, "-o", "bundle"],
-    ["docker", TARGET, "--print"], ["sbom", TARGET], ["update"],
-    ["export", TARGET, "--format", "pylock"], ["export", TARGET, "--format", "requirements"],
-    ["rollback", TARGET], ["clean", "--all"],
-]  # fmt: skip
+    ["build", TARGET],
+    ["build", TARGET, "--json"],
+    ["verify", TARGET, "--deep", "--repair"],
+    ["smoke", TARGET],
+    ["report", TARGET],
+    ["run", TARGET, "--", "python", "-c", "pass"],
+    ["targets"],
+    ["targets", "--json"],
+    ["detect"],
+    ["doctor", "--target", TARGET],
+    ["lock", TARGET],
+    ["lock", TARGET, "--check", "--resolve"],
+    ["lock", TARGET, "--engine", "pip-tools"],
+    ["bundle", TARGET, "-o", "bundle"],
+    ["docker", TARGET, "--print"],
+    ["sbom", TARGET],
+    ["update"],
+    ["export", TARGET, "--format", "pylock"],
+    ["export", TARGET, "--format", "requirements"],
+    ["rollback", TARGET],
+    ["clean", "--all"],
+]
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("fault", [None, 403])
-def test_attack_no_verb_prints_or_writes_a_password(bench: Bench, fault: int | None) -> None:
+def test_attack_no_verb_prints_or_writes_a_password(
+    bench: Bench, fault: int | None
+) -> None:
     bench.index.fault = fault
     # Retries take their time: with the fault only the verbs that download.
-    for words in [words for words in VERBS if not fault or words[0] in {"build", "bundle"}]:
+    for words in [
+        words for words in VERBS if not fault or words[0] in {"build", "bundle"}
+    ]:
         cut = words.index("--") if "--" in words else len(words)
         told = bench.call(*words[:cut], "--debug", "-v", *words[cut:])
         assert PASSWORD not in told, words
@@ -103,10 +128,16 @@ def test_attack_no_verb_prints_or_writes_a_password(bench: Bench, fault: int | N
 
 
 @pytest.mark.machine
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no list of commands to look at")
-@pytest.mark.parametrize("words", [["build", TARGET], ["lock", TARGET, "--engine", "pip-tools"],
-                                   ["lock", TARGET]])  # fmt: skip
-def test_attack_no_process_shows_a_password_in_its_command(bench: Bench, words: list[str]) -> None:
+@pytest.mark.skipif(
+    not Path("/proc").is_dir(), reason="there is no list of commands to look at"
+)
+@pytest.mark.parametrize(
+    "words",
+    [["build", TARGET], ["lock", TARGET, "--engine", "pip-tools"], ["lock", TARGET]],
+)
+def test_attack_no_process_shows_a_password_in_its_command(
+    bench: Bench, words: list[str]
+) -> None:
     bench.index.delay = 1.0
     seen: set[bytes] = set()
     process = bench.start(*words)
@@ -141,8 +172,12 @@ def test_attack_a_lock_cannot_send_a_variable_of_the_caller(
     (folder / CONDA_LAYER).write_text(text)
     pip = (folder / PIP_LAYER).read_text()
     seal = f"# conda: {hashlib.sha256(text.encode()).hexdigest()}\n"
-    (folder / PIP_LAYER).write_text(sealed(pip.replace("# platform:", f"{seal}# platform:")))
-    assert "$CHANNEL_TOKEN" in conda_packages(read_lock(bench.project.lock(TARGET)))[0].url
+    (folder / PIP_LAYER).write_text(
+        sealed(pip.replace("# platform:", f"{seal}# platform:"))
+    )
+    assert (
+        "$CHANNEL_TOKEN" in conda_packages(read_lock(bench.project.lock(TARGET)))[0].url
+    )
     told = bench.call("build", TARGET)
     assert "name variables that the spec does not: CHANNEL_TOKEN" in told
     assert not [path for path in bench.index.asked if TOKEN in path]

@@ -33,13 +33,23 @@ def shell(lab: Lab, words: str, redirection: str) -> subprocess.CompletedProcess
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "0<&- 1>&- 2>&-", "<&- 2>&-"])
+@pytest.mark.parametrize(
+    "redirection", ["2>&-", "2>/dev/full", "0<&- 1>&- 2>&-", "<&- 2>&-"]
+)
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(f"build {TARGET}", 0), (f"smoke {TARGET}", 0), (f"verify {TARGET} --deep", 0),
-     ("verify nothing", 2), (f"run {TARGET} sh -c 'exit 7'", 7), ("clean", 0)],
-)  # fmt: skip
-def test_attack_closed_streams(lab: Lab, words: str, code: int, redirection: str) -> None:
+    [
+        (f"build {TARGET}", 0),
+        (f"smoke {TARGET}", 0),
+        (f"verify {TARGET} --deep", 0),
+        ("verify nothing", 2),
+        (f"run {TARGET} sh -c 'exit 7'", 7),
+        ("clean", 0),
+    ],
+)
+def test_attack_closed_streams(
+    lab: Lab, words: str, code: int, redirection: str
+) -> None:
     assert shell(lab, words, redirection).returncode == code
 
 
@@ -58,7 +68,9 @@ def test_a_reader_that_has_gone_changes_no_code(lab: Lab, options: list[str]) ->
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     argv = [sys.executable, "-I", "-m", "provision", "verify", "--project"]
     with subprocess.Popen(
-        [*argv, lab.project.root, TARGET, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*argv, lab.project.root, TARGET, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as started:
         assert started.stdout is not None
         assert started.stderr is not None

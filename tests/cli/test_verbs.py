@@ -31,10 +31,13 @@ def test_every_result_of_a_verb_has_a_view(verb: str) -> None:
     views = {
         alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("provision.ui.")
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("provision.ui.")
         for alias in node.names
     }
-    handlers = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    handlers = {
+        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)
+    }
     annotation = handlers["handle"].returns
     assert annotation is not None
     assert names_in(annotation) <= {"Outcome", "int"}
@@ -58,4 +61,6 @@ def test_one_verb_parses_alike_alone_and_among_all(
             made.parse_args([verb, "--help"])
         helps.append(capsys.readouterr().out)
     assert helps[0] == helps[1]
-    assert (module_of(verb).__doc__ or "").split("\n")[0].rstrip(".") in " ".join(helps[0].split())
+    assert (module_of(verb).__doc__ or "").split("\n")[0].rstrip(".") in " ".join(
+        helps[0].split()
+    )

@@ -72,9 +72,14 @@ def edit_with_record(module: Path, text: str = "version = 'evil'\n") -> None:
     module.write_text(text)
     (info,) = module.parent.glob(f"{module.stem}-*.dist-info")
     rows = list(csv.reader((info / "RECORD").read_text().splitlines()))
-    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    digest = (
+        base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
+        .decode()
+        .rstrip("=")
+    )
     changed = [
-        [r[0], f"sha256={digest}", str(len(text))] if r[0] == module.name else r for r in rows
+        [r[0], f"sha256={digest}", str(len(text))] if r[0] == module.name else r
+        for r in rows
     ]
     with (info / "RECORD").open("w", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows(changed)
@@ -84,7 +89,14 @@ def test_a_fresh_and_a_used_environment_have_no_finding(lab: Lab) -> None:
     lab.build()
     assert codes(lab) == codes(lab, deep=False) == set()
     for level in ("", "-O", "-OO"):  # Python writes bytecode of each
-        run([environment_python(prefix(lab)), *filter(None, [level]), "-c", "import alpha"])
+        run(
+            [
+                environment_python(prefix(lab)),
+                *filter(None, [level]),
+                "-c",
+                "import alpha",
+            ]
+        )
     assert len(list(site(lab).rglob("*.pyc"))) == 3
     assert codes(lab) == set()
 
@@ -98,13 +110,28 @@ def test_attack_a_file_edited_together_with_its_record(lab: Lab) -> None:
     mend(lab)
 
 
-def test_attack_the_same_version_with_other_bytes_installed(lab: Lab, tmp_path: Path) -> None:
+def test_attack_the_same_version_with_other_bytes_installed(
+    lab: Lab, tmp_path: Path
+) -> None:
     lab.build()
-    evil = make_wheel(tmp_path / "evil", "alpha", "1.0", {"alpha.py": "version = 'evil'\n"})
+    evil = make_wheel(
+        tmp_path / "evil", "alpha", "1.0", {"alpha.py": "version = 'evil'\n"}
+    )
     import uv
 
-    run([uv.find_uv_bin(), "pip", "install", "--python", environment_python(prefix(lab)),
-         "--reinstall", "--no-deps", "--no-index", evil]).require("installed")  # fmt: skip
+    run(
+        [
+            uv.find_uv_bin(),
+            "pip",
+            "install",
+            "--python",
+            environment_python(prefix(lab)),
+            "--reinstall",
+            "--no-deps",
+            "--no-index",
+            evil,
+        ]
+    ).require("installed")
     assert lab.says("import alpha; print(alpha.version)") == "evil"
     assert "foreign-record" in codes(lab)
     mend(lab)
@@ -113,7 +140,9 @@ def test_attack_the_same_version_with_other_bytes_installed(lab: Lab, tmp_path: 
 def test_attack_a_line_added_to_a_record(lab: Lab) -> None:
     lab.build()
     (site(lab) / "evil.pth").write_text("")
-    with next(site(lab).glob("alpha-*.dist-info")).joinpath("RECORD").open("a") as stream:
+    with (
+        next(site(lab).glob("alpha-*.dist-info")).joinpath("RECORD").open("a") as stream
+    ):
         stream.write("evil.pth,,\n")
     assert codes(lab) == {"foreign-record"}
 
@@ -136,7 +165,9 @@ def test_attack_a_cache_with_file_and_record_edited_does_not_build(lab: Lab) -> 
     assert codes(lab) == set()
 
 
-def test_attack_a_poisoned_cache_that_cannot_be_mended_fails_the_build(lab: Lab) -> None:
+def test_attack_a_poisoned_cache_that_cannot_be_mended_fails_the_build(
+    lab: Lab,
+) -> None:
     lab.build()
     _poison_cache(lab)
     with pytest.raises(ToolError, match="could not install") as caught:
@@ -162,7 +193,9 @@ def _other_python(lab: Lab) -> None:
 
 def _system_site(lab: Lab) -> None:
     path = prefix(lab) / "pyvenv.cfg"
-    path.write_text(path.read_text().replace("site-packages = false", "site-packages = true"))
+    path.write_text(
+        path.read_text().replace("site-packages = false", "site-packages = true")
+    )
 
 
 def _claim_proof(lab: Lab) -> None:
@@ -175,11 +208,18 @@ def _edit_launcher(lab: Lab) -> None:
     path = prefix(lab) / "bin" / "tool"
     path.write_text(path.read_text() + "import evil\n")
     (info,) = site(lab).glob("tool-*.dist-info")
-    digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).decode()
+    digest = base64.urlsafe_b64encode(
+        hashlib.sha256(path.read_bytes()).digest()
+    ).decode()
     rows = [line.split(",") for line in (info / "RECORD").read_text().splitlines()]
-    (info / "RECORD").write_text("".join(
-        f"{r[0]},sha256={digest.rstrip('=')},{path.stat().st_size}\n" if r[0].endswith("bin/tool")
-        else ",".join(r) + "\n" for r in rows))  # fmt: skip
+    (info / "RECORD").write_text(
+        "".join(
+            f"{r[0]},sha256={digest.rstrip('=')},{path.stat().st_size}\n"
+            if r[0].endswith("bin/tool")
+            else ",".join(r) + "\n"
+            for r in rows
+        )
+    )
 
 
 def _drop_seal(lab: Lab) -> None:
@@ -216,12 +256,18 @@ def test_attack_the_environment_itself_edited(
         "tool.py": "def main(): print('tool')\n",
         "tool-1.0.dist-info/entry_points.txt": "[console_scripts]\ntool = tool:main\n",
     }
-    lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "tool", "1.0", entry))
+    lab.relock(
+        *lab.wheels, make_wheel(lab.index.root / "default", "tool", "1.0", entry)
+    )
     lab.build()
     assert run([prefix(lab) / "bin" / "tool"]).stdout == "tool\n"
     attack(lab)
     assert code in codes(lab, deep=False)
-    (finding,) = [f for f in look(lab, deep=attack is not _other_python).findings if f.code == code]
+    (finding,) = [
+        f
+        for f in look(lab, deep=attack is not _other_python).findings
+        if f.code == code
+    ]
     assert any(named in text for text in finding.evidence)
     if attack is not _other_python:
         mend(lab)
@@ -247,12 +293,22 @@ def test_a_proof_that_is_added_later_is_sealed(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     "member",
-    ["data/pyvenv.cfg", "data/provision.tag", "data/provision.json", "data/up-to-date",
-     "scripts/activate", "data/bin/activate"],
-)  # fmt: skip
-def test_attack_a_wheel_that_replaces_files_of_the_environment(lab: Lab, member: str) -> None:
+    [
+        "data/pyvenv.cfg",
+        "data/provision.tag",
+        "data/provision.json",
+        "data/up-to-date",
+        "scripts/activate",
+        "data/bin/activate",
+    ],
+)
+def test_attack_a_wheel_that_replaces_files_of_the_environment(
+    lab: Lab, member: str
+) -> None:
     files = {"evil.py": "", f"evil-1.0.data/{member}": "home = /tmp\n"}
-    lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "evil", "1.0", files))
+    lab.relock(
+        *lab.wheels, make_wheel(lab.index.root / "default", "evil", "1.0", files)
+    )
     with pytest.raises(ToolError, match="of the environment itself") as caught:
         lab.build()
     assert Path(member).name in caught.value.what
@@ -265,9 +321,15 @@ def _pyc(source: Path, code: str, *, flags: int = 0, name: str = "") -> Path:
     cache = cache.with_name(name) if name else cache
     cache.parent.mkdir(exist_ok=True)
     found = source.stat()
-    tail = struct.pack("<II", int(found.st_mtime), found.st_size) if not flags else b"\0" * 8
+    tail = (
+        struct.pack("<II", int(found.st_mtime), found.st_size)
+        if not flags
+        else b"\0" * 8
+    )
     body = marshal.dumps(compile(code, str(source), "exec"))
-    cache.write_bytes(importlib.util.MAGIC_NUMBER + struct.pack("<I", flags) + tail + body)
+    cache.write_bytes(
+        importlib.util.MAGIC_NUMBER + struct.pack("<I", flags) + tail + body
+    )
     return cache
 
 
@@ -276,7 +338,9 @@ def test_attack_bytecode_of_another_source(lab: Lab, flags: int) -> None:
     lab.build()
     assert codes(lab) == set()
     cache = _pyc(site(lab) / "alpha.py", "version = 'evil'", flags=flags)
-    assert lab.says("import alpha; print(alpha.version)") == "evil"  # Python believes it
+    assert (
+        lab.says("import alpha; print(alpha.version)") == "evil"
+    )  # Python believes it
     (finding,) = look(lab).findings
     assert finding.code == "foreign-bytecode"
     assert finding.evidence == (f"__pycache__/{cache.name}",)
@@ -297,7 +361,9 @@ def test_attack_bytecode_without_a_source(lab: Lab, content: bytes) -> None:
     cache = site(lab) / "__pycache__" / "ghost.cpython-311.pyc"
     cache.parent.mkdir()
     cache.write_bytes(content)
-    cache.with_name("a\nb.cpython-311.pyc").write_bytes(content)  # a name may be two lines
+    cache.with_name("a\nb.cpython-311.pyc").write_bytes(
+        content
+    )  # a name may be two lines
     assert codes(lab) == {"foreign-bytecode"}
     mend(lab)
 
@@ -333,7 +399,9 @@ def _link_to_a_link(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("attack", [_outside, _other_target, _link_to_a_link])
-def test_attack_current_points_elsewhere(lab: Lab, attack: Callable[[Lab], None]) -> None:
+def test_attack_current_points_elsewhere(
+    lab: Lab, attack: Callable[[Lab], None]
+) -> None:
     lab.build()
     attack(lab)
     assert read_link(lab.home / CURRENT) is None
@@ -350,12 +418,17 @@ def test_attack_an_edit_that_other_generations_share(lab: Lab) -> None:
     lab.relock(*lab.wheels, lab.wheel("gamma"))
     lab.build()
     module = site(lab) / "alpha.py"
-    assert module.stat().st_ino == next(first.rglob("alpha.py")).stat().st_ino  # one file
+    assert (
+        module.stat().st_ino == next(first.rglob("alpha.py")).stat().st_ino
+    )  # one file
     module.write_text("version = 'evil'\n")
     mend(lab)
     assert any(first.name in note for note in lab.listener.notes)
     record = rollback(lab.project, TARGET, lab.listener).now.record
-    assert (record.proof, record.reason) == ("unproven", "its files were edited after the build")
+    assert (record.proof, record.reason) == (
+        "unproven",
+        "its files were edited after the build",
+    )
 
 
 DATA = {
@@ -380,7 +453,10 @@ def test_the_tree_is_the_same_in_short_and_long_and_odd_paths(tmp_path: Path) ->
     trees = set()
     for name in ("a", "with a space", "long" * 40):
         with open_lab(tmp_path / name) as lab:
-            lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "thing", "1.0", DATA))
+            lab.relock(
+                *lab.wheels,
+                make_wheel(lab.index.root / "default", "thing", "1.0", DATA),
+            )
             built = lab.build().generation
             assert built is not None
             assert codes(lab) == set()
@@ -393,7 +469,9 @@ def test_the_tree_is_the_same_in_short_and_long_and_odd_paths(tmp_path: Path) ->
 
 
 def test_attack_a_script_that_names_another_interpreter(lab: Lab) -> None:
-    lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "thing", "1.0", DATA))
+    lab.relock(
+        *lab.wheels, make_wheel(lab.index.root / "default", "thing", "1.0", DATA)
+    )
     lab.build()
     path = prefix(lab) / "bin" / "script"
     path.write_text(path.read_text().replace("#!", "#!/tmp/evil ", 1))
@@ -457,19 +535,25 @@ def test_attack_a_poisoned_cache_where_only_a_wheelhouse_knows_the_record(
 def test_attack_an_edited_record_that_the_lock_does_not_know(lab: Lab) -> None:
     _open_lock(lab)
     lab.build()
-    assert any("no RECORD is known of alpha, beta" in note for note in lab.listener.notes)
+    assert any(
+        "no RECORD is known of alpha, beta" in note for note in lab.listener.notes
+    )
     assert codes(lab) == set()
     edit_with_record(site(lab) / "alpha.py")
     assert codes(lab) == {"foreign-record"}  # the build kept the digest, outside of it
 
 
-def test_attack_the_interpreter_replaced(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attack_the_interpreter_replaced(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.build()
     built = json.loads((prefix(lab) / RECORD).read_text())["interpreter"]
     python = environment_python(prefix(lab)).resolve()
     assert built["path"] == str(python)
     assert built["sha256"] == hashlib.sha256(python.read_bytes()).hexdigest()
-    assert built["version"] == lab.says("import platform; print(platform.python_version())")
+    assert built["version"] == lab.says(
+        "import platform; print(platform.python_version())"
+    )
     real = interpreter.read_interpreter
 
     def patched(prefix: Path, version: str) -> interpreter.Interpreter:
@@ -487,8 +571,12 @@ def test_attack_a_file_of_the_standard_library_edited(tmp_path: Path) -> None:
     (library / "json").mkdir(parents=True)
     (library / "__pycache__").mkdir()
     (base / "bin").mkdir()
-    for path in (library / "os.py", library / "json" / "__init__.py", base / "bin" / "python3.11",
-                 base / "lib" / "libpython3.11.so.1.0"):  # fmt: skip
+    for path in (
+        library / "os.py",
+        library / "json" / "__init__.py",
+        base / "bin" / "python3.11",
+        base / "lib" / "libpython3.11.so.1.0",
+    ):
         path.write_text("content")
     env = tmp_path / "env" / "bin"
     env.mkdir(parents=True)
@@ -496,9 +584,11 @@ def test_attack_a_file_of_the_standard_library_edited(tmp_path: Path) -> None:
     before = interpreter.read_interpreter(env.parent, "3.11.9")
     (library / "__pycache__" / "os.cpython-311.pyc").write_text("bytecode")
     assert interpreter.read_interpreter(env.parent, "3.11.9") == before
-    for path, field in ((library / "json" / "__init__.py", "stdlib"),
-                        (base / "lib" / "libpython3.11.so.1.0", "stdlib"),
-                        (base / "bin" / "python3.11", "sha256")):  # fmt: skip
+    for path, field in (
+        (library / "json" / "__init__.py", "stdlib"),
+        (base / "lib" / "libpython3.11.so.1.0", "stdlib"),
+        (base / "bin" / "python3.11", "sha256"),
+    ):
         path.write_text("edited")
         (finding,) = interpreter.interpreter_findings(env.parent, before)
         assert field in finding.evidence[0]
@@ -511,7 +601,9 @@ def test_attack_a_file_of_the_standard_library_edited(tmp_path: Path) -> None:
 
 def _pin(lab: Lab, version: str) -> None:
     path = lab.project.specs / f"{TARGET}.toml"
-    path.write_text(path.read_text().replace(f'python = "{PYTHON}"', f'python = "{version}"'))
+    path.write_text(
+        path.read_text().replace(f'python = "{PYTHON}"', f'python = "{version}"')
+    )
     lab.relock(*lab.wheels)
 
 

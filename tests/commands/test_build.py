@@ -33,7 +33,9 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
     assert built.plan is not None
     digest = read_lock(lab.project.lock(TARGET)).digest
     assert lab.left() == [digest[:16], "current"]
-    assert lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
+    assert (
+        lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
+    )
     made = built.generation.record
     assert (made.proof, made.lock, made.files) == ("proven", digest, 12)
     assert made.distributions == ("alpha-1.0.dist-info", "beta-1.0.dist-info")
@@ -48,7 +50,9 @@ def test_a_build_needs_no_terminal(lab: Lab, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(os, "openpty", refuse)
     lab.build()
-    assert lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
+    assert (
+        lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
+    )
 
 
 def test_packages_that_do_not_work_together_never_become_current(lab: Lab) -> None:
@@ -68,7 +72,9 @@ def test_packages_that_do_not_work_together_never_become_current(lab: Lab) -> No
 
 
 def test_each_package_is_asked_of_its_own_index_only(lab: Lab) -> None:
-    lab.wheel("beta", "9.0")  # a stranger's package of the same name on the default index
+    lab.wheel(
+        "beta", "9.0"
+    )  # a stranger's package of the same name on the default index
     lab.build()
     assert lab.says("import beta; print(beta.version)") == "1.0"
     assert not any(path.startswith("/default/beta") for path in lab.index.asked)
@@ -157,10 +163,14 @@ def test_an_index_that_fails_leaves_the_old_current(lab: Lab, fault: int | str) 
     before = lab.left()
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     lab.index.fault = fault
-    with pytest.raises(ToolError, match="could not install from the default index") as caught:
+    with pytest.raises(
+        ToolError, match="could not install from the default index"
+    ) as caught:
         lab.build()
     assert "alpha-2.0-py3-none-any.whl" in caught.value.evidence
-    assert read_lock(lab.project.lock(TARGET)).artifacts[0].sha256 in caught.value.evidence
+    assert (
+        read_lock(lab.project.lock(TARGET)).artifacts[0].sha256 in caught.value.evidence
+    )
     assert "--wheelhouse" in caught.value.remedy
     assert lab.left() == before
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
@@ -208,7 +218,9 @@ def test_a_changed_file_in_the_installer_s_cache_is_caught(lab: Lab) -> None:
     first = lab.build()
     assert first.generation is not None
     (module,) = first.generation.folder.rglob("alpha.py")
-    module.write_text("version = 'poisoned'\n", encoding="utf-8")  # uv's cache shares the file
+    module.write_text(
+        "version = 'poisoned'\n", encoding="utf-8"
+    )  # uv's cache shares the file
     shutil.rmtree(lab.home)
     lab.index.asked.clear()
     assert lab.build().generation is not None
@@ -257,26 +269,39 @@ def test_of_several_builds_at_once_one_works_and_the_others_wait(lab: Lab) -> No
     lab.index.delay = 0.2
     context = multiprocessing.get_context("fork")
     children = [
-        context.Process(target=_build_slowly, args=(lab.project, lab.index.url)) for _ in range(8)
+        context.Process(target=_build_slowly, args=(lab.project, lab.index.url))
+        for _ in range(8)
     ]
     for child in children:
         child.start()
     for child in children:
         child.join()
     assert [child.exitcode for child in children] == [0] * 8
-    assert [path for path in lab.index.asked if path.endswith("alpha-1.0-py3-none-any.whl")] == [
-        "/default/alpha-1.0-py3-none-any.whl"
-    ]
+    assert [
+        path for path in lab.index.asked if path.endswith("alpha-1.0-py3-none-any.whl")
+    ] == ["/default/alpha-1.0-py3-none-any.whl"]
     assert len(lab.left()) == 2
 
 
-def test_ctrl_c_during_a_download_leaves_no_current_and_exits_with_130(lab: Lab) -> None:
+def test_ctrl_c_during_a_download_leaves_no_current_and_exits_with_130(
+    lab: Lab,
+) -> None:
     lab.index.fault = "stall"
     environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
-    command = [sys.executable, "-m", "provision", "build", TARGET, "--project", lab.project.root]
+    command = [
+        sys.executable,
+        "-m",
+        "provision",
+        "build",
+        TARGET,
+        "--project",
+        lab.project.root,
+    ]
     # A shell starts what it sends to the background with Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True
+    ) as child:
         while not any(path.endswith(".whl") for path in lab.index.asked):
             time.sleep(0.02)
         child.send_signal(signal.SIGINT)

@@ -44,7 +44,13 @@ def sha256(path: Path) -> str:
 def clone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab whose project holds a toolkit too; it needs one tool, which the index has."""
     root = lab.project.root
-    for name in ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+    for name in (
+        "noxfile.py",
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+    ):
         shutil.copy(CLONE / name, root)
     (root / "provision").mkdir()
     monkeypatch.setattr(bundling, "shipped", lambda: lab.project)
@@ -53,7 +59,9 @@ def clone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     line = f"tool==1.0 \\\n    --hash=sha256:{sha256(tool)} \\\n    --hash=sha256:{'0' * 64}\n"
     lab.project.lock("tools").mkdir()
     for name in LOCKS:
-        (lab.project.lock("tools") / name).write_text(f"# a comment\n{line}    # via nothing\n")
+        (lab.project.lock("tools") / name).write_text(
+            f"# a comment\n{line}    # via nothing\n"
+        )
     return lab
 
 
@@ -76,7 +84,9 @@ def held(folder: Path) -> list[str]:
 
 
 @pytest.mark.machine
-def test_it_holds_artifacts_tools_toolkit_and_a_command(clone: Lab, tmp_path: Path) -> None:
+def test_it_holds_artifacts_tools_toolkit_and_a_command(
+    clone: Lab, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     made = make(clone, out)
     assert made.missing == ()
@@ -86,13 +96,21 @@ def test_it_holds_artifacts_tools_toolkit_and_a_command(clone: Lab, tmp_path: Pa
     assert (out / "toolkit" / "lockfiles" / TARGET / "requirements.txt").is_file()
     assert os.access(out / made.command, os.X_OK)
     manifest = json.loads((out / "manifest.json").read_text())
-    assert (manifest["schema"], manifest["target"], manifest["missing"]) == (1, TARGET, [])
+    assert (manifest["schema"], manifest["target"], manifest["missing"]) == (
+        1,
+        TARGET,
+        [],
+    )
     assert len(manifest["files"]) == made.files > 10
-    assert all(sha256(out / entry["path"]) == entry["sha256"] for entry in manifest["files"])
+    assert all(
+        sha256(out / entry["path"]) == entry["sha256"] for entry in manifest["files"]
+    )
 
 
 @pytest.mark.machine
-def test_made_again_it_downloads_nothing_and_says_the_same(clone: Lab, tmp_path: Path) -> None:
+def test_made_again_it_downloads_nothing_and_says_the_same(
+    clone: Lab, tmp_path: Path
+) -> None:
     make(clone, tmp_path / "out")
     before = (tmp_path / "out" / "manifest.json").read_text()
     clone.index.asked.clear()
@@ -102,7 +120,9 @@ def test_made_again_it_downloads_nothing_and_says_the_same(clone: Lab, tmp_path:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize(("fault", "why"), [(403, "403"), (500, "500"), ("truncate", "could not")])
+@pytest.mark.parametrize(
+    ("fault", "why"), [(403, "403"), (500, "500"), ("truncate", "could not")]
+)
 def test_what_cannot_be_had_is_listed_and_supplied(
     clone: Lab, tmp_path: Path, fault: int | str, why: str
 ) -> None:
@@ -114,7 +134,9 @@ def test_what_cannot_be_had_is_listed_and_supplied(
     assert (alpha.sha256, alpha.size) == (sha256(wheel), wheel.stat().st_size)
     assert why in alpha.why
     listed = json.loads((out / "manifest.json").read_text())["missing"]
-    assert {entry["filename"] for entry in listed} == {item.filename for item in made.missing}
+    assert {entry["filename"] for entry in listed} == {
+        item.filename for item in made.missing
+    }
     assert not list((out / "artifacts").glob("*.whl"))
     house.mkdir()
     for wheel in (*clone.wheels, *(clone.index.root / "default").glob("tool-*")):
@@ -136,7 +158,9 @@ def test_a_broken_download_is_gone_on_with(clone: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.machine
-def test_another_file_than_the_locked_one_is_left_out(clone: Lab, tmp_path: Path) -> None:
+def test_another_file_than_the_locked_one_is_left_out(
+    clone: Lab, tmp_path: Path
+) -> None:
     clone.wheel("alpha", text="evil = True\n")
     made = make(clone, tmp_path / "out")
     assert [item.filename for item in made.missing] == ["alpha-1.0-py3-none-any.whl"]
@@ -152,7 +176,9 @@ def test_a_file_that_was_damaged_since_is_fetched_again_or_missing(
     damaged = tmp_path / "out" / "artifacts" / clone.wheels[0].name
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
     clone.index.fault = 403
-    assert [item.filename for item in make(clone, tmp_path / "out").missing] == [damaged.name]
+    assert [item.filename for item in make(clone, tmp_path / "out").missing] == [
+        damaged.name
+    ]
     assert not damaged.exists()
     clone.index.fault = None
     assert make(clone, tmp_path / "out").missing == ()
@@ -168,7 +194,9 @@ def test_what_an_earlier_lock_wanted_goes(clone: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.machine
-def test_packages_of_the_conda_layer_come_from_their_channel(clone: Lab, tmp_path: Path) -> None:
+def test_packages_of_the_conda_layer_come_from_their_channel(
+    clone: Lab, tmp_path: Path
+) -> None:
     channel = clone.index.root / "channel"
     archive = make_package(channel, "library", "1.0", {"lib/it.so": File(b"it")})
     text = lock_text(f"{clone.index.url}/channel", [archive])
@@ -191,7 +219,9 @@ def test_a_folder_of_something_else_is_left_alone(clone: Lab, tmp_path: Path) ->
 def test_a_run_that_was_killed_before_it_tagged_the_folder_is_gone_on_with(
     clone: Lab, tmp_path: Path
 ) -> None:
-    left = tmp_path / "out" / f".{TAG}.x1y2"  # as write_atomic() names it until it is whole
+    left = (
+        tmp_path / "out" / f".{TAG}.x1y2"
+    )  # as write_atomic() names it until it is whole
     left.parent.mkdir()
     left.touch()
     make(clone, tmp_path / "out")
@@ -200,10 +230,20 @@ def test_a_run_that_was_killed_before_it_tagged_the_folder_is_gone_on_with(
 
 @pytest.mark.machine
 def test_the_command_exits_with_1_until_it_is_complete(
-    clone: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    clone: Lab,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", f"{clone.index.url}/default/")
-    argv = ["bundle", TARGET, "-o", str(tmp_path / "out"), "--project", str(clone.project.root)]
+    argv = [
+        "bundle",
+        TARGET,
+        "-o",
+        str(tmp_path / "out"),
+        "--project",
+        str(clone.project.root),
+    ]
     clone.index.fault = 403
     assert main.main(argv) == 1
     assert "missing: alpha-1.0-py3-none-any.whl  sha256 " in capsys.readouterr().out
@@ -212,7 +252,9 @@ def test_the_command_exits_with_1_until_it_is_complete(
     assert json.loads(capsys.readouterr().out)["result"]["missing"] == []
 
 
-def test_tools_are_chosen_by_platform_and_for_every_patch_version(tmp_path: Path) -> None:
+def test_tools_are_chosen_by_platform_and_for_every_patch_version(
+    tmp_path: Path,
+) -> None:
     digest = "0" * 64
     lines = [
         "everywhere==1",
@@ -224,7 +266,9 @@ def test_tools_are_chosen_by_platform_and_for_every_patch_version(tmp_path: Path
     text = "".join(f"{line} \\\n    --hash=sha256:{digest}\n" for line in lines)
     for name in LOCKS:
         (tmp_path / name).write_text(f"# made by\n{text}    # via it\n")
-    linux = [(tool.name, tool.version) for tool in read_tools(tmp_path, "linux-64", "3.11")]
+    linux = [
+        (tool.name, tool.version) for tool in read_tools(tmp_path, "linux-64", "3.11")
+    ]
     assert linux == [("everywhere", "1"), ("old", "1"), ("old", "2")]
     windows = read_tools(tmp_path, "win-64", "3.11")
     assert ("windows-only", "1") in [(tool.name, tool.version) for tool in windows]
@@ -233,7 +277,10 @@ def test_tools_are_chosen_by_platform_and_for_every_patch_version(tmp_path: Path
 
 @pytest.mark.parametrize("platform", ["linux-64", "win-64"])
 def test_the_project_s_own_tools_are_all_read(platform: str) -> None:
-    names = {tool.name for tool in read_tools(CLONE / "lockfiles" / "tools", platform, "3.11")}
+    names = {
+        tool.name
+        for tool in read_tools(CLONE / "lockfiles" / "tools", platform, "3.11")
+    }
     assert {"uv", "nox", "pydantic", "py-rattler"} <= names
     assert ("colorama" in names) is (platform == "win-64")
 
@@ -244,7 +291,9 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
     alone = without_a_route()
     out = tmp_path / "air gap"
     argv = [sys.executable, "-m", "provision", "bundle", "cpu-linux", "-o", out]
-    subprocess.run([*argv, "--project", CLONE], check=True, cwd=CLONE, capture_output=True)
+    subprocess.run(
+        [*argv, "--project", CLONE], check=True, cwd=CLONE, capture_output=True
+    )
     bare = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     python = {"PYTHON": sys.executable}
     built = subprocess.run(
@@ -255,7 +304,9 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    record = json.loads(next(out.glob("toolkit/.envs/cpu-linux/*/provision.json")).read_text())
+    record = json.loads(
+        next(out.glob("toolkit/.envs/cpu-linux/*/provision.json")).read_text()
+    )
     assert record["lock"] == read_lock(CLONE / "lockfiles" / "cpu-linux").digest
 
 
@@ -263,11 +314,20 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
 def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This machine's Python, packed as uv's managed builds are, and the list that names it."""
     folder = tmp_path_factory.mktemp("mirror")
-    base, minor = Path(sys.base_prefix), f"{sys.version_info.major}.{sys.version_info.minor}"
-    left_out = re.compile(r"(^|/)(__pycache__|test|tests|idlelib|site-packages/.+|config-.*)(/|$)")
+    base, minor = (
+        Path(sys.base_prefix),
+        f"{sys.version_info.major}.{sys.version_info.minor}",
+    )
+    left_out = re.compile(
+        r"(^|/)(__pycache__|test|tests|idlelib|site-packages/.+|config-.*)(/|$)"
+    )
 
     def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        return None if left_out.search(member.name) or member.name.endswith(".a") else member
+        return (
+            None
+            if left_out.search(member.name) or member.name.endswith(".a")
+            else member
+        )
 
     archive = folder / "1" / f"cpython-{minor}-linux.tar.gz"
     archive.parent.mkdir()
@@ -279,12 +339,20 @@ def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ):
             tar.add(base / place, f"python/{place}", filter=keep)
     entry = {
-        "name": "cpython", "arch": {"family": "x86_64", "variant": None}, "os": "linux",
-        "libc": "gnu", "major": 3, "minor": sys.version_info.minor,
-        "patch": sys.version_info.micro, "prerelease": "", "variant": None, "build": "1",
-        "sha256": sha256(archive), "url": "https://github.com/astral-sh/python-build-standalone/"
+        "name": "cpython",
+        "arch": {"family": "x86_64", "variant": None},
+        "os": "linux",
+        "libc": "gnu",
+        "major": 3,
+        "minor": sys.version_info.minor,
+        "patch": sys.version_info.micro,
+        "prerelease": "",
+        "variant": None,
+        "build": "1",
+        "sha256": sha256(archive),
+        "url": "https://github.com/astral-sh/python-build-standalone/"
         f"releases/download/1/{archive.name}",
-    }  # fmt: skip
+    }
     version = ".".join(map(str, sys.version_info[:3]))
     listed = {f"cpython-{version}-linux-x86_64-gnu": entry}
     (folder / "list.json").write_text(json.dumps(listed))
@@ -294,7 +362,9 @@ def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def with_python(python_archive: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def run(argv: Sequence[str | Path], *, env: dict[str, str]) -> process.Completed:
-        listed = {"UV_PYTHON_DOWNLOADS_JSON_URL": (python_archive / "list.json").as_uri()}
+        listed = {
+            "UV_PYTHON_DOWNLOADS_JSON_URL": (python_archive / "list.json").as_uri()
+        }
         return real(argv, env=env | listed)
 
     real = process.run
@@ -318,8 +388,13 @@ def test_a_bundle_brings_the_interpreter_that_a_machine_may_lack(
         "import ssl, sys, venv; print(sys.base_prefix, *sys.argv[1:3])"
     )
     for _ in range(2):  # the second time it is there
-        done = subprocess.run([out / made.command], env={"PATH": os.defpath, "PYTHON": "absent"},
-                              capture_output=True, text=True, check=True)  # fmt: skip
+        done = subprocess.run(
+            [out / made.command],
+            env={"PATH": os.defpath, "PYTHON": "absent"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         where = f"{out / 'toolkit' / '.python' / 'python'}"
         assert done.stdout.split() == [where, "-s", f"build-{TARGET}"]
     assert make(clone, out).files == made.files
@@ -341,7 +416,9 @@ def test_attack_another_archive_than_uv_knows_is_left_out(
 
 @pytest.mark.machine
 def test_where_a_bundle_lies_does_not_matter(clone: Lab, tmp_path: Path) -> None:
-    folder = tmp_path / PARTIAL / ".cache" / "bundle"  # names that are left out inside of it
+    folder = (
+        tmp_path / PARTIAL / ".cache" / "bundle"
+    )  # names that are left out inside of it
     made = make(clone, folder)
     listed = json.loads((folder / MANIFEST).read_text())["files"]
     assert made.files == len(listed) > 5

@@ -56,7 +56,9 @@ class Bench:
         self.flags.mkdir()
         target = lab.project.smoke
         shutil.rmtree(target)
-        shutil.copytree(SMOKE, target, ignore=shutil.ignore_patterns("test_*", "__pycache__"))
+        shutil.copytree(
+            SMOKE, target, ignore=shutil.ignore_patterns("test_*", "__pycache__")
+        )
         shutil.copy(SMOKE / "test_requirements.py", target)
         for name, more in CHECKS.items():
             area, _, word = name.partition(".")
@@ -65,7 +67,9 @@ class Bench:
             (target / file).write_text(text)
         torch = f"__version__ = '2.0'\nopen({str(self.log)!r}, 'a').write('torch\\n')\n"
         self.torch = self.wheel("torch", text=torch, requires=["depth; extra == 'all'"])
-        self.wheels = {"torch": self.torch} | {p.name.split("-")[0]: p for p in lab.wheels}
+        self.wheels = {"torch": self.torch} | {
+            p.name.split("-")[0]: p for p in lab.wheels
+        }
 
     def wheel(
         self,
@@ -77,7 +81,9 @@ class Bench:
         **files: str,
     ) -> Path:
         content = {f"{name}.py": text, **files}
-        return make_wheel(self.lab.index.root / "default", name, version, content, requires)
+        return make_wheel(
+            self.lab.index.root / "default", name, version, content, requires
+        )
 
     def build(self, *wheels: Path, without: str = "", **changes: object) -> BuildResult:
         self.wheels |= {path.name.split("-")[0]: path for path in wheels}
@@ -123,36 +129,49 @@ def test_a_package_that_nothing_needs_starts_no_torch(bench: Bench) -> None:
     assert {check.ran for check in built.report.carried} == {before.started}
     assert built.report.torch == before.torch == "2.0"
     assert not bench.log.exists()
-    (requirements,) = [c for c in built.report.checks if c.id == "identity.requirements"]
+    (requirements,) = [
+        c for c in built.report.checks if c.id == "identity.requirements"
+    ]
     assert {key: n.value for key, n in requirements.numbers.items()} == {
-        "imported": 0, "imported before": 1,
-    }  # fmt: skip
+        "imported": 0,
+        "imported before": 1,
+    }
 
 
 def test_what_is_carried_twice_keeps_its_day(bench: Bench) -> None:
     first = last(bench).started
     bench.build(bench.wheel("gamma"))
     path = history(bench.lab.project, TARGET)[-1]
-    path.write_text(path.read_text().replace(f'"started": "{first[:10]}', '"started": "2027-01-01'))
+    path.write_text(
+        path.read_text().replace(f'"started": "{first[:10]}', '"started": "2027-01-01')
+    )
     bench.build(bench.wheel("delta"))
     assert {check.ran for check in last(bench).carried} == {first}
 
 
 def test_only_the_checks_of_what_changed_are_run(bench: Bench) -> None:
-    assert bench.ran(bench.wheel("alpha", "2.0")) == {*ALWAYS, "identity.import", "device.alpha"}
+    assert bench.ran(bench.wheel("alpha", "2.0")) == {
+        *ALWAYS,
+        "identity.import",
+        "device.alpha",
+    }
     # The same version from other bytes, a requirement of a requirement, and one that is optional.
     assert "device.alpha" in bench.ran(bench.wheel("alpha", "2.0", requires=["gamma"]))
     assert "device.alpha" in bench.ran(bench.wheel("gamma"))
     assert "device.plain" not in bench.ran(bench.wheel("gamma", "2.0"))
     assert bench.ran(bench.wheel("depth")) == EVERY
     assert bench.ran(without="depth") == EVERY
-    assert bench.ran(bench.wheel("numpy")) == EVERY  # torch links to it without requiring it
+    assert (
+        bench.ran(bench.wheel("numpy")) == EVERY
+    )  # torch links to it without requiring it
 
 
 def test_what_acts_at_every_start_concerns_every_check(bench: Bench) -> None:
     hook = {"hook.pth": "import hooked\n", "hooked.py": ""}
     assert bench.ran(bench.wheel("gamma", **hook)) == EVERY
-    assert bench.ran(bench.wheel("gamma", **hook | {"hooked.py": "import os\n"})) == EVERY
+    assert (
+        bench.ran(bench.wheel("gamma", **hook | {"hooked.py": "import os\n"})) == EVERY
+    )
     assert bench.ran(bench.wheel("delta")) != EVERY
     points = {"eps-1.0.dist-info/entry_points.txt": "[torch.backends]\nx = eps:load\n"}
     assert bench.ran(bench.wheel("eps", **points)) == EVERY
@@ -189,9 +208,15 @@ def test_a_device_that_was_chosen_otherwise_runs_everything(
 def test_what_failed_since_is_not_carried(bench: Bench) -> None:
     (bench.flags / "device.plain").touch()
     assert main.main(["smoke", TARGET, "--project", str(bench.lab.project.root)]) == 1
-    assert {check.id for check in last(bench).checks} == EVERY  # `smoke` carries nothing
+    assert {
+        check.id for check in last(bench).checks
+    } == EVERY  # `smoke` carries nothing
     (bench.flags / "device.plain").unlink()
-    assert bench.ran(bench.wheel("gamma")) == {*ALWAYS, "identity.import", "device.plain"}
+    assert bench.ran(bench.wheel("gamma")) == {
+        *ALWAYS,
+        "identity.import",
+        "device.plain",
+    }
 
 
 def test_a_failed_check_is_run_again_until_it_passes(bench: Bench) -> None:
@@ -222,8 +247,10 @@ def test_an_old_generation_is_used_again_only_if_no_file_changed(bench: Bench) -
 
 def test_what_the_suite_leaves_out_without_a_result_is_owed(bench: Bench) -> None:
     """A suite that left out more than it may must not be green."""
-    left = [{"id": name, "title": "t", "owed": False, "reason": "carried"}
-            for name in ("device.plain", "device.unknown")]  # fmt: skip
+    left = [
+        {"id": name, "title": "t", "owed": False, "reason": "carried"}
+        for name in ("device.plain", "device.unknown")
+    ]
     found = Earlier(last(bench), set()).complete({"checks": [], "not_run": left})
     assert [check["id"] for check in found["carried"]] == ["device.plain"]
     assert [(entry["id"], entry["owed"]) for entry in found["not_run"]] == [
@@ -235,10 +262,13 @@ def test_a_locked_package_that_the_spec_names_now_is_imported(bench: Bench) -> N
     spec = bench.lab.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "beta"]'))
     assert bench.ran(bench.wheel("gamma")) == ALWAYS
-    (check,) = [each for each in last(bench).checks if each.id == "identity.requirements"]
+    (check,) = [
+        each for each in last(bench).checks if each.id == "identity.requirements"
+    ]
     assert {name: each.value for name, each in check.numbers.items()} == {
-        "imported": 1, "imported before": 1,
-    }  # fmt: skip
+        "imported": 1,
+        "imported before": 1,
+    }
 
 
 def test_an_unreadable_or_a_foreign_report_carries_nothing(bench: Bench) -> None:

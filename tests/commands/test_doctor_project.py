@@ -19,7 +19,9 @@ def test_a_foreign_repository_is_judged(capsys: pytest.CaptureFixture[str]) -> N
     result = json.loads(capsys.readouterr().out)["result"]
     assert result["patient"] == str(folder)
     assert "uv.lock" in result["facts"]
-    assert [f["code"] for f in result["findings"] if f["level"] != "note"] == ["lock-unhashed"]
+    assert [f["code"] for f in result["findings"] if f["level"] != "note"] == [
+        "lock-unhashed"
+    ]
 
 
 def test_a_mended_one_is_left_alone() -> None:
@@ -34,7 +36,9 @@ def test_a_folder_without_locks_is_an_error(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_a_file_that_powershell_wrote_is_judged_as_another(tmp_path: Path, encoding: str) -> None:
+def test_a_file_that_powershell_wrote_is_judged_as_another(
+    tmp_path: Path, encoding: str
+) -> None:
     text = "torch==2.13.0+cpu\r\ntorchvision==0.20.0\r\n"
     (tmp_path / "requirements.txt").write_text(text, encoding)
     assert main(["doctor", "--project", str(tmp_path)]) == 1

@@ -54,7 +54,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_what_is_added_follows_and_the_rest_stays(path: Path) -> None:
-    assert add_to(path, ["einops", "pillow>=10"]).pip.requirements[-2:] == ("einops", "pillow>=10")
+    assert add_to(path, ["einops", "pillow>=10"]).pip.requirements[-2:] == (
+        "einops",
+        "pillow>=10",
+    )
     added = '    "numpy",  # the last\n    "einops",\n    "pillow>=10",\n'
     assert path.read_text() == SPEC.replace('    "numpy",  # the last\n', added)
     remove_from(path, ["Pillow", "einops"])
@@ -82,7 +85,9 @@ def test_another_version_takes_the_place_of_the_first(path: Path) -> None:
 
 
 def test_a_package_can_be_assigned_to_an_index_and_moved(path: Path) -> None:
-    assert add_to(path, ["einops"], "vendor").pip.index == {"vendor": ("torch", "einops")}
+    assert add_to(path, ["einops"], "vendor").pip.index == {
+        "vendor": ("torch", "einops")
+    }
     moved = add_to(path, ["torch==2.1", "torchvision"], "other")
     assert moved.pip.index == {"vendor": ("einops",), "other": ("torch", "torchvision")}
     assert add_to(path, ["einops"], "other").pip.index == {
@@ -114,8 +119,15 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
                 requires_dist=(),
             )
         )
-    vendor = [json.loads(wheel.model_dump_json(exclude_none=True)) for wheel in served["vendor"]]
-    document = {"$schema": "index.schema.json", "url": f"{lab.index.url}/vendor/", "files": vendor}
+    vendor = [
+        json.loads(wheel.model_dump_json(exclude_none=True))
+        for wheel in served["vendor"]
+    ]
+    document = {
+        "$schema": "index.schema.json",
+        "url": f"{lab.index.url}/vendor/",
+        "files": vendor,
+    }
     (lab.project.catalog / "vendor.json").write_text(json.dumps(document))
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "none"))
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
@@ -131,7 +143,10 @@ def call(lab: Lab, verb: str, *words: str) -> int:
 
 
 def state(lab: Lab) -> list[bytes]:
-    files = [lab.project.specs / f"{TARGET}.toml", *sorted(lab.project.lock(TARGET).glob("*"))]
+    files = [
+        lab.project.specs / f"{TARGET}.toml",
+        *sorted(lab.project.lock(TARGET).glob("*")),
+    ]
     return [path.read_bytes() for path in files]
 
 
@@ -151,7 +166,9 @@ def test_it_is_edited_locked_and_built_in_one_go(
     assert call(shop, "remove", "gamma") == Exit.OK
     assert "stays in the lock" not in capsys.readouterr().err
     assert state(shop) == before
-    assert shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
+    assert (
+        shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
+    )
 
 
 @pytest.mark.machine
@@ -179,7 +196,9 @@ def test_what_cannot_be_locked_changes_nothing(
 
 
 @pytest.mark.machine
-def test_an_interrupted_lock_changes_nothing(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_lock_changes_nothing(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = state(shop)
 
     def interrupted(*_: object, **__: object) -> None:
@@ -204,13 +223,24 @@ def test_of_all_targets_those_are_built_that_were_built_before(
     assert main.main(words) == Exit.OK
     edited = json.loads(capsys.readouterr().out)["result"]
     assert {each["lock"]["target"]: bool(each["build"]) for each in edited} == {
-        "foreign": False, "other": False, TARGET: True,
-    }  # fmt: skip
+        "foreign": False,
+        "other": False,
+        TARGET: True,
+    }
     for name in ("foreign", "other", TARGET):
         assert "gamma" in read_lock(shop.project.lock(name)).versions
     before = state(shop)
-    spec.with_name("other.toml").write_text(spec.read_text().replace("alpha", "nowhere"))
-    words = ["remove", "all", "gamma", "--no-build", "--project", str(shop.project.root)]
+    spec.with_name("other.toml").write_text(
+        spec.read_text().replace("alpha", "nowhere")
+    )
+    words = [
+        "remove",
+        "all",
+        "gamma",
+        "--no-build",
+        "--project",
+        str(shop.project.root),
+    ]
     assert main.main(words) == Exit.USAGE
     assert "gamma" in spec.read_text()
     assert state(shop) == before
@@ -230,11 +260,15 @@ def test_what_was_never_built_is_only_locked_where_its_device_is_not(
     assert not shop.home.exists()
     assert call(shop, "build") == Exit.OK
     assert call(shop, "remove", "gamma") == Exit.OK
-    assert shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
+    assert (
+        shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
+    )
 
 
 @pytest.mark.machine
-def test_another_platform_is_only_locked(shop: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_platform_is_only_locked(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec = shop.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text().replace("linux-64", "win-64"))
     capsys.readouterr()

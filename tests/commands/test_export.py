@@ -33,19 +33,35 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parents[2]
-CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "UV_"))}
+CLEAN = {
+    key: value
+    for key, value in os.environ.items()
+    if not key.startswith(("PIP_", "UV_"))
+}
 
 
-def exported(lab: Lab, kind: str, file: Path | None = None, default: str = "") -> Export:
+def exported(
+    lab: Lab, kind: str, file: Path | None = None, default: str = ""
+) -> Export:
     """Export the target of the lab, whose vendor's wheels are put into the catalog."""
     files = [
-        CatalogWheel(filename=w.name, url=f"{lab.index.url}/vendor/{w.name}", requires_dist=(),
-                     sha256=artifact(w).sha256)
-        for w in lab.wheels if w.parent.name == "vendor"
-    ]  # fmt: skip
-    catalog = Snapshot(**{"$schema": "index.schema.json"}, url=f"{lab.index.url}/vendor/",
-                       files=tuple(files))  # fmt: skip
-    (lab.project.catalog / "vendor.json").write_text(render_snapshot(catalog), encoding="utf-8")
+        CatalogWheel(
+            filename=w.name,
+            url=f"{lab.index.url}/vendor/{w.name}",
+            requires_dist=(),
+            sha256=artifact(w).sha256,
+        )
+        for w in lab.wheels
+        if w.parent.name == "vendor"
+    ]
+    catalog = Snapshot(
+        **{"$schema": "index.schema.json"},
+        url=f"{lab.index.url}/vendor/",
+        files=tuple(files),
+    )
+    (lab.project.catalog / "vendor.json").write_text(
+        render_snapshot(catalog), encoding="utf-8"
+    )
     indexes = {"default": default or f"{lab.index.url}/default/", "vendor": catalog.url}
     target = load_target(lab.project.specs, TARGET)
     assert catalog_digest(lab.project.catalog, target)
@@ -62,16 +78,27 @@ def exported(lab: Lab, kind: str, file: Path | None = None, default: str = "") -
 def installed(lab: Lab, folder: Path, *words: str) -> dict[str, str]:
     """Install into a new environment with the given installer's words; return its inventory."""
     uv = uv_program()
-    subprocess.run([uv, "venv", "--quiet", "--no-config", folder], check=True, env=CLEAN)
+    subprocess.run(
+        [uv, "venv", "--quiet", "--no-config", folder], check=True, env=CLEAN
+    )
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    cache = {"UV_CACHE_DIR": str(lab.project.root / "cache"), "PIP_CONFIG_FILE": os.devnull,
-             "UV_DEFAULT_INDEX": f"{lab.index.url}/default/", "UV_NO_CONFIG": "1"}  # fmt: skip
+    cache = {
+        "UV_CACHE_DIR": str(lab.project.root / "cache"),
+        "PIP_CONFIG_FILE": os.devnull,
+        "UV_DEFAULT_INDEX": f"{lab.index.url}/default/",
+        "UV_NO_CONFIG": "1",
+    }
     argv = [str(python) if word == "PYTHON" else word for word in words]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=CLEAN | cache,
-                          cwd=folder)  # fmt: skip
+    done = subprocess.run(
+        argv, check=False, capture_output=True, text=True, env=CLEAN | cache, cwd=folder
+    )
     assert done.returncode == 0, done.stderr
-    listed = subprocess.run([uv, "pip", "list", "--format=json", "--python", python], check=True,
-                            capture_output=True, env=CLEAN)  # fmt: skip
+    listed = subprocess.run(
+        [uv, "pip", "list", "--format=json", "--python", python],
+        check=True,
+        capture_output=True,
+        env=CLEAN,
+    )
     return {entry["name"]: entry["version"] for entry in json.loads(listed.stdout)}
 
 
@@ -80,7 +107,9 @@ PIP = (sys.executable, "-m", "pip", "--python", "PYTHON", "install", "--quiet")
 
 
 @pytest.mark.parametrize("words", [UV, PIP], ids=["uv", "pip"])
-def test_pylock_installs_what_is_locked(lab: Lab, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_pylock_installs_what_is_locked(
+    lab: Lab, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     file = tmp_path / "pylock.toml"
     exported(lab, "pylock", file)
     assert installed(lab, tmp_path / "env", *words, "-r", str(file)) == {
@@ -111,18 +140,34 @@ def test_requirements_install_what_is_locked(lab: Lab, tmp_path: Path) -> None:
     assert installed(lab, tmp_path / "uv", *UV, *best, *hashed) == both
 
 
-def test_uv_locks_the_same_versions_from_the_same_indexes(lab: Lab, tmp_path: Path) -> None:
-    lab.wheel("alpha", "2.0")  # newer than the lock, and a second beta where it does not belong
+def test_uv_locks_the_same_versions_from_the_same_indexes(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.wheel(
+        "alpha", "2.0"
+    )  # newer than the lock, and a second beta where it does not belong
     lab.wheel("beta", "3.0")
     text = exported(lab, "uv").text
-    head = f'[project]\nname = "mine"\nversion = "1"\nrequires-python = "=={PYTHON}.*"\n'
+    head = (
+        f'[project]\nname = "mine"\nversion = "1"\nrequires-python = "=={PYTHON}.*"\n'
+    )
     (tmp_path / "pyproject.toml").write_text(head + text, encoding="utf-8")
     words = ("lock", "--default-index", f"{lab.index.url}/default/")
-    done = subprocess.run([uv_program(), *words], cwd=tmp_path, env=CLEAN, check=False,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [uv_program(), *words],
+        cwd=tmp_path,
+        env=CLEAN,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
-    locked = tomllib.loads((tmp_path / "uv.lock").read_text(encoding="utf-8"))["package"]
-    chosen = {p["name"]: (p["version"], p["source"].get("registry", "")) for p in locked}
+    locked = tomllib.loads((tmp_path / "uv.lock").read_text(encoding="utf-8"))[
+        "package"
+    ]
+    chosen = {
+        p["name"]: (p["version"], p["source"].get("registry", "")) for p in locked
+    }
     assert chosen["alpha"] == ("1.0", f"{lab.index.url}/default/")
     assert chosen["beta"][0] == "1.0"
     assert chosen["beta"][1].rstrip("/") == f"{lab.index.url}/vendor"
@@ -143,7 +188,9 @@ def committed(kind: str, name: str) -> Export:
 def test_environment_yml_pins_both_layers() -> None:
     from rattler import MatchSpec
 
-    document: dict[str, Any] = yaml.safe_load(committed("environment", "max-linux").text)
+    document: dict[str, Any] = yaml.safe_load(
+        committed("environment", "max-linux").text
+    )
     *native, pip = document["dependencies"]
     assert {"python", "openssl", "pip"} <= {spec.partition("=")[0] for spec in native}
     assert all(MatchSpec(spec).build for spec in native if spec != "pip")
@@ -156,15 +203,29 @@ def test_the_ci_job_is_a_valid_workflow(tmp_path: Path, name: str) -> None:
     file = tmp_path / "job.yml"
     file.write_text(committed("ci", name).text, encoding="utf-8")
     checked = subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows",
-         str(file)], check=False, capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "check_jsonschema",
+            "--builtin-schema",
+            "vendor.github-workflows",
+            str(file),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert checked.returncode == 0, checked.stdout
 
 
 def test_the_devcontainer_gets_the_device() -> None:
-    assert json.loads(committed("devcontainer", "cuda-linux").text)["runArgs"] == ["--gpus", "all"]
-    assert "/dev/dri" in json.loads(committed("devcontainer", "arc-linux").text)["runArgs"]
+    assert json.loads(committed("devcontainer", "cuda-linux").text)["runArgs"] == [
+        "--gpus",
+        "all",
+    ]
+    assert (
+        "/dev/dri" in json.loads(committed("devcontainer", "arc-linux").text)["runArgs"]
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(LOST.keys() - {"pylock"}))
@@ -174,11 +235,19 @@ def test_every_format_gives_the_same_text_twice(kind: str, name: str) -> None:
 
 
 def test_what_a_format_cannot_hold_is_said() -> None:
-    table = json.loads((ROOT / "provision/cli/options.json").read_text(encoding="utf-8"))
+    table = json.loads(
+        (ROOT / "provision/cli/options.json").read_text(encoding="utf-8")
+    )
     assert set(table["export"]["--format"]["choices"]) == set(LOST)
-    assert any("conda layer" in words for words in committed("requirements", "max-linux").lost)
-    assert not any("conda layer" in words for words in committed("requirements", "cpu-linux").lost)
-    assert any("hashes" in words for words in committed("environment", "cpu-linux").lost)
+    assert any(
+        "conda layer" in words for words in committed("requirements", "max-linux").lost
+    )
+    assert not any(
+        "conda layer" in words for words in committed("requirements", "cpu-linux").lost
+    )
+    assert any(
+        "hashes" in words for words in committed("environment", "cpu-linux").lost
+    )
 
 
 def test_a_wheel_that_the_index_no_longer_lists_is_named(lab: Lab) -> None:
@@ -189,7 +258,9 @@ def test_a_wheel_that_the_index_no_longer_lists_is_named(lab: Lab) -> None:
     assert failed.value.evidence == "alpha-1.0-py3-none-any.whl"
 
 
-def test_a_name_that_installers_do_not_take_is_refused(lab: Lab, tmp_path: Path) -> None:
+def test_a_name_that_installers_do_not_take_is_refused(
+    lab: Lab, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="not a name for this format"):
         exported(lab, "pylock", tmp_path / "lock.toml")
     assert not list(tmp_path.glob("lock.toml"))

@@ -102,4 +102,6 @@ def test_what_has_no_spec_is_named_and_only_what_is_ours_is_removed(
 
 
 def test_clean_of_nothing_is_nothing(tmp_path: Path) -> None:
-    assert clean(Project(tmp_path), "t", Silent(), keep=0, everything=True).removed == ()
+    assert (
+        clean(Project(tmp_path), "t", Silent(), keep=0, everything=True).removed == ()
+    )

@@ -48,13 +48,29 @@ def program(*argv: str | Path, **options: object) -> Iterator[subprocess.Popen[s
 
 
 def _by_run(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
-    tool = [sys.executable, "-I", "-m", "provision", "run", "--project", lab.project.root]
+    tool = [
+        sys.executable,
+        "-I",
+        "-m",
+        "provision",
+        "run",
+        "--project",
+        lab.project.root,
+    ]
     return program(*tool, TARGET, "python", "-c", WAIT)
 
 
 def _shell_by_run(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """Nothing tells of this one but its lock: sh is not of the environment."""
-    tool = [sys.executable, "-I", "-m", "provision", "run", "--project", lab.project.root]
+    tool = [
+        sys.executable,
+        "-I",
+        "-m",
+        "provision",
+        "run",
+        "--project",
+        lab.project.root,
+    ]
     script = "exec 3>/dev/null; cd /; PATH=/usr/bin; echo started; read line"
     return program(*tool, TARGET, "/bin/sh", "-c", script, stdin=subprocess.PIPE)
 
@@ -63,7 +79,9 @@ def _by_the_link(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen
     return program(environment_python(lab.home / CURRENT), "-c", WAIT)
 
 
-def _by_a_relative_link(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+def _by_a_relative_link(
+    lab: Lab,
+) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     return program("./current/bin/python", "-c", WAIT, cwd=lab.home)
 
 
@@ -79,7 +97,14 @@ def _mapped(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]
     return program(sys.executable, "-c", code + WAIT, cwd="/")
 
 
-STARTED = [_by_run, _shell_by_run, _by_the_link, _by_a_relative_link, _activated, _mapped]
+STARTED = [
+    _by_run,
+    _shell_by_run,
+    _by_the_link,
+    _by_a_relative_link,
+    _activated,
+    _mapped,
+]
 
 
 @pytest.mark.parametrize("start", STARTED)
@@ -112,7 +137,9 @@ def test_attack_repair_under_a_running_program(lab: Lab) -> None:
         assert built.generation is not None
         assert next(drifted.folder.rglob("beta.py")).is_file()
         assert any(f"process {started.pid})" in note for note in lab.listener.notes)
-        with pytest.raises(UsageError, match="no earlier"):  # not to what is known to be damaged
+        with pytest.raises(
+            UsageError, match="no earlier"
+        ):  # not to what is known to be damaged
             rollback(lab.project, TARGET, lab.listener)
     clean(lab.project, TARGET, lab.listener, keep=9, everything=False)
     assert not drifted.folder.exists()
@@ -147,14 +174,18 @@ def test_a_removal_in_between_is_noticed_by_who_would_hold(lab: Lab) -> None:
     assert remove_unused(renamed) == ""
 
 
-def test_the_checks_hold_what_they_check(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_hold_what_they_check(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from provision.commands import prove, smoke
 
     lab.build()
     kept: list[object] = []
 
     def meanwhile(*words: object, **options: object) -> object:
-        kept.extend(clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use)
+        kept.extend(
+            clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use
+        )
         return real(*words, **options)  # type: ignore[arg-type]
 
     real = smoke.smoke
@@ -162,15 +193,20 @@ def test_the_checks_hold_what_they_check(lab: Lab, monkeypatch: pytest.MonkeyPat
     order = lab.order()
     prove.prove(smoke.SmokeRequest(order.project, order.target, {}), run, lab.listener)
     assert len(kept) == 1
-    assert clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()
+    assert (
+        clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()
+    )
 
 
 def test_attack_litter_of_killed_runs(lab: Lab) -> None:
     lab.build()
     current = (lab.home / CURRENT).resolve()
     old = time.time() - 7200
-    for folder, name in ((lab.home, ".provision.json.abcd1234"), (current, ".up-to-date.ab_d1234"),
-                         (lab.home / "reports", ".x-quick.json.abcd1234")):  # fmt: skip
+    for folder, name in (
+        (lab.home, ".provision.json.abcd1234"),
+        (current, ".up-to-date.ab_d1234"),
+        (lab.home / "reports", ".x-quick.json.abcd1234"),
+    ):
         folder.joinpath(name).touch()
         os.utime(folder / name, (old, old))
     (current / ".now.json.abcd1234").touch()  # just being written
@@ -186,7 +222,9 @@ def test_attack_litter_of_killed_runs(lab: Lab) -> None:
     assert [path.suffix for path in (lab.home / "reports").iterdir()] == [".json"]
 
 
-def test_ctrl_c_in_clean_says_what_was_removed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_clean_says_what_was_removed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = lab.build().generation
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     second = lab.build().generation
@@ -211,7 +249,9 @@ def test_attack_a_clock_in_the_future_and_rollback(lab: Lab) -> None:
     lab.build()
     assert first is not None
     record = first.folder / RECORD
-    text = record.read_text(encoding="utf-8").replace(first.record.built, "2099-01-01T00:00:00.000")
+    text = record.read_text(encoding="utf-8").replace(
+        first.record.built, "2099-01-01T00:00:00.000"
+    )
     record.write_text(text, encoding="utf-8")
     assert rollback(lab.project, TARGET, lab.listener).now.folder == first.folder
     with pytest.raises(UsageError, match="no earlier"):

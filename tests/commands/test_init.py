@@ -42,9 +42,13 @@ triton==3.1.0 ; sys_platform == "linux"
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     (tmp_path / "more").mkdir()
-    (tmp_path / "requirements.txt").write_text(TRAINER, encoding="utf-16")  # as PowerShell does
+    (tmp_path / "requirements.txt").write_text(
+        TRAINER, encoding="utf-16"
+    )  # as PowerShell does
     (tmp_path / "limits.txt").write_text("torch<2.9\nnumpy<3\n", encoding="utf-8")
-    (tmp_path / "more" / "extra.txt").write_text("\nsafetensors\ntqdm\n", encoding="utf-8")
+    (tmp_path / "more" / "extra.txt").write_text(
+        "\nsafetensors\ntqdm\n", encoding="utf-8"
+    )
     return tmp_path
 
 
@@ -74,27 +78,51 @@ def test_torch_and_its_companions_are_chosen_per_accelerator(repository: Path) -
     assert not [text for text in cpu.requirements if text.startswith("torchaudio")]
     cuda = pip(repository, "cuda-linux")
     # The default index has any release, so both hold what the repository says.
-    theirs = {"torch==2.8.0", "torchvision>=0.16", "torchaudio==2.8.0", "xformers==0.0.27"}
+    theirs = {
+        "torch==2.8.0",
+        "torchvision>=0.16",
+        "torchaudio==2.8.0",
+        "xformers==0.0.27",
+    }
     assert theirs <= {*cuda.requirements}
-    own = [r for r in pip(shipped().root, "cuda-linux").requirements if r.startswith("torch")]
+    own = [
+        r
+        for r in pip(shipped().root, "cuda-linux").requirements
+        if r.startswith("torch")
+    ]
     assert len(own) == 2
     assert not {*own} & {*cuda.requirements}
     for found in (xpu, cpu, cuda):
-        names = [text for text in found.requirements if text.startswith(("nvidia", "triton"))]
+        names = [
+            text for text in found.requirements if text.startswith(("nvidia", "triton"))
+        ]
         linux_only = 'triton==3.1.0 ; sys_platform == "linux"'
-        assert names == ([linux_only] if found is xpu else [])  # which it is not on Windows
+        assert names == (
+            [linux_only] if found is xpu else []
+        )  # which it is not on Windows
         # 5.* of the target admits 5.1.0, so both hold, and the file can be edited later.
-        both = {"transformers==5.1.0", "transformers==5.*", "accelerate>=1.6", "accelerate"}
+        both = {
+            "transformers==5.1.0",
+            "transformers==5.*",
+            "accelerate>=1.6",
+            "accelerate",
+        }
         assert both | {"tqdm", "einops>=0.7"} <= {*found.requirements}
-        assert found.constraints == ("numpy<3",)  # that of torch gives way with its line
+        assert found.constraints == (
+            "numpy<3",
+        )  # that of torch gives way with its line
     said = {target.name: target for target in result.targets}
     replaced = f"line 3: torch==2.8.0 replaces {own[0]}"
     assert any(replaced in text for text in said["cuda-linux"].done)
     assert any("line 6: xformers==0.0.27" in text for text in said["cpu-linux"].left)
-    assert not any("xformers" in text for text in said["arc-windows"].left)  # its marker
+    assert not any(
+        "xformers" in text for text in said["arc-windows"].left
+    )  # its marker
 
 
-def test_a_version_that_the_target_does_not_allow_replaces_its_own(tmp_path: Path) -> None:
+def test_a_version_that_the_target_does_not_allow_replaces_its_own(
+    tmp_path: Path,
+) -> None:
     write(
         tmp_path,
         "requirements.txt",
@@ -113,7 +141,10 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     text = (tmp_path / "envs" / "cpu-linux.toml").read_text(encoding="utf-8")
     why = "from torch's index, also if only others require them"  # in case that einops does
     index = f'[pip.index] # {why}\npytorch-cpu = ["torchvision"]\n'
-    assert text == f'extends = "cpu-linux"\n\n[pip]\nfiles = ["requirements.txt"]\n\n{index}'
+    assert (
+        text
+        == f'extends = "cpu-linux"\n\n[pip]\nfiles = ["requirements.txt"]\n\n{index}'
+    )
     assert (result.targets[0].done, result.targets[0].left, result.left) == ((), (), ())
     assert "torch==2.13.0+cpu" in pip(tmp_path).requirements
     assert "torch>=2" not in pip(tmp_path).requirements
@@ -125,7 +156,9 @@ def test_another_accelerator_s_build_stands_for_its_release(tmp_path: Path) -> N
     assert "torch==2.8.0+xpu" in pip(tmp_path, "arc-linux").requirements
 
 
-@pytest.mark.parametrize("asked", ["torch>=2.11.0,<=2.12.1", "torch~=2.8.0", "torch==2.8.0+cu128"])
+@pytest.mark.parametrize(
+    "asked", ["torch>=2.11.0,<=2.12.1", "torch~=2.8.0", "torch==2.8.0+cu128"]
+)
 def test_torch_of_the_default_index_is_within_the_repository_s_limits(
     tmp_path: Path, asked: str
 ) -> None:
@@ -135,8 +168,12 @@ def test_torch_of_the_default_index_is_within_the_repository_s_limits(
     wanted = {*Requirement(asked.removesuffix("+cu128")).specifier}
     torch = [Requirement(text) for text in found if Requirement(text).name == "torch"]
     assert wanted == {each for required in torch for each in required.specifier}
-    audio = [Requirement(text) for text in found if Requirement(text).name == "torchaudio"]
-    assert wanted == {each for required in audio for each in required.specifier}  # same releases
+    audio = [
+        Requirement(text) for text in found if Requirement(text).name == "torchaudio"
+    ]
+    assert wanted == {
+        each for required in audio for each in required.specifier
+    }  # same releases
     assert [text for text in found if text.startswith("torchvision")] == ["torchvision"]
 
 
@@ -147,13 +184,19 @@ def test_what_comes_with_torch_is_of_the_same_index_even_if_others_bring_it(
     write(tmp_path, "requirements.txt", "torch>=2.12\ntimm\n")
     init(tmp_path, name)
     found = pip(tmp_path, name)
-    newest = {"arc-linux": ("2.13.0", "0.28.0"), "arc-windows": ("2.12.1", "0.27.1")}[name]
-    assert {f"torch=={newest[0]}+xpu", f"torchvision=={newest[1]}+xpu"} <= {*found.requirements}
+    newest = {"arc-linux": ("2.13.0", "0.28.0"), "arc-windows": ("2.12.1", "0.27.1")}[
+        name
+    ]
+    assert {f"torch=={newest[0]}+xpu", f"torchvision=={newest[1]}+xpu"} <= {
+        *found.requirements
+    }
     for each in ("torchvision", "triton-xpu", "pytorch-triton-xpu"):
         assert found.index_of(each) == "pytorch-xpu"
     assert found.index_of("torchaudio") == "default"  # one build for all since 2.9
     served = offered(load_target(tmp_path / "envs", name), Project(tmp_path).catalog)
-    assert {"triton-xpu", "torchvision"} <= {wheel.name for wheel in served["pytorch-xpu"]}
+    assert {"triton-xpu", "torchvision"} <= {
+        wheel.name for wheel in served["pytorch-xpu"]
+    }
 
 
 def test_torchaudio_is_of_the_index_of_an_older_torch_and_of_the_default_one_later(
@@ -180,8 +223,12 @@ def test_the_only_requirement_file_is_read_whatever_its_name(tmp_path: Path) -> 
 
 def test_one_of_several_sources_is_not_chosen(tmp_path: Path) -> None:
     write(tmp_path, "requirements-dev.txt", "ruff\n")
-    write(tmp_path, "pyproject.toml", "[project]\nname = 'a'\ndependencies = ['einops']\n")
-    assert [text.split(":")[0] for text in init(tmp_path).left] == ["requirements-dev.txt"]
+    write(
+        tmp_path, "pyproject.toml", "[project]\nname = 'a'\ndependencies = ['einops']\n"
+    )
+    assert [text.split(":")[0] for text in init(tmp_path).left] == [
+        "requirements-dev.txt"
+    ]
     assert not pip(tmp_path).files
     assert "ruff" not in pip(tmp_path).requirements
 
@@ -211,13 +258,19 @@ def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> Non
     result = init(repository)
     left = result.left
     assert not result.empty
-    assert any(text.startswith("requirements.txt, line 2: --extra-index-url") for text in left)
+    assert any(
+        text.startswith("requirements.txt, line 2: --extra-index-url") for text in left
+    )
     assert any("requirements-dev.txt" in text for text in left)
     assert not any("extra.txt" in text for text in left)
 
 
 def test_a_file_with_a_fault_is_copied_without_it(tmp_path: Path) -> None:
-    write(tmp_path, "requirements.txt", "einops\n-r https://example.org/more.txt\nfoo ==\ntqdm>4\n")
+    write(
+        tmp_path,
+        "requirements.txt",
+        "einops\n-r https://example.org/more.txt\nfoo ==\ntqdm>4\n",
+    )
     left = init(tmp_path).left
     assert sum(text.startswith("requirements.txt, line ") for text in left) == 2
     found = pip(tmp_path)
@@ -322,7 +375,9 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     again = init(tmp_path)
     assert (again.written, again.targets[0].spec) == ((), None)
-    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert before == {
+        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+    }
 
 
 def test_without_requirements_the_shipped_lock_serves(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def _user_site(trap: Path, _: Lab) -> dict[str, str]:
     _fake_modules(site)
     info = site / "intel_extension_for_pytorch-2.1.10.dist-info"
     info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text("Name: intel-extension-for-pytorch\nVersion: 2.1.10\n")
+    (info / "METADATA").write_text(
+        "Name: intel-extension-for-pytorch\nVersion: 2.1.10\n"
+    )
     return {"PYTHONUSERBASE": str(trap / "user")}
 
 
@@ -129,8 +131,21 @@ POLLUTANTS: dict[str, Callable[[Path, Lab], dict[str, str]]] = {
 
 def _tree(lab: Lab, hostile: dict[str, str], cwd: Path) -> str:
     """Build from nothing in a process of its own and return the digest of the tree."""
-    environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/", **hostile}
-    argv = [sys.executable, "-I", "-m", "provision", "build", TARGET, "--json", "--project"]
+    environment = {
+        **os.environ,
+        "PIP_INDEX_URL": f"{lab.index.url}/default/",
+        **hostile,
+    }
+    argv = [
+        sys.executable,
+        "-I",
+        "-m",
+        "provision",
+        "build",
+        TARGET,
+        "--json",
+        "--project",
+    ]
     done = subprocess.run(
         [*argv, lab.project.root],
         env=environment,

@@ -61,9 +61,13 @@ def test_pip_installs_nowhere_and_says_what_does(lab: Lab, words: str) -> None:
 
 
 def test_a_locked_pip_stays(lab: Lab) -> None:
-    entry = {"pip-26.0.dist-info/entry_points.txt": "[console_scripts]\npip = pip:main\n"}
+    entry = {
+        "pip-26.0.dist-info/entry_points.txt": "[console_scripts]\npip = pip:main\n"
+    }
     text = "def main(): print('the real one')\n"
-    lab.relock(make_wheel(lab.index.root / "default", "pip", "26.0", {"pip.py": text, **entry}))
+    lab.relock(
+        make_wheel(lab.index.root / "default", "pip", "26.0", {"pip.py": text, **entry})
+    )
     lab.build()
     assert in_shell(lab, "pip").stdout.strip() == "the real one"
     assert not (scripts_folder(lab.home / "current") / "pip3").exists()
@@ -78,7 +82,9 @@ def test_on_windows_it_is_a_batch_file(
     lines = (tmp_path / "Scripts" / "pip.cmd").read_text().splitlines()
     assert (lines[0], lines[-1]) == ("@echo off", "exit /b 1")
     assert all(line.startswith(">&2 echo ") for line in lines[1:-1])
-    assert not any(set(line.removeprefix(">&2 ")) & set('&|<>^"%') for line in lines[1:-1])
+    assert not any(
+        set(line.removeprefix(">&2 ")) & set('&|<>^"%') for line in lines[1:-1]
+    )
 
 
 def test_a_kernel_follows_the_current_generation_and_survives_clean(
@@ -88,7 +94,9 @@ def test_a_kernel_follows_the_current_generation_and_survives_clean(
     kernel = make_wheel(lab.index.root / "default", "ipykernel", "1.0", files)
     lab.relock(*lab.wheels, kernel)
     lab.build()
-    assert call(lab, "kernel", "--prefix", str(tmp_path / "jupyter"), "--json") == Exit.OK
+    assert (
+        call(lab, "kernel", "--prefix", str(tmp_path / "jupyter"), "--json") == Exit.OK
+    )
     result = json.loads(capsys.readouterr().out)["result"]
     assert Path(result["python"]) == scripts_folder(lab.home / "current") / "python"
     (file,) = tmp_path.glob("jupyter/share/jupyter/kernels/*/kernel.json")
@@ -123,7 +131,9 @@ def test_without_a_prefix_it_goes_where_jupyter_looks(
     lab.build()
     assert call(lab, "kernel") == Exit.OK
     below = "" if variable == "JUPYTER_DATA_DIR" else "jupyter/"
-    assert list((tmp_path / "data").glob(f"{below}kernels/project-{TARGET}/kernel.json"))
+    assert list(
+        (tmp_path / "data").glob(f"{below}kernels/project-{TARGET}/kernel.json")
+    )
 
 
 def test_without_ipykernel_it_says_how_to_get_it(

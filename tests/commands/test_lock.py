@@ -47,7 +47,9 @@ class Silent(list[str]):
 def wheel(filename: str, *needs: str, **more: object) -> Wheel:
     digest = hashlib.sha256(filename.encode()).hexdigest()
     known = {"sha256": digest, "size": len(filename), "requires_dist": needs}
-    return Wheel(filename=filename, url=f"https://example.org/{filename}", **(known | more))
+    return Wheel(
+        filename=filename, url=f"https://example.org/{filename}", **(known | more)
+    )
 
 
 DEFAULT = (
@@ -86,8 +88,14 @@ def target(*requirements: str, platform: str = "linux-64", **pip: object) -> Tar
 def project(tmp_path: Path) -> Project:
     folder = tmp_path / "envs" / "catalog"
     folder.mkdir(parents=True)
-    files = [json.loads(wheel.model_dump_json(exclude_defaults=True)) for wheel in VENDOR]
-    document = {"$schema": "index.schema.json", "url": "https://example.org/", "files": files}
+    files = [
+        json.loads(wheel.model_dump_json(exclude_defaults=True)) for wheel in VENDOR
+    ]
+    document = {
+        "$schema": "index.schema.json",
+        "url": "https://example.org/",
+        "files": files,
+    }
     (folder / "vendor.json").write_text(json.dumps(document))
     return Project(tmp_path)
 
@@ -105,7 +113,9 @@ def make_resolver(project: Project, sources: PipConfig, engine: str = "uv") -> R
 def make(
     target: Target, project: Project, sources: PipConfig, *, write: bool = True
 ) -> lock.LockResult:
-    (result,) = lock.lock([target], project, make_resolver(project, sources), write=write)
+    (result,) = lock.lock(
+        [target], project, make_resolver(project, sources), write=write
+    )
     if result.error:
         raise result.error
     return result
@@ -118,7 +128,9 @@ def test_a_lock_holds_one_hashed_wheel_of_the_platform_each(
     make(target(), project, sources)
     artifacts = {a.name: a for a in read_lock(project.lock("thing")).artifacts}
     assert set(artifacts) == {"torch", "filelock", "helper", "numpy"}
-    assert artifacts["numpy"].filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    assert (
+        artifacts["numpy"].filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    )
     assert artifacts["numpy"].via == ("helper",)
     assert artifacts["torch"].index == "vendor"
     assert artifacts["torch"].via == ("the spec",)
@@ -140,7 +152,9 @@ def test_a_companion_of_another_index_is_refused_and_nothing_is_written(
     before = (project.lock("thing") / PIP_LAYER).read_bytes()
     with pytest.raises(SpecError, match="do not work together") as error:
         make(target("torch", "torchvision"), project, sources)
-    assert "torchvision 0.15.1 is for torch of the index 'default'" in error.value.evidence
+    assert (
+        "torchvision 0.15.1 is for torch of the index 'default'" in error.value.evidence
+    )
     assert '`vendor = ["torch", "torchvision"]`' in error.value.remedy
     assert (project.lock("thing") / PIP_LAYER).read_bytes() == before
 
@@ -150,7 +164,9 @@ def test_a_higher_version_elsewhere_is_never_looked_at(
     project: Project, sources: PipConfig
 ) -> None:
     make(target(), project, sources)
-    (torch,) = [a for a in read_lock(project.lock("thing")).artifacts if a.name == "torch"]
+    (torch,) = [
+        a for a in read_lock(project.lock("thing")).artifacts if a.name == "torch"
+    ]
     assert torch.version == "2.0+xpu"
 
 
@@ -170,10 +186,19 @@ def test_the_callers_extra_indexes_are_never_contacted(
         return real(indexes, path, fallback)
 
     monkeypatch.setattr(local_index, "respond", answer)
-    decoy = (wheel("torch-99.0+xpu-py3-none-any.whl"), wheel("nunpy-9-py3-none-any.whl"))
+    decoy = (
+        wheel("torch-99.0+xpu-py3-none-any.whl"),
+        wheel("nunpy-9-py3-none-any.whl"),
+    )
     with local_index.serve({"decoy": decoy}, "d" * 64) as urls:
-        for name in ("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX",
-                     "PIP_INDEX_URL", "UV_FIND_LINKS"):  # fmt: skip
+        for name in (
+            "PIP_EXTRA_INDEX_URL",
+            "UV_INDEX",
+            "UV_EXTRA_INDEX_URL",
+            "UV_DEFAULT_INDEX",
+            "PIP_INDEX_URL",
+            "UV_FIND_LINKS",
+        ):
             monkeypatch.setenv(name, urls["decoy"])
         result = make(target(), project, sources)
     assert not result.differs
@@ -184,15 +209,22 @@ def test_the_callers_extra_indexes_are_never_contacted(
 
 @pytest.mark.machine
 def test_the_same_spec_gives_the_same_bytes_anywhere(
-    project: Project, sources: PipConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    project: Project,
+    sources: PipConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     make(target(), project, sources)
     path = project.lock("thing") / PIP_LAYER
     expected = path.read_bytes()
     path.unlink()
-    for name, value in {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"),
-                        "TZ": "Pacific/Kiritimati", "LC_ALL": "C",
-                        "PYTHONHASHSEED": "7"}.items():  # fmt: skip
+    for name, value in {
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "TZ": "Pacific/Kiritimati",
+        "LC_ALL": "C",
+        "PYTHONHASHSEED": "7",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     assert make(target(), project, sources).differs
@@ -221,16 +253,31 @@ sys.exit(5 if result.differs else 0)
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize(("seed", "zone"), [("1", "Pacific/Kiritimati"), ("2", "Etc/GMT+12")])
+@pytest.mark.parametrize(
+    ("seed", "zone"), [("1", "Pacific/Kiritimati"), ("2", "Etc/GMT+12")]
+)
 def test_another_process_with_another_hash_seed_gives_the_same_bytes(
     project: Project, sources: PipConfig, tmp_path: Path, seed: str, zone: str
 ) -> None:
     spec = target()
     make(spec, project, sources)
-    argv = [sys.executable, "-c", SCRIPT, spec.model_dump_json(), project.root, sources.index_url]
+    argv = [
+        sys.executable,
+        "-c",
+        SCRIPT,
+        spec.model_dump_json(),
+        project.root,
+        sources.index_url,
+    ]
     root = str(Path(lock.__file__).parents[2])
-    env = {"PYTHONHASHSEED": seed, "TZ": zone, "HOME": str(tmp_path), "PYTHONPATH": root,
-           "LC_ALL": "C", "PATH": ""}  # fmt: skip
+    env = {
+        "PYTHONHASHSEED": seed,
+        "TZ": zone,
+        "HOME": str(tmp_path),
+        "PYTHONPATH": root,
+        "LC_ALL": "C",
+        "PATH": "",
+    }
     done = run(argv, env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -262,7 +309,11 @@ def test_every_fault_is_reported_with_the_nearest_versions_that_fit(
     project: Project, sources: PipConfig
 ) -> None:
     with pytest.raises(SpecError) as caught:
-        make(target("torch", "numpy==1.27", "nosuch", "torchvision>=0.16"), project, sources)
+        make(
+            target("torch", "numpy==1.27", "nosuch", "torchvision>=0.16"),
+            project,
+            sources,
+        )
     assert caught.value.what == "thing: numpy==1.27 is not available, and 2 more faults"
     assert caught.value.cause.splitlines() == [
         "there is no numpy==1.27",
@@ -331,10 +382,16 @@ def test_a_source_only_package_is_reported_by_name(project: Project) -> None:
         real = local_index.project_page
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                local_index, "project_page", lambda name, wheels: as_sdist(real(name, wheels))
+                local_index,
+                "project_page",
+                lambda name, wheels: as_sdist(real(name, wheels)),
             )
             with pytest.raises(SpecError) as caught:
-                make(target("old", index={}), project, PipConfig(index_url=urls["simple"]))
+                make(
+                    target("old", index={}),
+                    project,
+                    PipConfig(index_url=urls["simple"]),
+                )
     assert caught.value.what == "thing: there is no wheel of old, only source"
     assert 'build = ["old"]' in caught.value.remedy
 
@@ -345,7 +402,9 @@ def as_sdist(page: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.machine
-def test_one_targets_failure_leaves_the_others(project: Project, sources: PipConfig) -> None:
+def test_one_targets_failure_leaves_the_others(
+    project: Project, sources: PipConfig
+) -> None:
     good, bad = target(), target("nowhere").model_copy(update={"name": "other"})
     results = lock.lock([bad, good], project, make_resolver(project, sources))
     assert [bool(result.error) for result in results] == [True, False]
@@ -354,7 +413,9 @@ def test_one_targets_failure_leaves_the_others(project: Project, sources: PipCon
 
 
 @pytest.mark.machine
-def test_without_writing_it_shows_what_would_change(project: Project, sources: PipConfig) -> None:
+def test_without_writing_it_shows_what_would_change(
+    project: Project, sources: PipConfig
+) -> None:
     make(target(), project, sources)
     path = project.lock("thing") / PIP_LAYER
     before = path.read_bytes()
@@ -367,7 +428,9 @@ def test_without_writing_it_shows_what_would_change(project: Project, sources: P
 
 
 @pytest.mark.machine
-def test_a_failed_upgrade_leaves_the_spec_as_it_was(project: Project, sources: PipConfig) -> None:
+def test_a_failed_upgrade_leaves_the_spec_as_it_was(
+    project: Project, sources: PipConfig
+) -> None:
     make(target(), project, sources)
     path = project.specs / "thing.toml"
     path.write_text(SPEC)
@@ -407,7 +470,9 @@ def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
     assert lock.confirm_with_pip_tools(spec, project, asked).differences == ()
     path = project.lock("thing") / PIP_LAYER
     kept = path.read_text()
-    path.write_text(sealed(kept[: kept.index("filelock==")] + kept[kept.index("torch==") :]))
+    path.write_text(
+        sealed(kept[: kept.index("filelock==")] + kept[kept.index("torch==") :])
+    )
     (change,) = lock.confirm_with_pip_tools(spec, project, asked).differences
     assert (change.name, change.before, change.after) == ("filelock", None, "3.0")
     path.write_text(sealed(re.sub(r"(torch[=-]+)2\.0\+xpu", r"\g<1>99.0", kept)))
@@ -436,7 +501,9 @@ def test_pip_tools_says_what_it_cannot_do(project: Project) -> None:
         target(platform="win-64"),
         target(overrides=({"requirement": "torch==2", "reason": "because"},)),
     ):
-        (result,) = lock.lock([spec], project, make_resolver(project, PipConfig(), "pip-tools"))
+        (result,) = lock.lock(
+            [spec], project, make_resolver(project, PipConfig(), "pip-tools")
+        )
         assert isinstance(result.error, UsageError)
 
 
@@ -454,9 +521,18 @@ def artifact(name: str, version: str, sha256: str = "a" * 64) -> Artifact:
 
 
 def test_changes_are_reported_by_kind_and_asker() -> None:
-    before = [artifact("a", "1"), artifact("b", "1.9"), artifact("c", "2"), artifact("e", "1")]
-    after = [artifact("b", "1.10"), artifact("c", "1.0"), artifact("d", "1"),
-             artifact("e", "1", "b" * 64)]  # fmt: skip
+    before = [
+        artifact("a", "1"),
+        artifact("b", "1.9"),
+        artifact("c", "2"),
+        artifact("e", "1"),
+    ]
+    after = [
+        artifact("b", "1.10"),
+        artifact("c", "1.0"),
+        artifact("d", "1"),
+        artifact("e", "1", "b" * 64),
+    ]
     after = [a if a.name != "b" else artifact("b", "1.10", "c" * 64) for a in after]
     after = [a if a.name != "c" else artifact("c", "1.0", "c" * 64) for a in after]
     found = {change.name: change.kind for change in diff_artifacts(before, after)}
@@ -484,9 +560,15 @@ def test_a_lock_is_stale_when_its_spec_or_its_catalog_changed(project: Project) 
 def test_attack_a_conda_layer_that_is_not_the_locked_one_is_refused(
     project: Project, text: str
 ) -> None:
-    (project.catalog / "forge.json").write_text('{"url": "https://example.org/", "packages": []}')
-    spec = target().model_copy(update={"conda": Conda(channels=("forge",), dependencies=("x",))})
-    header = resolver.header(spec, catalog_digest(project.catalog, spec), "the conda layer", "uv")
+    (project.catalog / "forge.json").write_text(
+        '{"url": "https://example.org/", "packages": []}'
+    )
+    spec = target().model_copy(
+        update={"conda": Conda(channels=("forge",), dependencies=("x",))}
+    )
+    header = resolver.header(
+        spec, catalog_digest(project.catalog, spec), "the conda layer", "uv"
+    )
     pip = render_requirements(header, [artifact("torch", "2.0+xpu")])
     folder = project.lock("thing")
     fresh = parse_lock(folder, pip, "the conda layer")

@@ -31,7 +31,9 @@ def tool(
     verb, *rest = map(str, words)
     argv = [sys.executable, "-I", "-m", "provision", verb, "--project", str(at), *rest]
     env = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
-    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == code, done.stderr
     return done
 
@@ -108,13 +110,24 @@ def test_attack_a_relative_project_and_every_verb(lab: Lab, tmp_path: Path) -> N
     here.mkdir()
     project = os.path.relpath(lab.project.root, here)
     assert project.startswith("..")
-    for words in (("build", TARGET), ("smoke", TARGET), ("smoke", TARGET, "--full"),
-                  ("verify", TARGET, "--deep"), ("run", TARGET, "python", "-c", "import alpha"),
-                  ("report", TARGET, "-o", "page.html"), ("targets",), ("lock", "--check"),
-                  ("sbom", TARGET), ("doctor", "--target", TARGET), ("clean",)):  # fmt: skip
+    for words in (
+        ("build", TARGET),
+        ("smoke", TARGET),
+        ("smoke", TARGET, "--full"),
+        ("verify", TARGET, "--deep"),
+        ("run", TARGET, "python", "-c", "import alpha"),
+        ("report", TARGET, "-o", "page.html"),
+        ("targets",),
+        ("lock", "--check"),
+        ("sbom", TARGET),
+        ("doctor", "--target", TARGET),
+        ("clean",),
+    ):
         tool(lab, *words, at=project, cwd=here)
     tool(lab, "build", TARGET, at=project, cwd=here)
-    here.rename(tmp_path / "renamed")  # nothing may depend on the folder it was called in
+    here.rename(
+        tmp_path / "renamed"
+    )  # nothing may depend on the folder it was called in
     assert "as locked" in tool(lab, "verify", TARGET, at=lab.project.root).stdout
     assert (tmp_path / "renamed" / "page.html").is_file()
 
@@ -151,7 +164,9 @@ def test_attack_a_report_of_the_future(lab: Lab) -> None:
     tool(lab, "smoke", TARGET, at=lab.project.root)
     said = tool(lab, "smoke", TARGET, "--if-driver-changed", at=lab.project.root).stdout
     assert "no driver, kernel, runtime or lock changed" in said
-    tool(lab, "report", TARGET, "-o", lab.project.root / "page.html", at=lab.project.root)
+    tool(
+        lab, "report", TARGET, "-o", lab.project.root / "page.html", at=lab.project.root
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,8 +180,12 @@ def test_attack_a_damaged_report_stops_nothing(lab: Lab, text: str) -> None:
     for path in (bad, later):
         path.write_text(text, encoding="utf-8")
     page = lab.project.root / "page.html"
-    for words in (("smoke", TARGET), ("smoke", TARGET, "--if-driver-changed"),
-                  ("report", TARGET, "-o", page), ("targets",)):  # fmt: skip
+    for words in (
+        ("smoke", TARGET),
+        ("smoke", TARGET, "--if-driver-changed"),
+        ("report", TARGET, "-o", page),
+        ("targets",),
+    ):
         said = tool(lab, *words, at=lab.project.root).stderr
         assert "Traceback" not in said
         if words[0] == "report":

@@ -56,8 +56,14 @@ class Shop:
         self.files: dict[str, tuple[Path, str, dict[str, object]]] = {}
         self.known: dict[str, list[dict[str, object]]] = {}
 
-    def offer(self, name: str, version: str, day: str = OLD, requires: tuple[str, ...] = (),
-              **more: object) -> None:  # fmt: skip
+    def offer(
+        self,
+        name: str,
+        version: str,
+        day: str = OLD,
+        requires: tuple[str, ...] = (),
+        **more: object,
+    ) -> None:
         wheel = make_wheel(self.folder, name, version, {f"{name}.py": ""}, requires)
         self.files[wheel.name] = wheel, day, more
 
@@ -74,7 +80,11 @@ class Shop:
             for wheel, day, more in self.files.values()
             if wheel.name.startswith(f"{name.replace('-', '_')}-")
         ]
-        return {"meta": {"api-version": "1.1"}, "name": name, "files": files} if files else None
+        return (
+            {"meta": {"api-version": "1.1"}, "name": name, "files": files}
+            if files
+            else None
+        )
 
 
 class Handler(Answering):
@@ -86,12 +96,17 @@ class Handler(Answering):
             return self.answer(200, self.shop.files[leaf][0].read_bytes())
         page = self.shop.page(leaf) if place == "simple" else None
         body = json.dumps(page).encode() if page else b""
-        return self.answer(200 if page else 404, body, "application/vnd.pypi.simple.v1+json")
+        return self.answer(
+            200 if page else 404, body, "application/vnd.pypi.simple.v1+json"
+        )
 
     def do_POST(self) -> None:  # noqa: N802
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.answer(
-            200, json.dumps({"vulns": self.shop.known.get(asked["package"]["name"], [])}).encode()
+            200,
+            json.dumps(
+                {"vulns": self.shop.known.get(asked["package"]["name"], [])}
+            ).encode(),
         )
 
 
@@ -111,7 +126,9 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
         monkeypatch.setenv("PIP_INDEX_URL", f"{made.url}/simple/")
         monkeypatch.setenv("PIP_AUDIT_VULNERABILITY_SERVICE", "osv")
         monkeypatch.setenv("PIP_AUDIT_OSV_URL", f"{made.url}/v1/query")
-        assert main.main(["lock", TARGET, "--project", str(lab.project.root)]) == Exit.OK
+        assert (
+            main.main(["lock", TARGET, "--project", str(lab.project.root)]) == Exit.OK
+        )
         yield made
         server.shutdown()
 
@@ -181,7 +198,9 @@ def test_what_was_uploaded_after_the_cut_off_needs_that_moved_only(
     shop.offer("gamma", "2.0", LATE)
     result = compare(lab, capsys)
     (newer,) = result["newer"]
-    assert newer["held_by"] == ["the cut-off 2026-11-01, as it was uploaded on 2026-11-05"]
+    assert newer["held_by"] == [
+        "the cut-off 2026-11-01, as it was uploaded on 2026-11-05"
+    ]
     assert (newer["edit"], result["later"]) == ([], 1)
     apply(lab, newer)
 
@@ -197,7 +216,9 @@ def test_a_new_dependency_of_the_same_day_moves_every_cut_off(
     apply(lab, newer)
 
 
-def test_a_companion_moves_along(lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_companion_moves_along(
+    lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
     shop.offer("alpha", "2.0")
     shop.offer("beta", "2.0", requires=("alpha==2.0",))
     shop.offer("alpha", "1.0")
@@ -214,7 +235,11 @@ def test_where_the_newest_does_not_lock_the_newest_that_does_is_found(
     shop.offer("alpha", "3.0", requires=("nowhere",))
     shop.offer("alpha", "2.0")
     (newer,) = compare(lab, capsys)["newer"]
-    assert (newer["newest"], newer["locks"], newer["edit"]) == ("3.0", "2.0", ["alpha==2.0"])
+    assert (newer["newest"], newer["locks"], newer["edit"]) == (
+        "3.0",
+        "2.0",
+        ["alpha==2.0"],
+    )
     assert any("nowhere" in held for held in newer["held_by"])
     apply(lab, newer)
 
@@ -258,10 +283,14 @@ def test_the_age_of_a_conda_layer_s_catalog_is_told(
     catalog = lab.project.catalog / "conda-forge.json"
     document = json.loads((shipped().catalog / "conda-forge.json").read_text())
     document["packages"] = document["packages"][:2]
-    for record, second in zip(document["packages"], (1_700_000_000, 1_710_000_000), strict=True):
+    for record, second in zip(
+        document["packages"], (1_700_000_000, 1_710_000_000), strict=True
+    ):
         record["timestamp"] = 1000 * second
     catalog.write_text(json.dumps(document))
-    assert compare(lab, capsys, code=Exit.OK)["channels"] == {"conda-forge": "2024-03-09"}
+    assert compare(lab, capsys, code=Exit.OK)["channels"] == {
+        "conda-forge": "2024-03-09"
+    }
     main.main(["outdated", TARGET, "--project", str(lab.project.root)])
     shown = capsys.readouterr().out
     assert "the newest record of conda-forge in the catalog is of 2024-03-09" in shown
@@ -269,7 +298,10 @@ def test_the_age_of_a_conda_layer_s_catalog_is_told(
 
 
 def test_an_index_that_does_not_answer_is_no_green(
-    lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lab: Lab,
+    shop: Shop,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
     error = compare(lab, capsys, code=Exit.TOOL)["error"]
@@ -280,11 +312,19 @@ def test_an_index_that_does_not_answer_is_no_green(
 
 RANGE = {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.5"}]}
 VULNERABLE: dict[str, object] = {
-    "id": "PYSEC-2026-1", "aliases": ["CVE-2026-1"], "details": "d", "published": OLD,
+    "id": "PYSEC-2026-1",
+    "aliases": ["CVE-2026-1"],
+    "details": "d",
+    "published": OLD,
     "modified": OLD,
-    "affected": [{"package": {"name": "alpha", "ecosystem": "PyPI"}, "versions": ["1.0"],
-                  "ranges": [RANGE]}],
-}  # fmt: skip
+    "affected": [
+        {
+            "package": {"name": "alpha", "ecosystem": "PyPI"},
+            "versions": ["1.0"],
+            "ranges": [RANGE],
+        }
+    ],
+}
 
 
 @pytest.mark.parametrize(
@@ -292,18 +332,29 @@ VULNERABLE: dict[str, object] = {
     [(None, "open"), ("2999-01-01", "accepted"), ("2026-01-01", "expired")],
 )
 def test_a_vulnerability_is_open_accepted_or_expired(
-    lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str], until: str | None, status: str
+    lab: Lab,
+    shop: Shop,
+    capsys: pytest.CaptureFixture[str],
+    until: str | None,
+    status: str,
 ) -> None:
     shop.known["alpha"] = [VULNERABLE]
     if until:
         spec = lab.project.specs / f"{TARGET}.toml"
         table = f'[[pip.accepted]]\nid = "CVE-2026-1"\nreason = "not reached"\nuntil = {until}\n'
         spec.write_text(f"{spec.read_text()}\n{table}")
-        assert main.main(["lock", TARGET, "--check", "--project", str(lab.project.root)]) == 0
+        assert (
+            main.main(["lock", TARGET, "--check", "--project", str(lab.project.root)])
+            == 0
+        )
     code = Exit.OK if status == "accepted" else Exit.FINDINGS
     result = compare(lab, capsys, "--audit", code=code)
     (found,) = result["vulnerabilities"]
-    assert (found["package"], found["version"], found["state"]) == ("alpha", "1.0", status)
+    assert (found["package"], found["version"], found["state"]) == (
+        "alpha",
+        "1.0",
+        status,
+    )
     assert "CVE-2026-1" in (found["id"], *found["aliases"])
     assert found["fixed"] == ["1.5"]
     assert result["not_looked_up"] == ""
@@ -311,12 +362,18 @@ def test_a_vulnerability_is_open_accepted_or_expired(
 
 
 def test_an_audit_that_reaches_no_service_is_not_green(
-    lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lab: Lab,
+    shop: Shop,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PIP_AUDIT_OSV_URL", "http://127.0.0.1:9/")
     result = compare(lab, capsys, "--audit", code=Exit.TOOL)
     assert result["not_looked_up"]
-    assert main.main(["outdated", TARGET, "--audit", "--project", str(lab.project.root)]) == 3
+    assert (
+        main.main(["outdated", TARGET, "--audit", "--project", str(lab.project.root)])
+        == 3
+    )
     assert f"{TARGET}: not compared" in "".join(capsys.readouterr())
     main.main(["outdated", TARGET, "--project", str(lab.project.root)])
     assert "known vulnerabilities: not looked up" in "".join(capsys.readouterr())
@@ -326,7 +383,9 @@ BASH = shutil.which("bash") or "bash"
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "up-to-date.md"
 
 
-def test_the_scheduled_job_makes_the_edits_and_says_what_changes(lab: Lab, shop: Shop) -> None:
+def test_the_scheduled_job_makes_the_edits_and_says_what_changes(
+    lab: Lab, shop: Shop
+) -> None:
     """The steps of the page, as a runner would start them."""
     if not shutil.which("jq"):
         pytest.skip("jq is not installed")
@@ -337,11 +396,20 @@ def test_the_scheduled_job_makes_the_edits_and_says_what_changes(lab: Lab, shop:
     assert block
     steps = yaml.safe_load(block[1])["jobs"]["cpu-linux"]["steps"]
     script = {step["name"]: step["run"] for step in steps if "name" in step}
-    env = os.environ | {"TARGET": TARGET, "GITHUB_OUTPUT": str(lab.project.root / "out"),
-                        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # fmt: skip
+    env = os.environ | {
+        "TARGET": TARGET,
+        "GITHUB_OUTPUT": str(lab.project.root / "out"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     for name in ("look", "edit"):
-        done = subprocess.run([BASH, "-e", "-c", script[name]], cwd=lab.project.root, env=env,
-                              check=False, capture_output=True, text=True)  # fmt: skip
+        done = subprocess.run(
+            [BASH, "-e", "-c", script[name]],
+            cwd=lab.project.root,
+            env=env,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
     assert (lab.project.root / "out").read_text() == "code=1\n"
     locked = (lab.project.lock(TARGET) / "requirements.txt").read_text()
@@ -351,7 +419,8 @@ def test_the_scheduled_job_makes_the_edits_and_says_what_changes(lab: Lab, shop:
         "gamma==2.0",
     ]
     assert (
-        "| alpha | 1.0 | 2.0 |\n| beta | 1.0 | 2.0 |" in (lab.project.root / "body.md").read_text()
+        "| alpha | 1.0 | 2.0 |\n| beta | 1.0 | 2.0 |"
+        in (lab.project.root / "body.md").read_text()
     )
 
 
@@ -360,7 +429,9 @@ def test_the_pattern_for_renovate_finds_the_pins_of_the_default_index() -> None:
     assert block
     (pattern,) = json.loads(block[1])["customManagers"][0]["matchStrings"]
     text = (PAGE.parents[2] / "envs" / "cuda-linux.toml").read_text()
-    found = re.findall(pattern.replace("(?<", "(?P<"), f'{text}\n"torch==2.13.0+cpu"\n"a==5.*"')
+    found = re.findall(
+        pattern.replace("(?<", "(?P<"), f'{text}\n"torch==2.13.0+cpu"\n"a==5.*"'
+    )
     assert [name for name, _ in found] == ["torch", "torchvision"]
 
 
@@ -371,7 +442,11 @@ def test_the_pattern_for_renovate_finds_the_pins_of_the_default_index() -> None:
         ("torch==2.13.0", "2.14.0+cpu", "torch==2.14.0"),
         ("transformers==5.*", "6.1.0", "transformers==6.*"),
         ("numpy<2", "2.4.6", "numpy"),
-        ("numpy>=1.20,<2; python_version < '4'", "2.4.6", 'numpy>=1.20; python_version < "4"'),
+        (
+            "numpy>=1.20,<2; python_version < '4'",
+            "2.4.6",
+            'numpy>=1.20; python_version < "4"',
+        ),
         ("a[x]~=1.4", "2", "a[x]~=2.0"),
         ("a!=2.0", "2.0", "a"),
         ("a>=1", "2.0", "a>=1"),

@@ -126,7 +126,9 @@ class Site:
         project = Project(root) if root else self.project
         config = PipConfig(index_url=f"{self.url}/simple/")
         target = load_target(project.specs, "tiny")
-        (result,) = lock([target], project, Resolver(project.catalog, config, run, self.listener))
+        (result,) = lock(
+            [target], project, Resolver(project.catalog, config, run, self.listener)
+        )
         if result.error:
             raise result.error
         return read_lock(project.lock("tiny"))
@@ -141,9 +143,14 @@ class Site:
     def build(self) -> Path:
         target = load_target(self.project.specs, "tiny")
         request = BuildRequest(
-            self.project, target, read_lock(self.project.lock("tiny")), self.supply,
-            smoke=False, absent="", stack=dict,
-        )  # fmt: skip
+            self.project,
+            target,
+            read_lock(self.project.lock("tiny")),
+            self.supply,
+            smoke=False,
+            absent="",
+            stack=dict,
+        )
         build(request, run, self.listener)
         return self.project.environments("tiny") / CURRENT
 
@@ -153,7 +160,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("SECRET", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
-    made = Site(make_project(tmp_path / "project", SmallIndex(tmp_path, "http://127.0.0.1:9")))
+    made = Site(
+        make_project(tmp_path / "project", SmallIndex(tmp_path, "http://127.0.0.1:9"))
+    )
     wheels = tmp_path / "wheels"
     for path in (
         make_wheel(wheels, "tiny_backend", "1.0", {"tiny_backend.py": BACKEND}),
@@ -177,12 +186,16 @@ def _serve(site: Site) -> Iterator[None]:
             body, content = site.files.get(leaf), "application/octet-stream"
             if kind == "simple":
                 files = [
-                    {"filename": n, "url": f"{site.url}/files/{n}", "size": len(data),
-                     "hashes": {"sha256": hashlib.sha256(data).hexdigest()},
-                     "upload-time": "2020-01-01T00:00:00Z"}
+                    {
+                        "filename": n,
+                        "url": f"{site.url}/files/{n}",
+                        "size": len(data),
+                        "hashes": {"sha256": hashlib.sha256(data).hexdigest()},
+                        "upload-time": "2020-01-01T00:00:00Z",
+                    }
                     for n, data in site.files.items()
                     if n.partition("-")[0].replace("_", "-") == leaf
-                ]  # fmt: skip
+                ]
                 page = {
                     "meta": {"api-version": "1.1"},
                     "name": leaf,
@@ -217,9 +230,18 @@ def repository(folder: Path) -> str:
     """Make a git repository with a tag, which its branch has left; return the tag's commit."""
 
     def git(*words: str) -> str:
-        name = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "tag.gpgsign=false"]
+        name = [
+            "-c",
+            "user.name=x",
+            "-c",
+            "user.email=x@example.org",
+            "-c",
+            "tag.gpgsign=false",
+        ]
         argv = ["git", "-C", str(folder), *name, *words]
-        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            argv, check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     (folder / "python").mkdir(parents=True)
     git("init", "--quiet", "--initial-branch", "main")
@@ -237,7 +259,9 @@ def repository(folder: Path) -> str:
 
 def test_every_source_only_package_is_named_at_once(site: Site) -> None:
     site.sdist("another")
-    site.spec('requirements = ["alone", "plain"]\nbuild = ["alone"]\nfiles = ["more.txt"]')
+    site.spec(
+        'requirements = ["alone", "plain"]\nbuild = ["alone"]\nfiles = ["more.txt"]'
+    )
     (site.project.root / "more.txt").write_text("another\n")
     with pytest.raises(SpecError) as error:
         site.lock()
@@ -247,7 +271,9 @@ def test_every_source_only_package_is_named_at_once(site: Site) -> None:
     assert not site.project.wheelhouse.exists()
 
 
-def test_from_lock_to_environment_and_again_from_nothing(site: Site, tmp_path: Path) -> None:
+def test_from_lock_to_environment_and_again_from_nothing(
+    site: Site, tmp_path: Path
+) -> None:
     commit = repository(tmp_path / "git")
     address = f"git+file://{tmp_path}/git"
     digest = hashlib.sha256(site.sdist("linked")).hexdigest()
@@ -271,10 +297,15 @@ def test_from_lock_to_environment_and_again_from_nothing(site: Site, tmp_path: P
     assert found["gitty"].source == f"{address}@{commit}#subdirectory=python"
     assert found["linked"].source.endswith(f"/files/linked-1.0.tar.gz sha256:{digest}")
     assert any(digest in note for note in site.listener.notes)
-    assert [line.split("==")[0] for line in found["alone"].build] == ["helper", "tiny-backend"]
+    assert [line.split("==")[0] for line in found["alone"].build] == [
+        "helper",
+        "tiny-backend",
+    ]
 
     text = (site.project.lock("tiny") / PIP_LAYER).read_bytes()
-    first = {path.name: path.read_bytes() for path in site.project.wheelhouse.rglob("*.whl")}
+    first = {
+        path.name: path.read_bytes() for path in site.project.wheelhouse.rglob("*.whl")
+    }
     prefix = site.build()
     python = environment_python(prefix)
     code = "import alone, deeper, gitty, linked, own; print(alone.leaked, alone.helper)"
@@ -288,18 +319,24 @@ def test_from_lock_to_environment_and_again_from_nothing(site: Site, tmp_path: P
     assert verify(prefix, locked, (), deep=True).findings == ()
     (site_packages / "alone.py").unlink()
     (site_packages / "alone.py").write_text("changed = True\n")
-    assert [f.code for f in verify(prefix, locked, (), deep=True).findings] == ["changed-file"]
+    assert [f.code for f in verify(prefix, locked, (), deep=True).findings] == [
+        "changed-file"
+    ]
 
     # A clone has no wheelhouse, and another folder: the same lock, and the same wheels.
     clone = tmp_path / "clone"
-    shutil.copytree(site.project.root, clone, ignore=shutil.ignore_patterns(".*", "wheelhouse"))
+    shutil.copytree(
+        site.project.root, clone, ignore=shutil.ignore_patterns(".*", "wheelhouse")
+    )
     shutil.rmtree(clone / "lockfiles")
     site.lock(clone)
     assert (clone / "lockfiles" / "tiny" / PIP_LAYER).read_bytes() == text
     shutil.rmtree(site.project.wheelhouse)
     shutil.rmtree(site.project.environments("tiny"))
     site.build()
-    assert {p.name: p.read_bytes() for p in site.project.wheelhouse.rglob("*.whl")} == first
+    assert {
+        p.name: p.read_bytes() for p in site.project.wheelhouse.rglob("*.whl")
+    } == first
 
 
 def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) -> None:
@@ -349,7 +386,9 @@ def test_a_source_that_changed_under_its_name_is_refused(site: Site) -> None:
     shutil.rmtree(site.project.wheelhouse)
     shutil.rmtree(site.project.root / ".cache")
     site.sdist("deeper", "plain")
-    with pytest.raises(ToolError, match="the source of deeper is not available") as error:
+    with pytest.raises(
+        ToolError, match="the source of deeper is not available"
+    ) as error:
         site.build()
     assert "another file of this name" in error.value.evidence
 
@@ -369,14 +408,19 @@ def test_a_wheel_of_another_platform_says_where_it_is_built(site: Site) -> None:
         ("gitty @ git+file://{git}-absent", "git failed"),
         ("gitty @ git+file://{git}", "could not build gitty"),
         ("gitty @ {url}/files/plain-1.0-py3-none-any.whl", "is plain, not gitty"),
-        ("gitty @ {url}/files/absent-1.0.tar.gz#sha256=" + "a" * 64, "is not available"),
+        (
+            "gitty @ {url}/files/absent-1.0.tar.gz#sha256=" + "a" * 64,
+            "is not available",
+        ),
     ],
 )
 def test_a_source_that_cannot_be_had_is_explained(
     site: Site, tmp_path: Path, requirement: str, said: str
 ) -> None:
     repository(tmp_path / "git")
-    site.spec(f'requirements = ["{requirement.format(git=tmp_path / "git", url=site.url)}"]')
+    site.spec(
+        f'requirements = ["{requirement.format(git=tmp_path / "git", url=site.url)}"]'
+    )
     with pytest.raises((SpecError, ToolError)) as error:
         site.lock()
     assert said in error.value.what
@@ -392,7 +436,9 @@ def test_a_marker_leaves_a_source_out(site: Site) -> None:
 def test_a_built_name_comes_from_no_index(site: Site, tmp_path: Path) -> None:
     repository(tmp_path / "git")
     for version in ("1.0", "9.0"):
-        path = make_wheel(tmp_path / "evil", "gitty", version, {"gitty.py": "evil = True\n"})
+        path = make_wheel(
+            tmp_path / "evil", "gitty", version, {"gitty.py": "evil = True\n"}
+        )
         site.files[path.name] = path.read_bytes()
     address = f"git+file://{tmp_path}/git#subdirectory=python"
     site.spec(f'requirements = ["gitty @ {address}"]')
@@ -402,7 +448,9 @@ def test_a_built_name_comes_from_no_index(site: Site, tmp_path: Path) -> None:
     assert run([environment_python(prefix), "-I", "-c", code]).stdout == "False\n"
 
 
-def test_a_bundle_and_a_bill_of_materials_have_what_was_built(site: Site, tmp_path: Path) -> None:
+def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
+    site: Site, tmp_path: Path
+) -> None:
     (site.project.root / "needs.txt").write_text("deeper\n")
     site.spec('files = ["needs.txt"]\nbuild = ["deeper"]')
     locked = site.lock()
@@ -415,13 +463,23 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(site: Site, tmp_pa
     for name in ("uv.txt", "requirements.txt"):
         (tools / name).write_text("")
     folder = tmp_path / "bundle"
-    bundle(site.project, target, locked, supply=site.supply, folder=folder, progress=site.listener)
-    assert [p.name for p in (folder / "artifacts").iterdir()] == ["deeper-1.0-py3-none-any.whl"]
+    bundle(
+        site.project,
+        target,
+        locked,
+        supply=site.supply,
+        folder=folder,
+        progress=site.listener,
+    )
+    assert [p.name for p in (folder / "artifacts").iterdir()] == [
+        "deeper-1.0-py3-none-any.whl"
+    ]
     assert (folder / "toolkit" / "needs.txt").read_text() == "deeper\n"
     (component,) = json.loads(sbom(target, locked))["components"]
-    assert {"name": "provision:source", "value": locked.artifacts[0].source} in component[
-        "properties"
-    ]
+    assert {
+        "name": "provision:source",
+        "value": locked.artifacts[0].source,
+    } in component["properties"]
 
 
 def test_other_formats_say_where_a_built_wheel_is(site: Site) -> None:
@@ -433,10 +491,14 @@ def test_other_formats_say_where_a_built_wheel_is(site: Site) -> None:
     target = load_target(site.project.specs, "tiny")
 
     def exported(kind: str) -> Export:
-        return export(site.project, target, locked, supply=site.supply, kind=kind, file=None)
+        return export(
+            site.project, target, locked, supply=site.supply, kind=kind, file=None
+        )
 
-    found = {each["name"]: each["wheels"][0] for each in
-             tomllib.loads(exported("pylock").text)["packages"]}  # fmt: skip
+    found = {
+        each["name"]: each["wheels"][0]
+        for each in tomllib.loads(exported("pylock").text)["packages"]
+    }
     assert found["plain"]["url"].startswith(site.url)
     assert (site.project.root / found["deeper"]["path"]).is_file()
     assert "url" not in found["deeper"]

@@ -55,14 +55,18 @@ def test_a_poisoned_file_is_fetched_again_and_nothing_else_is(lab: Lab) -> None:
     assert fetched == ["/default/alpha-1.0-py3-none-any.whl"]
 
 
-def test_a_repair_compares_each_generation_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_compares_each_generation_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.build()
     lab.relock(*lab.wheels, lab.wheel("gamma"))
     lab.build()
     poison(lab)
     found, compared = look(lab), list[Path]()
 
-    def noted(prefix: Path, lock: Lock, forbid: tuple[()], *, deep: bool) -> Verification:
+    def noted(
+        prefix: Path, lock: Lock, forbid: tuple[()], *, deep: bool
+    ) -> Verification:
         compared.append(prefix)
         return verify(prefix, lock, forbid, deep=deep)
 
@@ -102,7 +106,9 @@ def _site(lab: Lab) -> Path:
 
 DAMAGES = {
     "changed-file": lambda lab: (_site(lab) / "alpha.py").write_text("pass\n"),
-    "half-installed-package": lambda lab: (_site(lab) / "alpha-1.0.dist-info/RECORD").unlink(),
+    "half-installed-package": lambda lab: (
+        _site(lab) / "alpha-1.0.dist-info/RECORD"
+    ).unlink(),
     "unrecorded-file": lambda lab: (_site(lab) / "theirs.py").write_text("pass\n"),
     "missing-package": lambda lab: shutil.rmtree(_site(lab) / "alpha-1.0.dist-info"),
     "unsealed": lambda lab: shutil.rmtree(lab.home / ".seals"),
@@ -113,16 +119,24 @@ DAMAGES = {
 
 @pytest.mark.parametrize("code", DAMAGES)
 def test_the_command_that_a_finding_names_mends_it(
-    lab: Lab, code: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lab: Lab,
+    code: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lab.build()
     DAMAGES[code](lab)
-    monkeypatch.setattr("provision.commands.request.read_pip_config", lambda: PipConfig(
-        index_url=f"{lab.index.url}/default/", wheelhouses=()))  # fmt: skip
+    monkeypatch.setattr(
+        "provision.commands.request.read_pip_config",
+        lambda: PipConfig(index_url=f"{lab.index.url}/default/", wheelhouses=()),
+    )
     verb = ["verify", TARGET, "--deep", "--json", "--project", str(lab.project.root)]
     assert main(verb) == 1
-    (found,) = [f for f in json.loads(capsys.readouterr().out)["result"]["findings"]
-                if f["code"] == code]  # fmt: skip
+    (found,) = [
+        f
+        for f in json.loads(capsys.readouterr().out)["result"]["findings"]
+        if f["code"] == code
+    ]
     command = re.search("`provision ([^`]+)`", found["remedy"])
     assert command
     words = command[1].split()

@@ -26,11 +26,19 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX; modules are of clusters"),
+    pytest.mark.skipif(
+        sys.platform == "win32", reason="rights of POSIX; modules are of clusters"
+    ),
 ]
 # root may write anywhere. This user may read what root may, so that a Python in root's home runs.
-_OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-          "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # fmt: skip
+_OTHER = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=+dac_read_search",
+    "--ambient-caps=+dac_read_search",
+]
 
 
 @pytest.fixture
@@ -40,7 +48,10 @@ def shared(lab: Lab, tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o777)
-    folders = [lab.project.root, *(p for p in lab.project.root.rglob("*") if p.is_dir())]
+    folders = [
+        lab.project.root,
+        *(p for p in lab.project.root.rglob("*") if p.is_dir()),
+    ]
     for folder in folders:
         folder.chmod(0o555)
     yield lab, home
@@ -50,11 +61,20 @@ def shared(lab: Lab, tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
 
 def call(shared: tuple[Lab, Path], verb: str, *words: str) -> tuple[int, str]:
     lab, home = shared
-    argv = [*(_OTHER if os.getuid() == 0 else []), sys.executable, "-m", "provision", verb, TARGET]
+    argv = [
+        *(_OTHER if os.getuid() == 0 else []),
+        sys.executable,
+        "-m",
+        "provision",
+        verb,
+        TARGET,
+    ]
     argv += ["--project", str(lab.project.root), *words]
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
     env |= {"PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(argv, env=env, cwd=home, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, env=env, cwd=home, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -79,7 +99,9 @@ def test_what_changes_nothing_works(shared: tuple[Lab, Path], words: list[str]) 
 
 def test_a_program_runs(shared: tuple[Lab, Path]) -> None:
     lab, _ = shared
-    code, text = call(shared, "run", "--", "python", "-c", "import alpha; print(alpha.__file__)")
+    code, text = call(
+        shared, "run", "--", "python", "-c", "import alpha; print(alpha.__file__)"
+    )
     assert (code, str(lab.home) in text) == (Exit.OK, True), text
 
 
@@ -100,17 +122,28 @@ def test_a_module_puts_the_environment_first_and_takes_pollutants_away(
     target = target.model_copy(update={"environment": {"CACHE": "{prefix}/a b"}})
     prefix = lab.home / "current"
     lock = read_lock(lab.project.lock(TARGET))
-    text = formats.render("module", target=target, lock=lock, indexes={}, toolkit="", prefix=prefix)
+    text = formats.render(
+        "module", target=target, lock=lock, indexes={}, toolkit="", prefix=prefix
+    )
     (tmp_path / "tiny").write_text(text, encoding="utf-8")
     command = next(iter(Path("/usr/lib").glob("*/modulecmd.tcl")), None)
     if command is None:
         reason = "the Debian package environment-modules is not installed"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    env = {"MODULEPATH": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": "/elsewhere"}
+    env = {
+        "MODULEPATH": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": "/elsewhere",
+    }
     tclsh = shutil.which("tclsh")
     assert tclsh
-    script = subprocess.run([tclsh, command, "sh", "load", "tiny"], env=env, check=True,
-                            capture_output=True, text=True)  # fmt: skip
+    script = subprocess.run(
+        [tclsh, command, "sh", "load", "tiny"],
+        env=env,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     say = "python -c \"import alpha, os; print(os.environ.get('PYTHONPATH'), os.environ['CACHE'])\""
     done = run(["sh", "-c", f"{script.stdout}\n{say}"], env=env).require("it loads")
     assert done.stdout.strip() == f"None {prefix}/a b"

@@ -85,7 +85,9 @@ def _age(lab: Lab) -> None:
     path.write_text(path.read_text().replace("2026-01-01", "2025-01-01"))
 
 
-def test_a_check_that_broke_is_a_regression(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_that_broke_is_a_regression(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     lab.build()
     _age(lab)
     site = next((lab.home / "current").resolve().rglob("alpha.py")).parent
@@ -94,9 +96,13 @@ def test_a_check_that_broke_is_a_regression(lab: Lab, capsys: pytest.CaptureFixt
     assert "tiny.check worked and fails now" in capsys.readouterr().out
 
 
-def test_it_runs_only_if_a_driver_changed(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_runs_only_if_a_driver_changed(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     lab.build()
-    assert call(lab, "--if-driver-changed") == Exit.OK  # the lab's kernel is not this machine's
+    assert (
+        call(lab, "--if-driver-changed") == Exit.OK
+    )  # the lab's kernel is not this machine's
     assert len(history(lab.project, TARGET)) == 2
     assert call(lab, "--if-driver-changed") == Exit.OK
     assert len(history(lab.project, TARGET)) == 2
@@ -146,10 +152,17 @@ def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
     assert finding.cause in (failure.text or "")
 
 
-def test_a_report_that_needs_no_diagnosis_loads_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "provision.doctor", None)  # an import of it now raises
+def test_a_report_that_needs_no_diagnosis_loads_no_rules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(
+        sys.modules, "provision.doctor", None
+    )  # an import of it now raises
     finding = {"code": "wrong-numbers", "symptom": "s", "evidence": ["out of memory"]}
-    checks: list[dict[str, Any]] = [{"id": "a", "finding": None}, {"id": "b", "finding": finding}]
+    checks: list[dict[str, Any]] = [
+        {"id": "a", "finding": None},
+        {"id": "b", "finding": finding},
+    ]
     assert smoke.with_causes(checks) == checks
     with pytest.raises(ImportError):
         smoke.with_causes([{"id": "c", "finding": finding | {"code": "op-fails"}}])
@@ -170,13 +183,18 @@ def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("suite", "told"),
     [
-        ("import sys; print('2 checks were owed', file=sys.stderr); sys.exit(3)", "exit code 3"),
+        (
+            "import sys; print('2 checks were owed', file=sys.stderr); sys.exit(3)",
+            "exit code 3",
+        ),
         ("import os; os._exit(127)", "exit code 127"),
         ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
         ("import sys; open(sys.argv[2], 'w').write('{')", "before it could write one"),
     ],
 )
-def test_a_suite_that_dies_is_an_error_and_changes_nothing(lab: Lab, suite: str, told: str) -> None:
+def test_a_suite_that_dies_is_an_error_and_changes_nothing(
+    lab: Lab, suite: str, told: str
+) -> None:
     (lab.project.smoke / "run.py").write_text(suite)
     with pytest.raises(ToolError) as caught:
         lab.build()
@@ -206,8 +224,13 @@ def test_what_is_owed_and_was_not_run_is_never_proven(lab: Lab, code: str) -> No
         assert built.generation is None
         assert built.report is not None
         assert built.report.counts == {
-            "owed": 2, "passed": 1, "failed": 0, "warned": 0, "not_run": 1, "carried": 0,
-        }  # fmt: skip
+            "owed": 2,
+            "passed": 1,
+            "failed": 0,
+            "warned": 0,
+            "not_run": 1,
+            "carried": 0,
+        }
     assert lab.left() == []
 
 
@@ -238,7 +261,9 @@ def _proof(lab: Lab, capsys: pytest.CaptureFixture[str]) -> str:
         (["--device", "all"], "all"),
     ],
 )
-def test_every_device_is_checked_in_the_full_suite(lab: Lab, words: list[str], asked: str) -> None:
+def test_every_device_is_checked_in_the_full_suite(
+    lab: Lab, words: list[str], asked: str
+) -> None:
     lab.build()
     out = lab.project.root / "argv"
     script = lab.project.smoke / "run.py"
@@ -292,9 +317,12 @@ def test_quick_checks_know_no_peaks(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--soak", "10m"], *(["--health", "--soak", bad] for bad in ("10", "0s", "m", "-5m", "25h")),
-     ["--health", "--full"]],
-)  # fmt: skip
+    [
+        ["--soak", "10m"],
+        *(["--health", "--soak", bad] for bad in ("10", "0s", "m", "-5m", "25h")),
+        ["--health", "--full"],
+    ],
+)
 def test_a_load_is_held_for_a_time_by_the_checks_that_have_one(
     lab: Lab, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -317,7 +345,8 @@ def test_a_device_that_is_not_there_is_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize(
-    ("count", "device", "refused"), [("2", "2", True), ("2", "1", False), ("0", "1", False)]
+    ("count", "device", "refused"),
+    [("2", "2", True), ("2", "1", False), ("0", "1", False)],
 )
 def test_torch_counts_the_devices_of_a_gpu_target(
     lab: Lab, count: str, device: str, refused: bool
@@ -359,7 +388,9 @@ def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) ->
     assert expected["intel_devices"] == {}
 
 
-def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(tmp_path: Path) -> None:
+def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(
+    tmp_path: Path,
+) -> None:
     target = load_target(CATALOG.parent, "max-linux")
     expected = smoke.expectation(target, {}, CATALOG)
     path = tmp_path / "expect.json"
@@ -377,7 +408,11 @@ def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(tmp_path: Path
         ("cuda-linux", Driver("nvidia"), "unknown"),  # a container without NVML
         ("arc-windows", Driver("Intel Corporation", "32.0.101.8826"), "new-enough"),
         ("arc-windows", Driver("Intel Corporation", "32.0.101.6044"), "too-old"),
-        ("ipex-llm-windows", Driver("Intel Corporation", "31.0.101.5186"), "new-enough"),
+        (
+            "ipex-llm-windows",
+            Driver("Intel Corporation", "31.0.101.5186"),
+            "new-enough",
+        ),
         ("arc-linux", Driver("xe"), "unknown"),  # no compute-runtime to be seen
     ],
 )
@@ -396,9 +431,14 @@ def test_the_driver_is_judged_where_the_suite_will_run(
 
 
 def test_no_driver_is_judged_for_another_machine_or_without_a_requirement() -> None:
-    cuda, cpu = (load_target(CATALOG.parent, name) for name in ("cuda-linux", "cpu-linux"))
+    cuda, cpu = (
+        load_target(CATALOG.parent, name) for name in ("cuda-linux", "cpu-linux")
+    )
     assert smoke.expectation(cuda, {}, CATALOG)["driver_judgement"] is None
-    assert smoke.expectation(cpu, {}, CATALOG, Host("linux-64", ""))["driver_judgement"] is None
+    assert (
+        smoke.expectation(cpu, {}, CATALOG, Host("linux-64", ""))["driver_judgement"]
+        is None
+    )
 
 
 def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:
@@ -417,14 +457,19 @@ def test_what_was_built_from_an_older_lock_is_said_to_be(
     verb = ["verify", TARGET, "--project", str(lab.project.root)]
     assert main.main([*verb, "--json"]) == Exit.FINDINGS
     (found,) = json.loads(capsys.readouterr().out)["result"]["findings"]
-    assert (found["code"], found["remedy"][:22]) == ("older-lock", f"`provision build {TARGET}`")
+    assert (found["code"], found["remedy"][:22]) == (
+        "older-lock",
+        f"`provision build {TARGET}`",
+    )
     assert call(lab) == Exit.OK, "it is what is in use"
     assert "built from an older lock" in capsys.readouterr().err
     assert call(lab, "--if-driver-changed") == Exit.OK
     assert _proof(lab, capsys) == "from an older lock"
     lab.build()
     assert _proof(lab, capsys) == "proven (1 of 1)"
-    assert main.main(["rollback", TARGET, "--project", str(lab.project.root)]) == Exit.OK
+    assert (
+        main.main(["rollback", TARGET, "--project", str(lab.project.root)]) == Exit.OK
+    )
     assert _proof(lab, capsys) == "from an older lock"
 
 
@@ -433,7 +478,9 @@ def test_what_was_built_from_an_older_lock_is_checked_as_it_was_built(lab: Lab) 
     out = _note_expectation(lab)
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheel("gamma"))
     spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('requirements = ["', 'requirements = ["gamma", "', 1))
+    spec.write_text(
+        spec.read_text().replace('requirements = ["', 'requirements = ["gamma", "', 1)
+    )
     assert call(lab) == Exit.OK
     expected = json.loads(out.read_text().split("\n", 1)[1])
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
@@ -447,19 +494,30 @@ def test_a_file_that_changed_is_found_whatever_the_lock_is(
     lab.build()
     next((lab.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
     lab.relock(lab.wheels[0])
-    assert main.main(["verify", TARGET, "--json", "--project", str(lab.project.root)]) == 1
-    codes = {f["code"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]}
+    assert (
+        main.main(["verify", TARGET, "--json", "--project", str(lab.project.root)]) == 1
+    )
+    codes = {
+        f["code"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]
+    }
     assert codes == {"older-lock", "changed-file"}
 
 
 @pytest.mark.parametrize("named", ["command", "folder", "bin", "interpreter"])
 def test_another_environment_is_named_as_the_doctor_takes_it(
-    lab: Lab, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lab: Lab,
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     prefix = Path(sys.prefix)
     monkeypatch.setenv("PATH", str(prefix / "bin"), prepend=os.pathsep)
-    words = {"command": "python", "folder": prefix, "bin": prefix / "bin",
-             "interpreter": prefix / "bin" / "python"}  # fmt: skip
+    words = {
+        "command": "python",
+        "folder": prefix,
+        "bin": prefix / "bin",
+        "interpreter": prefix / "bin" / "python",
+    }
     assert call(lab, "--against", str(words[named]), "--json") == Exit.OK
     assert json.loads(capsys.readouterr().out)["result"]["report"]["checks"]
     assert main.main(["doctor", "--python", str(words[named]), "--json"]) != Exit.USAGE

@@ -51,12 +51,16 @@ def test_attack_three_bundles_into_one_folder(clone: Lab, tmp_path: Path) -> Non
     clone.index.delay = 0.3
     out = tmp_path / "out"
     made = at_once(3, lambda: test_bundle.make(clone, out))
-    assert [(bundle.missing, bundle.files) for bundle in made] == [((), made[0].files)] * 3
+    assert [(bundle.missing, bundle.files) for bundle in made] == [
+        ((), made[0].files)
+    ] * 3
     waited = [step for step in clone.listener.steps if step.startswith(WAITING)]
     assert waited == [f"{WAITING}{out}; waiting for it to end"] * 2
     fetched = [path for path in clone.index.asked if path.endswith(".whl")]
     assert len(fetched) == len(set(fetched))
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".making")] == []
+    assert [
+        path.name for path in tmp_path.iterdir() if path.name.startswith(".making")
+    ] == []
     assert sorted(path.name for path in (out / "artifacts").iterdir()) == sorted(
         wheel.name for wheel in clone.wheels
     )
@@ -67,7 +71,11 @@ def test_attack_three_fetches_of_one_archive(lab: Lab, tmp_path: Path) -> None:
     (alpha, _) = lab.wheels
     wanted = [wanted_wheel(small.artifact(alpha), f"{lab.index.url}/default/")]
     folder = tmp_path / "archives"
-    assert at_once(3, lambda: fetch_all(wanted, folder, (), lab.listener)) == [[], [], []]
+    assert at_once(3, lambda: fetch_all(wanted, folder, (), lab.listener)) == [
+        [],
+        [],
+        [],
+    ]
     assert test_bundle.sha256(folder / alpha.name) == test_bundle.sha256(alpha)
     assert len([path for path in lab.index.asked if path.endswith(".whl")]) == 1
 
@@ -99,4 +107,6 @@ def test_attack_three_locks_of_one_target(project: Project, sources: PipConfig) 
     results = at_once(3, lambda: lock.lock([test_lock.target()], project, resolver))
     assert [result.error for (result,) in results] == [None] * 3
     assert sorted(result.differs for (result,) in results) == [False, False, True]
-    assert [path.name for path in project.lock("thing").iterdir()] == ["requirements.txt"]
+    assert [path.name for path in project.lock("thing").iterdir()] == [
+        "requirements.txt"
+    ]

@@ -36,7 +36,9 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     with serve(tmp_path / "index") as index:
         monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/default/")
         made = make_project(tmp_path, index)
-        lock(made, [make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})])
+        lock(
+            made, [make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})]
+        )
         assert build() == Exit.OK
         assert recalled(made)
         yield made
@@ -81,7 +83,9 @@ CHANGES: dict[str, tuple[Callable[[Project], object], int, str]] = {
     ),
     "spec, legacy": (
         lambda p: edit(
-            p.specs / f"{TARGET}.toml", "summary =", 'status = "legacy"\nreason = "old"\nsummary ='
+            p.specs / f"{TARGET}.toml",
+            "summary =",
+            'status = "legacy"\nreason = "old"\nsummary =',
         ),
         Exit.OK,
         "is legacy: old",
@@ -113,13 +117,17 @@ CHANGES: dict[str, tuple[Callable[[Project], object], int, str]] = {
     ),
     "catalog, another file of a package": (
         lambda p: edit(
-            p.catalog / "vendor.json", r"\[\]", '[{"filename": "beta-1-py3-none-any.whl"}]'
+            p.catalog / "vendor.json",
+            r"\[\]",
+            '[{"filename": "beta-1-py3-none-any.whl"}]',
         ),
         Exit.USAGE,
         "the catalog changed",
     ),
     "record, unproven": (
-        lambda p: edit_record(p, lambda r: r.update(proof="unproven", reason="no device")),
+        lambda p: edit_record(
+            p, lambda r: r.update(proof="unproven", reason="no device")
+        ),
         Exit.OK,
         "1 passed",
     ),
@@ -140,12 +148,16 @@ CHANGES: dict[str, tuple[Callable[[Project], object], int, str]] = {
         "1 passed",
     ),
     "site-packages, one more": (
-        lambda p: next(folder(p).rglob("site-packages")).joinpath("x-1.dist-info").mkdir(),
+        lambda p: (
+            next(folder(p).rglob("site-packages")).joinpath("x-1.dist-info").mkdir()
+        ),
         Exit.OK,
         "is ready",
     ),
     "site-packages, one less": (
-        lambda p: next(folder(p).rglob("alpha-1.0.dist-info")).rename(folder(p) / "gone"),
+        lambda p: next(folder(p).rglob("alpha-1.0.dist-info")).rename(
+            folder(p) / "gone"
+        ),
         Exit.OK,
         "is ready",
     ),
@@ -196,7 +208,9 @@ def test_pip_s_broken_configuration_is_said(
     assert "cannot read pip's configuration" in capfd.readouterr().err
 
 
-def test_an_absent_wheelhouse_is_said(built: Project, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_absent_wheelhouse_is_said(
+    built: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert build("--wheelhouse", "nowhere") == Exit.USAGE
     assert "--wheelhouse nowhere" in capfd.readouterr().err
 
@@ -205,7 +219,9 @@ def test_another_spelling_of_a_target_is_no_target(built: Project) -> None:
     assert main.main(["build", f"../envs/{TARGET}"]) == Exit.USAGE
 
 
-def test_an_edit_during_a_build_is_noticed(built: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_during_a_build_is_noticed(
+    built: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder(built) / NOTE).unlink()
     real = up_to_date.remember
 
@@ -234,13 +250,17 @@ def test_a_folder_that_cannot_be_written_is_no_error(
     assert build() == Exit.OK
 
 
-def test_both_paths_say_the_same(built: Project, capfd: pytest.CaptureFixture[str]) -> None:
+def test_both_paths_say_the_same(
+    built: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
     said = []
     for options in ([], ["--json"], ["--offline"], ["--no-smoke"]):
         for _ in ("recalled", "full"):
             capfd.readouterr()
             assert build(*options) == Exit.OK
             said.append(capfd.readouterr())
-            (folder(built) / NOTE).unlink()  # the second one takes the full path, and notes it
+            (
+                folder(built) / NOTE
+            ).unlink()  # the second one takes the full path, and notes it
     assert "up to date" in said[0].out
     assert said[::2] == said[1::2]

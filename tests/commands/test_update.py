@@ -57,8 +57,11 @@ class Vendor:
         content = wheel.read_bytes()
         self.blobs[f"/files/{wheel.name}"] = content
         digest = hashlib.sha256(content).hexdigest()
-        entry = {"filename": wheel.name, "url": f"{self.url}/files/{wheel.name}",
-                 "hashes": {"sha256": digest} if hashed else {}} | more  # fmt: skip
+        entry = {
+            "filename": wheel.name,
+            "url": f"{self.url}/files/{wheel.name}",
+            "hashes": {"sha256": digest} if hashed else {},
+        } | more
         name = wheel.name.partition("-")[0]
         kept = [f for f in self.pages.get(name, []) if f["filename"] != wheel.name]
         self.pages[name] = [*kept, entry]
@@ -144,12 +147,18 @@ class SmallCatalog:
         return self.project.catalog / "vendor.json"
 
     def snapshot(self, vendor: Vendor, *files: dict[str, object]) -> None:
-        document = {"$schema": "index.schema.json", "url": f"{vendor.url}/simple/", "files": files}
+        document = {
+            "$schema": "index.schema.json",
+            "url": f"{vendor.url}/simple/",
+            "files": files,
+        }
         self.path.write_text(json.dumps(document, indent=1))
 
     def update(self, *dependencies: str) -> update.RefreshResult:
         pip = Pip(
-            cutoff=dt.date(2026, 11, 1), requirements=("alpha",), index={"vendor": ("alpha",)}
+            cutoff=dt.date(2026, 11, 1),
+            requirements=("alpha",),
+            index={"vendor": ("alpha",)},
         )
         target = Target(
             name="t",
@@ -158,7 +167,9 @@ class SmallCatalog:
             platform="win-64",
             python="3.11",
             pip=pip,
-            conda=Conda(channels=("vendor",), dependencies=dependencies) if dependencies else None,
+            conda=Conda(channels=("vendor",), dependencies=dependencies)
+            if dependencies
+            else None,
         )
         (result,) = update.update(self.project, [target], self.listener, run)
         return result
@@ -272,9 +283,16 @@ def test_an_old_file_is_confirmed_and_a_vanished_one_kept(
     assert not catalog.update().completed
 
 
-@pytest.mark.parametrize("name", ["alpha-1.0-cp39-cp39-win_amd64.whl", "alpha-0.9-py3-none-any.whl",
-                                  "alpha-2.0-cp311-cp311-macosx_11_0_arm64.whl", "odd.whl",
-                                  "alpha-2.0.tar.gz"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "alpha-1.0-cp39-cp39-win_amd64.whl",
+        "alpha-0.9-py3-none-any.whl",
+        "alpha-2.0-cp311-cp311-macosx_11_0_arm64.whl",
+        "odd.whl",
+        "alpha-2.0.tar.gz",
+    ],
+)
 def test_files_that_no_target_could_take_are_passed_over(
     vendor: Vendor, catalog: SmallCatalog, wheel: Path, name: str
 ) -> None:
@@ -353,8 +371,9 @@ def test_a_part_is_kept_for_the_next_run_and_dropped_when_the_file_changed(
     vendor.cut[path] = [70_000, 70_000, 70_000]
     result = catalog.update()
     assert "65536 bytes arrived and are kept" in result.errors[0].cause
-    digest = vendor.offer(make_wheel(tmp_path, "alpha", "1.0", {"b.py": "y = 2\n" * 999}),
-                          hashed=False)  # fmt: skip
+    digest = vendor.offer(
+        make_wheel(tmp_path, "alpha", "1.0", {"b.py": "y = 2\n" * 999}), hashed=False
+    )
     assert catalog.update().added == [wheel.name]
     assert vendor.asked[-1] == (path, "bytes=65536-")
     assert catalog.wheels()[wheel.name].sha256 == digest
@@ -411,7 +430,11 @@ def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, ob
 def channel(vendor: Vendor, catalog: SmallCatalog, *offered: dict[str, object]) -> None:
     packages = {f"{r['name']}-{r['version']}-{r['build']}.conda": r for r in offered}
     for subdir, listed in {"win-64": packages, "noarch": {}}.items():
-        repodata = {"info": {"subdir": subdir}, "packages": {}, "packages.conda": listed}
+        repodata = {
+            "info": {"subdir": subdir},
+            "packages": {},
+            "packages.conda": listed,
+        }
         vendor.blobs[f"/forge/{subdir}/repodata.json"] = json.dumps(repodata).encode()
     known = record("1.2") | {"url": f"{vendor.url}/forge/win-64/zlib-1.2-h0_0.conda"}
     document = {
@@ -468,8 +491,13 @@ DEB = "libze-intel-gpu1_26.14.37833.4-0_amd64.deb"
 
 def driver_set(catalog: SmallCatalog, vendor: Vendor, **facts: object) -> None:
     file = {"filename": DEB, "url": f"{vendor.url}/files/{DEB}", **facts}
-    document = {"$schema": "driverset.schema.json", "version": "26.14.37833.4",
-                "note": "n", "source": "s", "files": [file]}  # fmt: skip
+    document = {
+        "$schema": "driverset.schema.json",
+        "version": "26.14.37833.4",
+        "note": "n",
+        "source": "s",
+        "files": [file],
+    }
     catalog.path.write_text(json.dumps(document, indent=1))
 
 

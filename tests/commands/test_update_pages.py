@@ -62,8 +62,13 @@ class Vendor:
         text = page.read_text()
         for block in re.split(r"(?<=</a>)|(?=\{\"filename\")", text):
             found = re.search(r'>([^<>]+\.whl)<|"filename": "([^"]+)"', block)
-            lines.append(self._filled(block, (found[1] or found[2]) if found else "", folder))
-        self.pages["torch"] = KINDS[page.suffix], "".join(lines).replace("{host}", self.url)
+            lines.append(
+                self._filled(block, (found[1] or found[2]) if found else "", folder)
+            )
+        self.pages["torch"] = (
+            KINDS[page.suffix],
+            "".join(lines).replace("{host}", self.url),
+        )
 
     def _filled(self, block: str, filename: str, folder: Path) -> str:
         if not filename:
@@ -84,7 +89,11 @@ class Vendor:
 
     def whole(self) -> list[str]:
         """Return the wheels that were downloaded from beginning to end."""
-        gets = [path for method, path in self.asked if method == "GET" and path.endswith(".whl")]
+        gets = [
+            path
+            for method, path in self.asked
+            if method == "GET" and path.endswith(".whl")
+        ]
         return sorted({path.rpartition("/")[2] for path in gets})
 
 
@@ -97,7 +106,11 @@ class Answering(http.server.BaseHTTPRequestHandler):
         self.do_GET()  # type: ignore[attr-defined]  # each kind of index has its own
 
     def answer(
-        self, status: int, body: bytes, kind: str = "binary/octet-stream", location: str = ""
+        self,
+        status: int,
+        body: bytes,
+        kind: str = "binary/octet-stream",
+        location: str = "",
     ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -119,7 +132,9 @@ class Handler(Answering):
         path, ranged = unquote(self.path), self.headers.get("Range", "")
         self.shop.asked.append(("PART" if ranged else self.command, path))
         if path.startswith("/whl/pages/"):
-            kind, text = self.shop.pages.get(path.split("/")[3], ("application/xml", ""))
+            kind, text = self.shop.pages.get(
+                path.split("/")[3], ("application/xml", "")
+            )
             return self.answer(200 if text else 403, text.encode(), kind)
         if path.startswith("/simple/") or path in self.shop.files:
             page = self.path.replace("/simple/", "/whl/pages/")
@@ -147,18 +162,31 @@ def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendor]:
         server.shutdown()
 
 
-def refresh(vendor: Vendor, root: Path, *names: str) -> tuple[RefreshResult, dict[str, Wheel]]:
+def refresh(
+    vendor: Vendor, root: Path, *names: str
+) -> tuple[RefreshResult, dict[str, Wheel]]:
     project = Project(root)
     project.catalog.mkdir(parents=True, exist_ok=True)
     new = not (project.catalog / "vendor.json").exists()
-    first: dict[str, Any] = {"only": ["vendor"], "url": f"{vendor.url}/simple"} if new else {}
-    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",),
-              index={"vendor": names or ("torch",)})  # fmt: skip
+    first: dict[str, Any] = (
+        {"only": ["vendor"], "url": f"{vendor.url}/simple"} if new else {}
+    )
+    pip = Pip(
+        cutoff=dt.date(2026, 11, 1),
+        requirements=("torch",),
+        index={"vendor": names or ("torch",)},
+    )
     targets = [
-        Target(name=f"t-{platform}", summary="s", accelerator="cpu", platform=platform,
-               python="3.11", pip=pip)
+        Target(
+            name=f"t-{platform}",
+            summary="s",
+            accelerator="cpu",
+            platform=platform,
+            python="3.11",
+            pip=pip,
+        )
         for platform in ("linux-64", "win-64")
-    ]  # fmt: skip
+    ]
     (result,) = update(project, targets, Silent(), run, **first)
     if not (project.catalog / "vendor.json").exists():
         return result, {}  # it has no wheel
@@ -167,19 +195,42 @@ def refresh(vendor: Vendor, root: Path, *names: str) -> tuple[RefreshResult, dic
 
 
 EXPECTED = {  # page -> files that are taken, and those that have to be downloaded for it
-    "pytorch-cpu.html": (["torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",
-                          "torch-2.9.0+cpu-cp311-cp311-win_amd64.whl"], []),
-    "pytorch-cu128.html": (["torch-2.8.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl",
-                            "torch-2.9.1+cu128-cp311-cp311-win_amd64.whl"], []),
-    "pytorch-cu130.json": (["torch-2.9.1+cu130-cp311-cp311-manylinux_2_28_x86_64.whl"], []),
-    "pytorch-xpu.html": (["torch-2.9.1+xpu-cp311-cp311-linux_x86_64.whl",
-                          "torch-2.13.0+xpu-cp311-cp311-linux_x86_64.whl"],
-                         ["torch-2.13.0+xpu-cp311-cp311-linux_x86_64.whl"]),
-    "intel-xpu.html": (["torch-2.1.0a0+cxx11.abi-cp311-cp311-linux_x86_64.whl",
-                        "torch-2.1.0a0+cxx11.abi-cp311-cp311-win_amd64.whl"],
-                       ["torch-2.1.0a0+cxx11.abi-cp311-cp311-linux_x86_64.whl",
-                        "torch-2.1.0a0+cxx11.abi-cp311-cp311-win_amd64.whl"]),
-}  # fmt: skip
+    "pytorch-cpu.html": (
+        [
+            "torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",
+            "torch-2.9.0+cpu-cp311-cp311-win_amd64.whl",
+        ],
+        [],
+    ),
+    "pytorch-cu128.html": (
+        [
+            "torch-2.8.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl",
+            "torch-2.9.1+cu128-cp311-cp311-win_amd64.whl",
+        ],
+        [],
+    ),
+    "pytorch-cu130.json": (
+        ["torch-2.9.1+cu130-cp311-cp311-manylinux_2_28_x86_64.whl"],
+        [],
+    ),
+    "pytorch-xpu.html": (
+        [
+            "torch-2.9.1+xpu-cp311-cp311-linux_x86_64.whl",
+            "torch-2.13.0+xpu-cp311-cp311-linux_x86_64.whl",
+        ],
+        ["torch-2.13.0+xpu-cp311-cp311-linux_x86_64.whl"],
+    ),
+    "intel-xpu.html": (
+        [
+            "torch-2.1.0a0+cxx11.abi-cp311-cp311-linux_x86_64.whl",
+            "torch-2.1.0a0+cxx11.abi-cp311-cp311-win_amd64.whl",
+        ],
+        [
+            "torch-2.1.0a0+cxx11.abi-cp311-cp311-linux_x86_64.whl",
+            "torch-2.1.0a0+cxx11.abi-cp311-cp311-win_amd64.whl",
+        ],
+    ),
+}
 
 
 @pytest.mark.parametrize("page", EXPECTED)
@@ -192,8 +243,15 @@ def test_each_shape_gives_complete_entries_and_downloads_only_what_has_no_hash(
     assert (sorted(found), [str(e) for e in result.errors]) == (sorted(taken), [])
     for wheel in found.values():
         content = vendor.files[wheel.url.removeprefix(vendor.url).replace("%2B", "+")]
-        assert (wheel.sha256, wheel.size) == (hashlib.sha256(content).hexdigest(), len(content))
-        assert (wheel.requires_dist, wheel.confirmed, bool(wheel.record)) == (REQUIRES, True, True)
+        assert (wheel.sha256, wheel.size) == (
+            hashlib.sha256(content).hexdigest(),
+            len(content),
+        )
+        assert (wheel.requires_dist, wheel.confirmed, bool(wheel.record)) == (
+            REQUIRES,
+            True,
+            True,
+        )
     assert vendor.whole() == sorted(downloaded)
     vendor.asked.clear()
     again, _ = refresh(vendor, tmp_path)
@@ -210,18 +268,28 @@ def test_metadata_under_its_older_name_is_held_against_its_hash(
     result, found = refresh(vendor, tmp_path)
     assert ["metadata" in error.what for error in result.errors] == [True]
     # Of the one without a digest nothing is known that it could be held against.
-    assert [("evil" in (wheel.requires_dist or ())) for wheel in found.values()] == [True]
+    assert [("evil" in (wheel.requires_dist or ())) for wheel in found.values()] == [
+        True
+    ]
 
 
-def test_a_yanked_file_is_kept_and_named_with_its_reason(vendor: Vendor, tmp_path: Path) -> None:
+def test_a_yanked_file_is_kept_and_named_with_its_reason(
+    vendor: Vendor, tmp_path: Path
+) -> None:
     vendor.record(PAGES / "pytorch-xpu.html", tmp_path / "wheels")
     kind, page = vendor.pages["torch"]
-    vendor.pages["torch"] = kind, page.replace(' data-yanked="drivers before 2026 fail"', "")
+    vendor.pages["torch"] = (
+        kind,
+        page.replace(' data-yanked="drivers before 2026 fail"', ""),
+    )
     refresh(vendor, tmp_path)
     vendor.pages["torch"] = kind, page
     result, found = refresh(vendor, tmp_path)
     name = "torch-2.10.0+xpu-cp311-cp311-win_amd64.whl"
-    assert (result.yanked, result.vanished) == ([f"{name}: drivers before 2026 fail"], [])
+    assert (result.yanked, result.vanished) == (
+        [f"{name}: drivers before 2026 fail"],
+        [],
+    )
     assert found[name].requires_dist == REQUIRES
 
 
@@ -241,7 +309,9 @@ def test_a_wheel_that_vanished_from_its_host_is_added_from_its_page_alone(
 ) -> None:
     """Its hash serves whoever has the file; only its size and RECORD stay open."""
     vendor.record(PAGES / "pytorch-cpu.html", tmp_path / "wheels")
-    vendor.gone = ("/host/whl/cpu/torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",)
+    vendor.gone = (
+        "/host/whl/cpu/torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",
+    )
     path = "/whl/cpu/torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
     result, found = refresh(vendor, tmp_path)
     wheel = found[path.rpartition("/")[2]]
@@ -256,10 +326,16 @@ def test_a_wheel_that_vanished_from_its_host_is_added_from_its_page_alone(
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [("text/html", "{}"), ("application/vnd.pypi.simple.v1+json", "<html></html>"),
-     ("application/vnd.pypi.simple.v1+json", '{"meta": {"api-version": "2.0"}, "files": []}'),
-     ("application/pdf", "<a href='x'>torch-9-py3-none-any.whl</a>")],
-)  # fmt: skip
+    [
+        ("text/html", "{}"),
+        ("application/vnd.pypi.simple.v1+json", "<html></html>"),
+        (
+            "application/vnd.pypi.simple.v1+json",
+            '{"meta": {"api-version": "2.0"}, "files": []}',
+        ),
+        ("application/pdf", "<a href='x'>torch-9-py3-none-any.whl</a>"),
+    ],
+)
 def test_what_is_no_page_of_an_index_loses_nothing(
     vendor: Vendor, tmp_path: Path, kind: str, text: str
 ) -> None:
@@ -273,11 +349,19 @@ def test_what_is_no_page_of_an_index_loses_nothing(
 
 @pytest.mark.parametrize(
     ("page", "code", "said"),
-    [(None, "403", "lists no torch"), (("application/pdf", "x"), "", "does not answer for torch"),
-     (("text/html", "<p>It works!</p>"), "", "offers nothing for torch"), ("closed", "", "torch")],
-)  # fmt: skip
+    [
+        (None, "403", "lists no torch"),
+        (("application/pdf", "x"), "", "does not answer for torch"),
+        (("text/html", "<p>It works!</p>"), "", "offers nothing for torch"),
+        ("closed", "", "torch"),
+    ],
+)
 def test_an_index_that_gives_nothing_gets_no_catalog(
-    vendor: Vendor, tmp_path: Path, page: str | tuple[str, str] | None, code: str, said: str
+    vendor: Vendor,
+    tmp_path: Path,
+    page: str | tuple[str, str] | None,
+    code: str,
+    said: str,
 ) -> None:
     if isinstance(page, str):
         vendor.url = "http://127.0.0.1:9"

@@ -37,7 +37,15 @@ def project(tmp_path: Path) -> Project:
     project.specs.mkdir()
     project.lock("thing").mkdir(parents=True)
     wheels = [
-        Artifact(name, "1.0", f"{name}-1.0-py3-none-any.whl", "0" * 64, 1, "default", ("the spec",))
+        Artifact(
+            name,
+            "1.0",
+            f"{name}-1.0-py3-none-any.whl",
+            "0" * 64,
+            1,
+            "default",
+            ("the spec",),
+        )
         for name in ("torch", "numpy")
     ]
     text = render_requirements({"python": "3.11", "platform": "linux-64"}, wheels)
@@ -71,7 +79,9 @@ def test_of_all_targets_those_are_moved_that_have_the_package(project: Project) 
     (project.specs / "other.toml").write_text(SPEC)
     project.lock("other").mkdir()
     layer = project.lock("thing") / PIP_LAYER
-    wheel = Artifact("six", "1.0", "six-1.0-py3-none-any.whl", "0" * 64, 1, "default", ("numpy",))
+    wheel = Artifact(
+        "six", "1.0", "six-1.0-py3-none-any.whl", "0" * 64, 1, "default", ("numpy",)
+    )
     text = render_requirements({"python": "3.11", "platform": "linux-64"}, [wheel])
     (project.lock("other") / PIP_LAYER).write_text(text)
     assert layer.is_file()

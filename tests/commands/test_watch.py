@@ -25,8 +25,12 @@ WATCH = [sys.executable, "-m", "provision", "doctor", "--watch", "--"]
 
 def watch(*command: str, **options: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*WATCH, *command], capture_output=True, timeout=60, check=False, **options  # type: ignore[call-overload]
-    )  # fmt: skip
+        [*WATCH, *command],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        **options,  # type: ignore[call-overload]
+    )
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -69,7 +73,10 @@ def test_output_comes_as_it_is_printed() -> None:
 def test_one_stream_for_both_keeps_their_order() -> None:
     code = "import os; [os.write(1 + n % 2, b'%d\\n' % n) for n in range(2000)]"
     done = subprocess.run(
-        [*WATCH, *python(code)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+        [*WATCH, *python(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
     )
     assert done.stdout == b"".join(b"%d\n" % n for n in range(2000))
 
@@ -160,13 +167,13 @@ def test_in_a_terminal_the_program_has_one_too(tmp_path: Path) -> None:
     import struct
     import termios
 
-    code = (
-        "import os, sys; print(sys.stdout.isatty(), sys.stderr.isatty(), os.get_terminal_size(1))"
-    )
+    code = "import os, sys; print(sys.stdout.isatty(), sys.stderr.isatty(), os.get_terminal_size(1))"
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
     log = tmp_path / "log"
-    process = subprocess.Popen([*WATCH, *python(code)], stdin=inner, stdout=inner, stderr=inner)
+    process = subprocess.Popen(
+        [*WATCH, *python(code)], stdin=inner, stdout=inner, stderr=inner
+    )
     os.close(inner)
     with contextlib.suppress(OSError), log.open("wb") as stream:
         while piece := os.read(outer, 1000):
@@ -175,7 +182,9 @@ def test_in_a_terminal_the_program_has_one_too(tmp_path: Path) -> None:
     assert log.read_bytes() == b"True True os.terminal_size(columns=77, lines=33)\r\n"
 
 
-def in_terminal(code: str, answer: object = None, stdin: Path | None = None) -> tuple[int, bytes]:
+def in_terminal(
+    code: str, answer: object = None, stdin: Path | None = None
+) -> tuple[int, bytes]:
     """Run a program in a terminal; what it prints "ready" to is answered by bytes or a signal."""
     import pty
 

@@ -16,8 +16,14 @@ from provision.core.process import run
         ("https://me:s%40cret@host/simple/", "https://***@host/simple/"),
         ("https://token@host/", "https://***@host/"),
         ("http://me:p@ss@host:8080/x", "http://***@host:8080/x"),
-        ("get 'https://a:b@one/' or https://c:d@two", "get 'https://***@one/' or https://***@two"),
-        ("https://conda.example/t/abc-123/channel", "https://conda.example/t/***/channel"),
+        (
+            "get 'https://a:b@one/' or https://c:d@two",
+            "get 'https://***@one/' or https://***@two",
+        ),
+        (
+            "https://conda.example/t/abc-123/channel",
+            "https://conda.example/t/***/channel",
+        ),
         ("https://conda.example/t/abc-123", "https://conda.example/t/***"),
         ("https://host/simple/@scope/x", "https://host/simple/@scope/x"),
         ("no address: me:secret@host", "no address: me:secret@host"),
@@ -25,7 +31,10 @@ from provision.core.process import run
         ("https://host/a?x=1&token=s3cr3t&y=2", "https://host/a?x=1&token=***&y=2"),
         ("/simple/?X-Amz-Signature=ab%2Fc'", "/simple/?X-Amz-Signature=***'"),
         ("https://host/?sv=1&sig=abc#part", "https://host/?sv=1&sig=***#part"),
-        ("https://host/?api_key=s;access_token=t", "https://host/?api_key=***;access_token=***"),
+        (
+            "https://host/?api_key=s;access_token=t",
+            "https://host/?api_key=***;access_token=***",
+        ),
         ("{'Authorization': 'Basic bWU6c2VjcmV0'}", "{'Authorization': '***'}"),
         ("authorization: Bearer abc.def", "authorization: ***"),
         ("X-JFrog-Api-Key: abc", "X-JFrog-Api-Key: ***"),
@@ -38,7 +47,9 @@ def test_credentials_in_urls_are_not_shown(text: str, shown: str) -> None:
 
 
 def test_no_error_holds_a_password() -> None:
-    words = dict.fromkeys(("evidence", "cause", "remedy"), "see https://me:secret@host/")
+    words = dict.fromkeys(
+        ("evidence", "cause", "remedy"), "see https://me:secret@host/"
+    )
     error = ToolError("cannot reach https://me:secret@host/", **words)
     told = [str(error), error.what, error.evidence, error.cause, error.remedy]
     assert not [text for text in told if "secret" in text]
@@ -66,7 +77,9 @@ def test_an_echoed_command_holds_no_password(caplog: pytest.LogCaptureFixture) -
         ("https://host/channel?sig=$SIGNATURE", False),
     ],
 )
-def test_a_secret_is_told_from_the_name_of_a_variable(url: str, *, secret: bool) -> None:
+def test_a_secret_is_told_from_the_name_of_a_variable(
+    url: str, *, secret: bool
+) -> None:
     assert holds_secret(url) is secret
 
 

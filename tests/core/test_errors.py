@@ -23,7 +23,9 @@ def raised() -> list[tuple[str, set[str], str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef) and function.name != "os_errors":
-                found += [(*each, f"{path.name}:{function.name}") for each in calls(function)]
+                found += [
+                    (*each, f"{path.name}:{function.name}") for each in calls(function)
+                ]
     return found
 
 
@@ -39,7 +41,9 @@ def calls(function: ast.FunctionDef) -> list[tuple[str, set[str]]]:
     for node in nodes:
         if not isinstance(node, ast.Call):
             continue
-        if re.fullmatch(r"(Spec|Tool|Usage)Error\.of|os_errors", ast.unparse(node.func)):
+        if re.fullmatch(
+            r"(Spec|Tool|Usage)Error\.of|os_errors", ast.unparse(node.func)
+        ):
             name = assigned.get(getattr(node.args[0], "id", ""), node.args[0])
             names = [name.body, name.orelse] if isinstance(name, ast.IfExp) else [name]
             facts = {word.arg for word in node.keywords if word.arg}
@@ -69,17 +73,22 @@ def test_each_error_says_what_failed_and_what_to_do(name: str) -> None:
 
 
 def test_an_error_of_the_table_has_its_class_and_hides_what_is_secret() -> None:
-    error = ToolError.of("download-failed", "a", "https://me:secret@host/x", file="f.whl", cause="")
+    error = ToolError.of(
+        "download-failed", "a", "https://me:secret@host/x", file="f.whl", cause=""
+    )
     assert (error.what, error.cause) == ("could not download f.whl", "")
     assert error.evidence == "a\nhttps://***@host/x"
     assert "resumes" in error.remedy
-    codes = [kind.of("own-folder").exit_code for kind in (SpecError, ToolError, UsageError)]
+    codes = [
+        kind.of("own-folder").exit_code for kind in (SpecError, ToolError, UsageError)
+    ]
     assert codes == [Exit.USAGE, Exit.TOOL, Exit.USAGE]
 
 
 def test_a_text_gets_the_name_of_the_program_by_itself() -> None:
     assert (
-        UsageError.of("not-built", target="t").remedy == f"build it with `{program_name()} build t`"
+        UsageError.of("not-built", target="t").remedy
+        == f"build it with `{program_name()} build t`"
     )
     with (
         pytest.raises(ToolError, match="could not start `mine`"),

@@ -58,7 +58,9 @@ def test_many_files_are_hashed(tmp_path: Path, size: int) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     sizes = {name: len(content) for name, content in contents.items()}
-    expected = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    expected = {
+        name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
+    }
     assert sha256_below(tmp_path, sizes) == expected
 
 
@@ -77,7 +79,9 @@ def test_a_folder_that_was_killed_before_its_tag_can_be_removed(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_whose_removal_was_killed_after_its_tag_can_be_removed(tmp_path: Path) -> None:
+def test_a_folder_whose_removal_was_killed_after_its_tag_can_be_removed(
+    tmp_path: Path,
+) -> None:
     left = tmp_path / ".removing-1-ours"
     left.mkdir()
     (left / "file").touch()
@@ -135,7 +139,9 @@ def _hold(folder: Path, ready: Path) -> None:
 @pytest.mark.machine
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    holder = multiprocessing.get_context("spawn").Process(target=_hold, args=(tmp_path, ready))
+    holder = multiprocessing.get_context("spawn").Process(
+        target=_hold, args=(tmp_path, ready)
+    )
     holder.start()
     while not ready.exists():
         time.sleep(0.02)
@@ -167,14 +173,18 @@ def test_the_workers_of_a_killed_process_let_go_of_its_lock(tmp_path: Path) -> N
         "from pathlib import Path; from tests.core.test_filesystem import _hash_while_locked; "
         f"_hash_while_locked(Path({str(tmp_path)!r}), Path({str(ready)!r}))"
     )
-    holder = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2]
+    )
     while not ready.exists():
         time.sleep(0.02)
     time.sleep(0.5)
     holder.kill()
     holder.wait()
     with (tmp_path / ".lock").open("r+") as lock:
-        for _ in range(600):  # a minute: a worker that does not notice would hold it for ever
+        for _ in range(
+            600
+        ):  # a minute: a worker that does not notice would hold it for ever
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return

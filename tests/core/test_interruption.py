@@ -13,7 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from provision.core import interruption
-from provision.core.interruption import check_interrupted, deferred, in_threads, interrupt, results
+from provision.core.interruption import (
+    check_interrupted,
+    deferred,
+    in_threads,
+    interrupt,
+    results,
+)
 
 # A command whose verb is replaced; `signal_unseen` interrupts no system call of the main thread.
 COMMAND = """
@@ -43,7 +49,9 @@ sys.exit(main.main(["targets"]))
 
 def started(body: str) -> subprocess.Popen[str]:
     code = COMMAND.replace("{body}", body)
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -129,10 +137,13 @@ def test_an_error_cancels_what_has_not_begun() -> None:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("start", [
-    "import runpy; runpy.run_module('provision', run_name='__main__')",
-    "from provision.cli.isolated import main; raise SystemExit(main())",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import runpy; runpy.run_module('provision', run_name='__main__')",
+        "from provision.cli.isolated import main; raise SystemExit(main())",
+    ],
+)
 def test_ctrl_c_before_there_is_a_command_leaves_no_traceback(start: str) -> None:
     code = f"""
 import importlib.abc, signal, sys

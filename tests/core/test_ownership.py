@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such check")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="there is no such check"
+)
 STRANGER = 4242
 
 
@@ -45,7 +47,9 @@ def test_a_project_of_ones_own_is_used(project: Path) -> None:
     assert main.main(["targets"]) == Exit.OK
 
 
-@pytest.mark.parametrize("part", [".", "envs", "envs/catalog", "smoke", "lockfiles", ".envs"])
+@pytest.mark.parametrize(
+    "part", [".", "envs", "envs/catalog", "smoke", "lockfiles", ".envs"]
+)
 def test_attack_a_planted_project_is_refused(
     project: Path,
     give_away: Callable[[Path], None],

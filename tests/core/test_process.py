@@ -15,26 +15,80 @@ from provision.core.process import clean_environment, describe_exit, run
 from provision.core.variables import program_environment
 
 POLLUTANTS = {
-    "PYTHONPATH": "/elsewhere", "PYTHONHOME": "/elsewhere", "PYTHONUSERBASE": "/elsewhere",
-    "PYTHONSTARTUP": "/elsewhere/x.py", "PIP_TARGET": "/elsewhere", "PIP_PREFIX": "/elsewhere",
-    "PIP_INDEX_URL": "http://localhost:1", "PIP_EXTRA_INDEX_URL": "http://localhost:1",
-    "PIP_CONSTRAINT": "/elsewhere", "PIP_NO_DEPS": "1", "UV_INDEX": "http://localhost:1",
-    "UV_OVERRIDE": "/elsewhere", "UV_PROJECT_ENVIRONMENT": "/elsewhere", "UV_SYSTEM_PYTHON": "1",
-    "CONDA_PREFIX": "/elsewhere", "VIRTUAL_ENV": "/elsewhere", "LD_LIBRARY_PATH": "/elsewhere",
-    "LD_PRELOAD": "/elsewhere/x.so", "ONEAPI_ROOT": "/opt/intel/oneapi", "SETVARS_COMPLETED": "1",
-    "CMPLR_ROOT": "/opt/intel", "MKLROOT": "/opt/intel", "CCL_ROOT": "/opt/intel",
-    "FI_PROVIDER_PATH": "/opt/intel", "OCL_ICD_FILENAMES": "/x.so", "CPATH": "/elsewhere",
-    "LIBRARY_PATH": "/elsewhere", "PYTHONPLATLIBDIR": "x", "PYTHONPYCACHEPREFIX": "/elsewhere",
-    "PYTHONSAFEPATH": "1", "PYTHONOPTIMIZE": "2", "LD_AUDIT": "/elsewhere/x.so",
-    "DYLD_INSERT_LIBRARIES": "/x", "_CE_CONDA": "x", "TORCH_EXTENSIONS_DIR": "/elsewhere",
-}  # fmt: skip
+    "PYTHONPATH": "/elsewhere",
+    "PYTHONHOME": "/elsewhere",
+    "PYTHONUSERBASE": "/elsewhere",
+    "PYTHONSTARTUP": "/elsewhere/x.py",
+    "PIP_TARGET": "/elsewhere",
+    "PIP_PREFIX": "/elsewhere",
+    "PIP_INDEX_URL": "http://localhost:1",
+    "PIP_EXTRA_INDEX_URL": "http://localhost:1",
+    "PIP_CONSTRAINT": "/elsewhere",
+    "PIP_NO_DEPS": "1",
+    "UV_INDEX": "http://localhost:1",
+    "UV_OVERRIDE": "/elsewhere",
+    "UV_PROJECT_ENVIRONMENT": "/elsewhere",
+    "UV_SYSTEM_PYTHON": "1",
+    "CONDA_PREFIX": "/elsewhere",
+    "VIRTUAL_ENV": "/elsewhere",
+    "LD_LIBRARY_PATH": "/elsewhere",
+    "LD_PRELOAD": "/elsewhere/x.so",
+    "ONEAPI_ROOT": "/opt/intel/oneapi",
+    "SETVARS_COMPLETED": "1",
+    "CMPLR_ROOT": "/opt/intel",
+    "MKLROOT": "/opt/intel",
+    "CCL_ROOT": "/opt/intel",
+    "FI_PROVIDER_PATH": "/opt/intel",
+    "OCL_ICD_FILENAMES": "/x.so",
+    "CPATH": "/elsewhere",
+    "LIBRARY_PATH": "/elsewhere",
+    "PYTHONPLATLIBDIR": "x",
+    "PYTHONPYCACHEPREFIX": "/elsewhere",
+    "PYTHONSAFEPATH": "1",
+    "PYTHONOPTIMIZE": "2",
+    "LD_AUDIT": "/elsewhere/x.so",
+    "DYLD_INSERT_LIBRARIES": "/x",
+    "_CE_CONDA": "x",
+    "TORCH_EXTENSIONS_DIR": "/elsewhere",
+}
 USERS_OWN = (
-    *("HF_TOKEN", "HF_HOME", "WANDB_API_KEY", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RANK"),
-    *("LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "SLURM_JOB_ID"),
+    *(
+        "HF_TOKEN",
+        "HF_HOME",
+        "WANDB_API_KEY",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "RANK",
+    ),
+    *(
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "SLURM_PROCID",
+        "SLURM_JOB_ID",
+    ),
     *("NCCL_DEBUG", "CCL_WORKER_COUNT", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES"),
-    *("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR", "DISPLAY", "AWS_SECRET_ACCESS_KEY", "LC_ALL"),
-    *("SSH_AUTH_SOCK", "TORCH_HOME", "TORCH_LOGS", "TORCH_NCCL_BLOCKING_WAIT", "TORCHELASTIC_X"),
-    *("PYTORCH_CUDA_ALLOC_CONF", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "IPEX_FP32_MATH_MODE"),
+    *(
+        "ZE_AFFINITY_MASK",
+        "ONEAPI_DEVICE_SELECTOR",
+        "DISPLAY",
+        "AWS_SECRET_ACCESS_KEY",
+        "LC_ALL",
+    ),
+    *(
+        "SSH_AUTH_SOCK",
+        "TORCH_HOME",
+        "TORCH_LOGS",
+        "TORCH_NCCL_BLOCKING_WAIT",
+        "TORCHELASTIC_X",
+    ),
+    *(
+        "PYTORCH_CUDA_ALLOC_CONF",
+        "PYTHONUNBUFFERED",
+        "PYTHONHASHSEED",
+        "IPEX_FP32_MATH_MODE",
+    ),
     *("I_MPI_DEBUG", "FI_PROVIDER", "JUPYTER_TOKEN", "KMP_AFFINITY", "anything_else"),
 )
 
@@ -50,7 +104,11 @@ def test_a_pollutant_is_left_behind_and_named(name: str) -> None:
 
 
 def test_network_and_device_settings_are_kept_on_purpose() -> None:
-    base = {"https_proxy": "http://proxy:3128", "SSL_CERT_FILE": "/ca", "CUDA_VISIBLE_DEVICES": "1"}
+    base = {
+        "https_proxy": "http://proxy:3128",
+        "SSL_CERT_FILE": "/ca",
+        "CUDA_VISIBLE_DEVICES": "1",
+    }
     assert base.items() <= clean_environment(base).items()
 
 
@@ -63,15 +121,22 @@ def test_what_is_the_users_own_passes_to_a_program(name: str) -> None:
 
 def test_a_dropped_variable_is_brought_back_by_its_name() -> None:
     base = {"PATH": "/usr/bin", "LD_LIBRARY_PATH": "/driver", "LD_PRELOAD": "/x.so"}
-    passed, dropped = program_environment(base, Path("/env"), {}, keep=["LD_LIBRARY_PATH"])
+    passed, dropped = program_environment(
+        base, Path("/env"), {}, keep=["LD_LIBRARY_PATH"]
+    )
     assert (passed["LD_LIBRARY_PATH"], dropped) == ("/driver", ["LD_PRELOAD"])
 
 
 def test_the_spec_wins_over_the_caller_which_is_said_and_env_over_the_spec() -> None:
-    base, spec = {"PATH": "/usr/bin", "SYCL_X": "0", "SAME": "1"}, {"SYCL_X": "1", "SAME": "1"}
+    base, spec = (
+        {"PATH": "/usr/bin", "SYCL_X": "0", "SAME": "1"},
+        {"SYCL_X": "1", "SAME": "1"},
+    )
     passed, dropped = program_environment(base, Path("/env"), spec, keep=[])
     assert (passed["SYCL_X"], dropped) == ("1", ["SYCL_X"])
-    passed, dropped = program_environment(base, Path("/env"), spec, keep=["SYCL_X", "NOT_SET"])
+    passed, dropped = program_environment(
+        base, Path("/env"), spec, keep=["SYCL_X", "NOT_SET"]
+    )
     assert (passed["SYCL_X"], dropped) == ("0", [])
     assert program_environment({}, Path("/env"), spec, keep=["SAME"])[0]["SAME"] == "1"
 
@@ -97,11 +162,16 @@ def test_attack_a_path_that_path_cannot_name() -> None:
 def test_a_program_that_reads_late_gets_all_of_its_input() -> None:
     code = "import sys, time; time.sleep(0.5); print(len(sys.stdin.read()))"
     given = "x" * 2**20  # more than a pipe holds
-    assert run([sys.executable, "-c", code], stdin=given, timeout=60).stdout == f"{2**20}\n"
+    assert (
+        run([sys.executable, "-c", code], stdin=given, timeout=60).stdout
+        == f"{2**20}\n"
+    )
 
 
 def test_nothing_is_started_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interruption, "_interrupted", False)  # and so again after the test
+    monkeypatch.setattr(
+        interruption, "_interrupted", False
+    )  # and so again after the test
     process.interrupt()
     with pytest.raises(KeyboardInterrupt):
         run(["never started"])
@@ -120,7 +190,11 @@ def test_what_gives_a_selector_its_meaning_is_kept_with_it(name: str) -> None:
 
 
 def test_the_compiler_of_the_machine_is_kept() -> None:
-    base = {"CC": "/opt/gcc-14/bin/gcc", "INCLUDE": "/msvc/include", "ZE_PATH": "/opt/level-zero"}
+    base = {
+        "CC": "/opt/gcc-14/bin/gcc",
+        "INCLUDE": "/msvc/include",
+        "ZE_PATH": "/opt/level-zero",
+    }
     assert base.items() <= clean_environment(base).items()
 
 
@@ -141,7 +215,9 @@ def test_pip_s_ca_bundle_reaches_uv() -> None:
 
 
 def test_programs_of_an_active_environment_are_off_the_path() -> None:
-    path = os.pathsep.join(["/venv/bin", "/usr/bin", "/venv-other/bin", "/conda/condabin"])
+    path = os.pathsep.join(
+        ["/venv/bin", "/usr/bin", "/venv-other/bin", "/conda/condabin"]
+    )
     base = {"PATH": path, "VIRTUAL_ENV": "/venv", "CONDA_PREFIX": "/conda"}
     kept = clean_environment(base, prefix=Path("/new"))["PATH"].split(os.pathsep)
     assert kept[1:] == ["/usr/bin", "/venv-other/bin"]
@@ -149,12 +225,19 @@ def test_programs_of_an_active_environment_are_off_the_path() -> None:
 
 
 def test_extra_wins() -> None:
-    assert clean_environment({"LANG": "C"}, extra={"LANG": "C.UTF-8"})["LANG"] == "C.UTF-8"
+    assert (
+        clean_environment({"LANG": "C"}, extra={"LANG": "C.UTF-8"})["LANG"] == "C.UTF-8"
+    )
 
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(3, "exit code 3"), (-9, "signal SIGKILL"), (-99, "signal 99"), (0xC0000005, "0xc0000005")],
+    [
+        (3, "exit code 3"),
+        (-9, "signal SIGKILL"),
+        (-99, "signal 99"),
+        (0xC0000005, "0xc0000005"),
+    ],
 )
 def test_exit_status_in_words(code: int, words: str) -> None:
     assert words in describe_exit(code)
@@ -196,9 +279,14 @@ def test_a_missing_program_is_named() -> None:
 @pytest.mark.machine
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("train it.py", "python 'train it.py'"), ("./train it.py", "python './train it.py'"),
-     ("train", "./train"), ("./train", None), ("absent.py", None)],
-)  # fmt: skip
+    [
+        ("train it.py", "python 'train it.py'"),
+        ("./train it.py", "python './train it.py'"),
+        ("train", "./train"),
+        ("./train", None),
+        ("absent.py", None),
+    ],
+)
 def test_a_script_that_is_here_is_not_called_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, meant: str | None
 ) -> None:

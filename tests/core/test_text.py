@@ -14,10 +14,24 @@ from provision.core.text import harmless, json_text
 
 # Title and clipboard of the terminal, DCS, CSI, C1, overwriting, reordering, undecodable bytes.
 NASTY = [
-    "\x1b]0;owned\x07", "\x1b]52;c;cm0gLXJm\x1b\\", "\x1bP1$r\x1b\\", "\x1b[2J\x1b[1;31m",
-    "\x9b31m", "\x90q\x9c", "good\rerror", "\x08\x08", "\u202efdp.exe\u202c", "\u2066x\u2069",
-    "file-\udcff", "a\u2028b", "\ufeff", "\U000e0041", "\x00", "\x7f", "\u200b",
-]  # fmt: skip
+    "\x1b]0;owned\x07",
+    "\x1b]52;c;cm0gLXJm\x1b\\",
+    "\x1bP1$r\x1b\\",
+    "\x1b[2J\x1b[1;31m",
+    "\x9b31m",
+    "\x90q\x9c",
+    "good\rerror",
+    "\x08\x08",
+    "\u202efdp.exe\u202c",
+    "\u2066x\u2069",
+    "file-\udcff",
+    "a\u2028b",
+    "\ufeff",
+    "\U000e0041",
+    "\x00",
+    "\x7f",
+    "\u200b",
+]
 text = st.one_of(st.text(), st.text(st.sampled_from("".join(NASTY) + "ab\n\t")))
 
 
@@ -28,8 +42,16 @@ def test_attack_no_control_character_reaches_the_terminal(dirty: str) -> None:
     kinds = {unicodedata.category(sign) for sign in shown if sign not in "\n\t"}
     assert not kinds & {"Cc", "Cs", "Zl", "Zp"}
     assert not {unicodedata.bidirectional(sign) for sign in shown} & {
-        "LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI",
-    }  # fmt: skip
+        "LRE",
+        "RLE",
+        "PDF",
+        "LRO",
+        "RLO",
+        "LRI",
+        "RLI",
+        "FSI",
+        "PDI",
+    }
     shown.encode()
     assert harmless(shown) == shown
     assert shown.count("\n") == dirty.count("\n")
@@ -48,7 +70,9 @@ def test_plain_text_is_unchanged() -> None:
 
 documents = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), text),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(text, inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(text, inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

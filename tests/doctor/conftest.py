@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 LINUX = Host("linux-64", "6.8")
 # Codes of faults that only a lock can have; test_repository.py has their cases.
 LOCK_CODES = {
-    "lock-unhashed", "lock-loses-cuda-libraries", "lock-cpu-build", "index-leaks", "two-torches",
-    "lock-generations", "requirement-invalid", "requirement-unread",
-}  # fmt: skip
+    "lock-unhashed",
+    "lock-loses-cuda-libraries",
+    "lock-cpu-build",
+    "index-leaks",
+    "two-torches",
+    "lock-generations",
+    "requirement-invalid",
+    "requirement-unread",
+}
 
 
 @dataclass
@@ -67,7 +73,9 @@ class Env:
         (folder / "INSTALLER").write_text("uv\n")
         (self.site / module).mkdir(exist_ok=True)
         (self.site / module / "__init__.py").touch()
-        own = [f"{folder.name}/{n}" for n in ("METADATA", "WHEEL", "INSTALLER", "RECORD")]
+        own = [
+            f"{folder.name}/{n}" for n in ("METADATA", "WHEEL", "INSTALLER", "RECORD")
+        ]
         record = "".join(f"{path},,\n" for path in (f"{module}/__init__.py", *own))
         (folder / "RECORD").write_text(record)
         return folder
@@ -85,7 +93,12 @@ class Env:
     def diagnose(self) -> tuple[Finding, ...]:
         empty = self.prefix.parent / "empty-root"
         return diagnose_environment(
-            self.prefix, self.host, self.devices, target=self.target, home=self.home, root=empty
+            self.prefix,
+            self.host,
+            self.devices,
+            target=self.target,
+            home=self.home,
+            root=empty,
         ).findings
 
     def codes(self) -> list[str]:

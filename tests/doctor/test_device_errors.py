@@ -9,7 +9,9 @@ import pytest
 
 from provision.doctor import diagnose_evidence, diagnose_log
 
-DATA = tomllib.loads((Path(__file__).parent / "device_errors.toml").read_text(encoding="utf-8"))
+DATA = tomllib.loads(
+    (Path(__file__).parent / "device_errors.toml").read_text(encoding="utf-8")
+)
 ERRORS, DECOYS = DATA["error"], DATA["decoy"]
 # What leads to the error in a program, and what its launcher prints afterwards.
 ABOVE = """\
@@ -70,14 +72,18 @@ def test_what_follows_an_error_is_not_always_its_end(after: str) -> None:
 
 def test_the_cause_of_a_hidden_card_is_the_setting_that_hides_it() -> None:
     hidden = "WARNING: Resizable BAR not detected for device 0000:03:00.0\n"
-    (first, *_) = diagnose_log(f"{hidden}{ABOVE}RuntimeError: No XPU devices are available.\n")
+    (first, *_) = diagnose_log(
+        f"{hidden}{ABOVE}RuntimeError: No XPU devices are available.\n"
+    )
     assert (first.code, first.level) == ("resizable-bar-off", "error")
 
 
 def test_the_device_is_not_the_cause_of_what_failed_before_it_was_lost() -> None:
     """A note on the last error does not make an earlier, caught one its cause."""
     caught = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'triton'\n"
-    found = diagnose_log(f"{caught}\n{ABOVE}RuntimeError: CUDA error: unspecified launch failure\n")
+    found = diagnose_log(
+        f"{caught}\n{ABOVE}RuntimeError: CUDA error: unspecified launch failure\n"
+    )
     assert found[0].code == "kernel-fault"
     assert "triton-missing-or-incompatible" in {finding.code for finding in found}
     assert not any(finding.bad for finding in found)

@@ -15,13 +15,26 @@ if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
 ARC = Gpu(
-    "intel", "56a0", "Arc A770", "0000:03:00.0", "dg2",
-    supported=True, integrated=False, driver=Driver("i915"),
-)  # fmt: skip
+    "intel",
+    "56a0",
+    "Arc A770",
+    "0000:03:00.0",
+    "dg2",
+    supported=True,
+    integrated=False,
+    driver=Driver("i915"),
+)
 RTX = Gpu(
-    "nvidia", "2204", "RTX 3090", "0000:01:00.0", "ampere", supported=True, integrated=False,
-    compute_capability="8.6", driver=Driver("nvidia", "580.95.05"),
-)  # fmt: skip
+    "nvidia",
+    "2204",
+    "RTX 3090",
+    "0000:01:00.0",
+    "ampere",
+    supported=True,
+    integrated=False,
+    compute_capability="8.6",
+    driver=Driver("nvidia", "580.95.05"),
+)
 
 
 def linux(gpu: Gpu, runtime: str | None = None) -> Host:
@@ -36,11 +49,15 @@ def linux(gpu: Gpu, runtime: str | None = None) -> Host:
         ("17013219", "17013219 is not a driver version of a known format"),
     ],
 )
-def test_a_driver_that_cannot_be_compared_is_a_note(env: Env, runtime: str, words: str) -> None:
+def test_a_driver_that_cannot_be_compared_is_a_note(
+    env: Env, runtime: str, words: str
+) -> None:
     env.torch("2.13.0+xpu")
     env.host = linux(ARC, runtime)
     assert env.codes() == []
-    (note,) = (finding for finding in env.diagnose() if finding.code == "driver-unknown")
+    (note,) = (
+        finding for finding in env.diagnose() if finding.code == "driver-unknown"
+    )
     assert note.level is Level.NOTE
     assert words in note.cause
     assert "required >=25.18" in note.evidence
@@ -57,7 +74,9 @@ def test_an_old_driver_in_wsl_is_updated_in_windows(env: Env) -> None:
     env.torch("2.13.0", cuda="13.0")
     old = dataclasses.replace(RTX, driver=Driver("nvidia", "546.30"))
     env.host = dataclasses.replace(linux(old), surroundings=("wsl",))
-    (found,) = (finding for finding in env.diagnose() if finding.code == "driver-too-old")
+    (found,) = (
+        finding for finding in env.diagnose() if finding.code == "driver-too-old"
+    )
     assert "Update NVIDIA's driver in Windows" in found.remedy
 
 

@@ -12,8 +12,21 @@ from provision.doctor.excerpt import excerpt
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import read_log
 
-FAMILIES = tomllib.loads((Path(__file__).parent / "families.toml").read_text("utf-8"))["family"]
-WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
+FAMILIES = tomllib.loads((Path(__file__).parent / "families.toml").read_text("utf-8"))[
+    "family"
+]
+WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+]
 TRACEBACK = "  File \"/w/train.py\", line 3, in <module>\nKeyError: 'labels'\n"
 
 
@@ -25,7 +38,9 @@ def told(text: str) -> list[str]:
 def noise(count: int) -> str:
     """Return lines of work, none of which is another one with other numbers."""
     dice = random.Random(count)
-    return "".join(f"{' '.join(dice.choices(WORDS, k=9))} loss 0.{n}\n" for n in range(count))
+    return "".join(
+        f"{' '.join(dice.choices(WORDS, k=9))} loss 0.{n}\n" for n in range(count)
+    )
 
 
 def test_a_short_log_is_given_whole_with_its_numbers() -> None:
@@ -40,8 +55,15 @@ def test_a_short_log_is_given_whole_with_its_numbers() -> None:
 
 
 def test_of_a_long_log_the_start_the_versions_and_the_failure_are_kept() -> None:
-    head = "python train.py --fast\n" + noise(3000) + "PyTorch version: 2.9.1\n" + noise(3001)
-    frames = "".join(f'  File "/w/m{n}.py", line {n}, in call\n    call()\n' for n in range(60))
+    head = (
+        "python train.py --fast\n"
+        + noise(3000)
+        + "PyTorch version: 2.9.1\n"
+        + noise(3001)
+    )
+    frames = "".join(
+        f'  File "/w/m{n}.py", line {n}, in call\n    call()\n' for n in range(60)
+    )
     text = f"{head}Traceback (most recent call last):\n{frames}{TRACEBACK}{noise(9)}"
     shown = told(text)
     assert len("\n".join(shown)) < 13_000
@@ -80,6 +102,13 @@ def test_what_a_finding_quotes_is_in_the_excerpt_wherever_it_is() -> None:
     for text in random.Random(1).sample(texts, 60):
         log = read_log(f"{noise(400)}{text}\n{noise(5)}")
         findings = findings_of(log)
-        shown = {line.split()[0] for line in excerpt(log, findings) if "…" not in line[:8]}
-        quoted = {e.split(":")[0][5:] for f in findings for e in f.evidence if e[:5] == "line "}
+        shown = {
+            line.split()[0] for line in excerpt(log, findings) if "…" not in line[:8]
+        }
+        quoted = {
+            e.split(":")[0][5:]
+            for f in findings
+            for e in f.evidence
+            if e[:5] == "line "
+        }
         assert quoted <= shown, text

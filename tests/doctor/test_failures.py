@@ -24,12 +24,22 @@ if TYPE_CHECKING:
 
 PROGRAMS = Path(__file__).parent / "programs"
 SMOKE = Path(__file__).parents[1] / "smoke"
-CARD = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", "ampere", supported=True,
-           compute_capability="8.6", driver=Driver("nvidia", "580.95.05"))  # fmt: skip
+CARD = Gpu(
+    "nvidia",
+    "2204",
+    "RTX 3090",
+    "0000:01:00.0",
+    "ampere",
+    supported=True,
+    compute_capability="8.6",
+    driver=Driver("nvidia", "580.95.05"),
+)
 pytestmark = pytest.mark.machine
 
 
-def execute(python: Path, program: str, *arguments: str | Path) -> tuple[Completed, str]:
+def execute(
+    python: Path, program: str, *arguments: str | Path
+) -> tuple[Completed, str]:
     """Run a program; return how it ended, and the log that its user would paste."""
     environment = clean_environment(extra={"PYTHONPATH": str(SMOKE)})
     done = run([python, PROGRAMS / program, *arguments], env=environment, timeout=120)
@@ -58,21 +68,36 @@ def test_resume_in_the_wrong_order(python: Path) -> None:
     broken, log = execute(python, "resume.py", "optimizer-first")
     assert broken.returncode == 1
     assert codes(log) == ["mixed-devices-on-resume"], log
-    healed, log = execute(python, "resume.py", "model-first")  # "move it to the device, build …"
+    healed, log = execute(
+        python, "resume.py", "model-first"
+    )  # "move it to the device, build …"
     assert healed.returncode == 0, log
     assert codes(log) == []
 
 
 @pytest.mark.network
 def test_offload_with_an_old_accelerate(python: Path, tmp_path: Path) -> None:
-    install = [sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--python", python]
-    run([*install, "--target", tmp_path / "old", "accelerate==1.5.2"]).require("no accelerate")
+    install = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--no-deps",
+        "--python",
+        python,
+    ]
+    run([*install, "--target", tmp_path / "old", "accelerate==1.5.2"]).require(
+        "no accelerate"
+    )
     broken, log = execute(python, "offload.py", tmp_path / "old")
     assert broken.returncode == 1
     (finding,) = diagnose_log(log)
     assert finding.code == "accelerate-offload-keyerror"
     assert "accelerate==1.6.0" in finding.remedy
-    run([*install, "--target", tmp_path / "new", "accelerate==1.6.0"]).require("no accelerate")
+    run([*install, "--target", tmp_path / "new", "accelerate==1.6.0"]).require(
+        "no accelerate"
+    )
     healed, log = execute(python, "offload.py", tmp_path / "new")
     assert healed.returncode == 0, log
     assert codes(log) == []
@@ -95,21 +120,36 @@ def test_flag_that_is_always_true_and_noise_beside_it(python: Path) -> None:
 @pytest.mark.network
 def test_ipex_in_a_cuda_environment(env: Env, devices: Devices) -> None:
     uv = [sys.executable, "-m", "uv"]
-    run([*uv, "venv", "--clear", "--python", sys.executable, env.prefix]).require("no environment")
+    run([*uv, "venv", "--clear", "--python", sys.executable, env.prefix]).require(
+        "no environment"
+    )
     host = Host("linux-64", "6.8", gpus=(CARD,))
     env.python = f"3.{sys.version_info.minor}"
     env.torch("2.8.0+cu128", cuda="12.8")
-    (env.site / "torch" / "__init__.py").write_text("from torch.version import __version__\n")
+    (env.site / "torch" / "__init__.py").write_text(
+        "from torch.version import __version__\n"
+    )
     python = env.prefix / "bin" / "python"
     ipex = "intel-extension-for-pytorch==2.5.0"
-    run([*uv, "pip", "install", "--no-deps", "--python", python, ipex]).require("no IPEX")
+    run([*uv, "pip", "install", "--no-deps", "--python", python, ipex]).require(
+        "no IPEX"
+    )
     broken, log = execute(python, "train.py")
     assert broken.returncode == 127, "SystemExit passes `except Exception`"
     assert codes(log) == ["ipex-torch-version-mismatch"]
     found = diagnose_environment(python, host, devices).findings
     assert found[0].code == "ipex-in-cuda-env"
-    assert found[0].remedy.startswith("Run `uv pip uninstall intel-extension-for-pytorch`")
-    uninstall = [*uv, "pip", "uninstall", "--python", python, "intel-extension-for-pytorch"]
+    assert found[0].remedy.startswith(
+        "Run `uv pip uninstall intel-extension-for-pytorch`"
+    )
+    uninstall = [
+        *uv,
+        "pip",
+        "uninstall",
+        "--python",
+        python,
+        "intel-extension-for-pytorch",
+    ]
     run(uninstall).require("cannot uninstall")
     healed, log = execute(python, "train.py")
     assert healed.returncode == 0

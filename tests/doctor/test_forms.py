@@ -13,7 +13,9 @@ from provision.doctor import diagnose_log
 
 HERE = Path(__file__).parent
 FILES = ("families", "logs", "evidence", "endings")
-DATA = {name: tomllib.loads((HERE / f"{name}.toml").read_text("utf-8")) for name in FILES}
+DATA = {
+    name: tomllib.loads((HERE / f"{name}.toml").read_text("utf-8")) for name in FILES
+}
 FORMS = tomllib.loads((HERE / "forms.toml").read_text("utf-8"))["form"]
 FAMILIES = DATA["families"]["family"]
 EXAMPLES = [(each["code"], text) for each in FAMILIES for text in each["positive"]]
@@ -33,16 +35,22 @@ def _formed(form: str, text: str) -> str:
     rows = text.split("\n") if "line}" in form else [text]
     names = re.compile(r"\{(text|line|json_line|json)\}")
     return "\n".join(
-        names.sub(lambda name, row=row: json.dumps(row) if "json" in name[1] else row, form)
+        names.sub(
+            lambda name, row=row: json.dumps(row) if "json" in name[1] else row, form
+        )
         for row in rows
     )
 
 
-@pytest.mark.parametrize("number", range(len(FORMS)), ids=[form["text"] for form in FORMS])
+@pytest.mark.parametrize(
+    "number", range(len(FORMS)), ids=[form["text"] for form in FORMS]
+)
 def test_a_form_changes_no_answer(number: int) -> None:
     examples = EXAMPLES[number :: len(FORMS)]
     logs = [(code, _formed(FORMS[number]["text"], text)) for code, text in examples]
-    found = [(code, [each.code for each in diagnose_log(log)], log) for code, log in logs]
+    found = [
+        (code, [each.code for each in diagnose_log(log)], log) for code, log in logs
+    ]
     lost = [each for each in found if each[1][:1] != [each[0]]]
     assert len(lost) <= (1 - _KEPT) * len(examples), lost
 

@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 HOST = Host("linux-64", "6.8")
 MODULES = {f"alpha/m{number}.py": f"value = {number}\n" for number in range(30)}
-ALPHA = {"alpha/__init__.py": "", "alpha/data.json": "{}", "alpha/tests/test_a.py": "", **MODULES}
+ALPHA = {
+    "alpha/__init__.py": "",
+    "alpha/data.json": "{}",
+    "alpha/tests/test_a.py": "",
+    **MODULES,
+}
 
 
 @dataclass
@@ -48,10 +53,17 @@ class Venv:
         return next(self.prefix.glob("lib/python3.*/site-packages"))
 
     def uv(self, *words: str | Path) -> None:
-        environ = os.environ | {"UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_LINK_MODE": "copy"}
+        environ = os.environ | {
+            "UV_OFFLINE": "1",
+            "UV_NO_INDEX": "1",
+            "UV_LINK_MODE": "copy",
+        }
         environ |= {"UV_FIND_LINKS": str(self.wheels), "UV_NO_CONFIG": "1"}
         subprocess.run(
-            [sys.executable, "-m", "uv", *words], check=True, env=environ, capture_output=True
+            [sys.executable, "-m", "uv", *words],
+            check=True,
+            env=environ,
+            capture_output=True,
         )
 
     def add(self, name: str, version: str, files: dict[str, str]) -> None:
@@ -82,7 +94,9 @@ def harmless(change: Callable[[Venv], None]) -> Callable[[Venv], None]:
     return change
 
 
-def harmful(code: str, says: str) -> Callable[[Callable[[Venv], None]], Callable[[Venv], None]]:
+def harmful(
+    code: str, says: str
+) -> Callable[[Callable[[Venv], None]], Callable[[Venv], None]]:
     def register(change: Callable[[Venv], None]) -> Callable[[Venv], None]:
         HARMFUL.append((code, says, change))
         return change
@@ -118,7 +132,9 @@ def of_conda(venv: Venv, name: str, version: str, *files: Path) -> None:
     ]
     (venv.prefix / "conda-meta").mkdir(exist_ok=True)
     package = {"name": name, "version": version, "paths_data": {"paths": paths}}
-    (venv.prefix / f"conda-meta/{name}-{version}-0.json").write_text(json.dumps(package))
+    (venv.prefix / f"conda-meta/{name}-{version}-0.json").write_text(
+        json.dumps(package)
+    )
 
 
 @harmless
@@ -147,8 +163,16 @@ def an_editable_project(venv: Venv) -> None:
 
 @harmless
 def a_namespace(venv: Venv) -> None:
-    venv.add("beta", "1.0", {"space/__init__.py": "a = 1", "space/b.py": "", "tests/x.py": "1"})
-    venv.add("gamma", "1.0", {"space/__init__.py": "c = 1", "space/c.py": "", "tests/x.py": "2"})
+    venv.add(
+        "beta",
+        "1.0",
+        {"space/__init__.py": "a = 1", "space/b.py": "", "tests/x.py": "1"},
+    )
+    venv.add(
+        "gamma",
+        "1.0",
+        {"space/__init__.py": "c = 1", "space/c.py": "", "tests/x.py": "2"},
+    )
 
 
 REAL = "from space.core import *\n" * 8
@@ -159,7 +183,10 @@ def namespaces_and_folders_without_an_owner(venv: Venv) -> None:
     words = "# " + "licence " * 30 + "\n"
     extends = "__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n"
     for name, tail in (("beta", "1\n"), ("gamma", "2\n")):
-        own = {f"{name}/__init__.py": "", "legacy/__init__.py": words + extends + "# " + tail}
+        own = {
+            f"{name}/__init__.py": "",
+            "legacy/__init__.py": words + extends + "# " + tail,
+        }
         own |= {"utils/__init__.py": REAL + f"a = {tail}"}
         own |= {"bare/__init__.py": f'{words}"""What\n{words}"""\n# {tail}'}
         venv.add(name, "1.0", own)
@@ -168,7 +195,11 @@ def namespaces_and_folders_without_an_owner(venv: Venv) -> None:
 @harmful("files-overwritten", "pyserial 3.5: space/__init__.py")
 def two_packages_of_one_import_name(venv: Venv) -> None:
     venv.add("pyserial", "3.5", {"space/__init__.py": REAL, "space/core.py": "a = 1\n"})
-    venv.add("serial", "0.0.97", {"space/__init__.py": REAL + "b = 2\n", "space/model.py": ""})
+    venv.add(
+        "serial",
+        "0.0.97",
+        {"space/__init__.py": REAL + "b = 2\n", "space/model.py": ""},
+    )
 
 
 @harmless
@@ -182,7 +213,9 @@ def a_script_of_the_system(venv: Venv) -> None:
 def a_link_to_the_environment(venv: Venv) -> None:
     venv.prefix.rename(venv.prefix.parent / "real")
     venv.prefix.symlink_to("real")
-    (venv.prefix / "bin/own").write_text(f"#!{venv.prefix.parent}/real/bin/python\nprint()\n")
+    (venv.prefix / "bin/own").write_text(
+        f"#!{venv.prefix.parent}/real/bin/python\nprint()\n"
+    )
 
 
 @harmless
@@ -219,7 +252,11 @@ def files_of_another_version_were_copied_over(venv: Venv) -> None:
 
 @harmful("files-overwritten", "beta 1.0: alpha/m1.py")
 def two_packages_of_the_same_files(venv: Venv) -> None:
-    venv.add("beta", "1.0", {"alpha/m1.py": "other = 1\n", "alpha/m2.py": MODULES["alpha/m2.py"]})
+    venv.add(
+        "beta",
+        "1.0",
+        {"alpha/m1.py": "other = 1\n", "alpha/m2.py": MODULES["alpha/m2.py"]},
+    )
 
 
 @harmful("half-installed", "alpha/m1.py")
@@ -258,7 +295,12 @@ def the_torch_of_conda_was_replaced(venv: Venv) -> None:
     info = venv.site / "torch-2.8.0.dist-info"
     (info / "INSTALLER").write_text("conda\n")
     of_conda(
-        venv, "pytorch", "2.8.0", info / "INSTALLER", info / "METADATA", venv.site / "torch/a.py"
+        venv,
+        "pytorch",
+        "2.8.0",
+        info / "INSTALLER",
+        info / "METADATA",
+        venv.site / "torch/a.py",
     )
     venv.add("torch", "2.9.1", {"torch/__init__.py": "", "torch/b.py": "1"})
 
@@ -278,9 +320,7 @@ def bytecode_folders_that_a_record_names(venv: Venv) -> None:
 
 
 def plugin(venv: Venv, module: str) -> None:
-    text = (
-        f"[console_scripts]\nrun = gone.cli:main\n[pytest11]\nmine = {module}\n\n[other]\na = b.c\n"
-    )
+    text = f"[console_scripts]\nrun = gone.cli:main\n[pytest11]\nmine = {module}\n\n[other]\na = b.c\n"
     (venv.site / "alpha-1.0.dist-info/entry_points.txt").write_text(text)
 
 
@@ -307,13 +347,19 @@ def an_edit_that_does_not_compile(venv: Venv) -> None:
 
 
 @pytest.mark.parametrize("change", HARMLESS, ids=lambda change: change.__name__)
-def test_a_sound_environment_is_left_alone(change: Callable[[Venv], None], venv: Venv) -> None:
+def test_a_sound_environment_is_left_alone(
+    change: Callable[[Venv], None], venv: Venv
+) -> None:
     change(venv)
     assert venv.diagnose() == ()
 
 
-@pytest.mark.parametrize(("code", "says", "change"), HARMFUL, ids=[c.__name__ for *_, c in HARMFUL])
-def test_damage_is_named(code: str, says: str, change: Callable[[Venv], None], venv: Venv) -> None:
+@pytest.mark.parametrize(
+    ("code", "says", "change"), HARMFUL, ids=[c.__name__ for *_, c in HARMFUL]
+)
+def test_damage_is_named(
+    code: str, says: str, change: Callable[[Venv], None], venv: Venv
+) -> None:
     change(venv)
     (found,) = [finding for finding in venv.diagnose() if finding.bad]
     assert found.code == code
@@ -322,7 +368,9 @@ def test_damage_is_named(code: str, says: str, change: Callable[[Venv], None], v
 
 
 REPAIRED = [
-    change for code, _, change in HARMFUL if code in {"half-installed", "files-overwritten"}
+    change
+    for code, _, change in HARMFUL
+    if code in {"half-installed", "files-overwritten"}
 ]
 
 
@@ -345,15 +393,19 @@ def test_an_edited_file_is_a_note(venv: Venv) -> None:
     (note,) = venv.diagnose()
     assert (note.code, note.level) == ("changed-file", Level.NOTE)
     assert set(re.findall(r"alpha/[\w.]+", note.evidence[0])) == {
-        "alpha/m3.py", "alpha/m4.py", "alpha/data.json"
-    }  # fmt: skip
+        "alpha/m3.py",
+        "alpha/m4.py",
+        "alpha/data.json",
+    }
 
 
 def test_a_local_wheel_is_installed_again_from_where_it_came(venv: Venv) -> None:
     (venv.site / "alpha/m7.py").unlink()
     origin = f"file://{venv.wheels}/alpha-1.0-py3-none-any.whl"
     info = venv.site / "alpha-1.0.dist-info"
-    (info / "direct_url.json").write_text(json.dumps({"url": origin, "archive_info": {}}))
+    (info / "direct_url.json").write_text(
+        json.dumps({"url": origin, "archive_info": {}})
+    )
     assert f"--reinstall --no-deps 'alpha @ {origin}'" in venv.diagnose()[0].remedy
 
 
@@ -361,11 +413,16 @@ def test_torch_is_installed_again_from_its_own_index(venv: Venv) -> None:
     venv.add("torch", "2.9.1+xpu", {"torch/__init__.py": "", "torch/a.py": "1"})
     (venv.site / "torch/a.py").unlink()
     remedy = venv.diagnose()[0].remedy
-    assert "--no-deps --index-url https://download.pytorch.org/whl/xpu torch==2.9.1+xpu" in remedy
+    assert (
+        "--no-deps --index-url https://download.pytorch.org/whl/xpu torch==2.9.1+xpu"
+        in remedy
+    )
 
 
 def test_garbage_does_not_raise(venv: Venv) -> None:
-    (venv.site / "alpha-1.0.dist-info/RECORD").write_bytes(b'alpha/m1.py,sha256=%%,x\n\xff,,"\n')
+    (venv.site / "alpha-1.0.dist-info/RECORD").write_bytes(
+        b'alpha/m1.py,sha256=%%,x\n\xff,,"\n'
+    )
     (venv.site / "bad.egg-link").write_bytes(b"\xff\0")
     (venv.prefix / "bin/bad").write_bytes(b"#!/\xff\0/python\n")
     (venv.prefix / "bin/loop").symlink_to("loop")
@@ -380,4 +437,6 @@ def test_a_real_environment_is_as_it_was_installed(python: Path) -> None:
     assert foreign_symbols(env) == {}
     torch = env.get("torch")
     assert torch is not None
-    assert sum(".so" in entry.path for entry in torch.entries) > 5, "which were looked into"
+    assert sum(".so" in entry.path for entry in torch.entries) > 5, (
+        "which were looked into"
+    )

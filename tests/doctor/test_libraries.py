@@ -53,7 +53,9 @@ def elf(
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
     head += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
     load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, size, size, 4096)
-    where = struct.pack("<IIQQQQQQ", 2, 4, start, start, start, len(dynamic), len(dynamic), 8)
+    where = struct.pack(
+        "<IIQQQQQQ", 2, 4, start, start, start, len(dynamic), len(dynamic), 8
+    )
     return head + load + where + dynamic + strings + symbols + hashes
 
 
@@ -88,13 +90,19 @@ def put(env: Env, place: str, data: bytes) -> Path:
 
 def missing(env: Env, host: Host | None = None) -> list[tuple[str, str]]:
     found = missing_libraries(
-        read_environment(env.prefix), host or env.host, root=env.prefix.parent / "empty-root"
+        read_environment(env.prefix),
+        host or env.host,
+        root=env.prefix.parent / "empty-root",
     )
     return [(item.name, item.wanted_by) for item in found]
 
 
 def test_missing_library_is_named_with_who_wants_it(env: Env) -> None:
-    put(env, "torch/lib/libtorch_xpu.so", elf("libsycl.so.8", "libc.so.6", "libtorch_cpu.so"))
+    put(
+        env,
+        "torch/lib/libtorch_xpu.so",
+        elf("libsycl.so.8", "libc.so.6", "libtorch_cpu.so"),
+    )
     put(env, "torch/lib/libtorch_cpu.so", elf("libm.so.6"))
     assert missing(env) == [("libsycl.so.8", "libtorch_xpu.so")]
 
@@ -147,7 +155,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("library", "code", "remedy"), CASES)
-def test_findings_of_missing_libraries(library: str, code: str, remedy: str, env: Env) -> None:
+def test_findings_of_missing_libraries(
+    library: str, code: str, remedy: str, env: Env
+) -> None:
     env.torch("2.9.1+xpu")
     put(env, "torch/lib/libtorch.so", elf(library))
     (finding,) = env.diagnose()
@@ -181,7 +191,9 @@ def test_no_driver_matters_only_beside_a_card(env: Env) -> None:
     assert env.codes() == ["driver-missing"]
 
 
-@pytest.mark.parametrize("data", [b"", b"\x7fELF", b"MZ", elf("libx.so")[:150], pe("x.dll")[:300]])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x7fELF", b"MZ", elf("libx.so")[:150], pe("x.dll")[:300]]
+)
 def test_broken_binaries_do_not_raise(data: bytes, env: Env, windows_env: Env) -> None:
     put(env, "torch/lib/libtorch.so", data)
     assert missing(env) == []
@@ -199,11 +211,19 @@ CUDA = "_ZN3c104cuda14current_deviceEv"
 
 def torch_with(env: Env, *symbols: str) -> None:
     env.torch("2.9.1+cpu")
-    put(env, "torch/lib/libtorch_cpu.so", elf("libc10.so", has=("_ZN2at5emptyEv", *symbols)))
-    put(env, "torch/lib/libc10.so", elf(has=("_ZN3c105ErrorC1Ev", "_ZN3c106SymIntC1El")))
+    put(
+        env,
+        "torch/lib/libtorch_cpu.so",
+        elf("libc10.so", has=("_ZN2at5emptyEv", *symbols)),
+    )
+    put(
+        env, "torch/lib/libc10.so", elf(has=("_ZN3c105ErrorC1Ev", "_ZN3c106SymIntC1El"))
+    )
 
 
-def extension(env: Env, data: bytes, name: str = "my-ops", module: str = "_C.so") -> None:
+def extension(
+    env: Env, data: bytes, name: str = "my-ops", module: str = "_C.so"
+) -> None:
     """Install a compiled package that says nothing of torch."""
     folder = env.add(name, "0.1")
     path = put(env, f"{folder.name.partition('-')[0]}/{module}", data)
@@ -216,12 +236,17 @@ LACKING = [
     (elf(wants=("_ZNK5torch8autograd13SavedVariable6unpackEv",)), "SavedVariable"),
     (elf(wants=("_ZTVN5torch8autograd4NodeE",)), "_ZTV"),
     (elf("libtorch_cuda.so", "libc10_cuda.so", wants=(CUDA,)), CUDA),
-    (elf(wants=("aoti_torch_get_current_cuda_stream",)), "aoti_torch_get_current_cuda_stream"),
+    (
+        elf(wants=("aoti_torch_get_current_cuda_stream",)),
+        "aoti_torch_get_current_cuda_stream",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("data", "says"), LACKING, ids=[says for _, says in LACKING])
-def test_a_symbol_that_torch_does_not_define_is_found(data: bytes, says: str, env: Env) -> None:
+def test_a_symbol_that_torch_does_not_define_is_found(
+    data: bytes, says: str, env: Env
+) -> None:
     torch_with(env)
     extension(env, data)
     (found,) = env.diagnose()
@@ -232,7 +257,9 @@ def test_a_symbol_that_torch_does_not_define_is_found(data: bytes, says: str, en
 
 
 SOUND = [
-    elf("libc10.so", wants=("_ZN3c105ErrorC1Ev", "_ZN2at5emptyEv", "_ZN3c106SymIntC1El")),
+    elf(
+        "libc10.so", wants=("_ZN3c105ErrorC1Ev", "_ZN2at5emptyEv", "_ZN3c106SymIntC1El")
+    ),
     elf(weak=(CHECK,), wants=("_ZN3c105ErrorC1Ev",)),
     elf(wants=("PyLong_FromLong", "_ZNSt8bad_castC1Ev", "_ZN6my_ops3runEv")),
     elf(has=(CHECK,)),
@@ -241,7 +268,9 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize("data", SOUND, ids=["all", "weak", "other", "own", "cut", "shorter"])
+@pytest.mark.parametrize(
+    "data", SOUND, ids=["all", "weak", "other", "own", "cut", "shorter"]
+)
 def test_what_torch_defines_or_others_do_is_no_fault(data: bytes, env: Env) -> None:
     torch_with(env)
     extension(env, data)
@@ -250,7 +279,10 @@ def test_what_torch_defines_or_others_do_is_no_fault(data: bytes, env: Env) -> N
 
 def test_symbols_of_libraries_beside_it_and_of_those_it_imports(env: Env) -> None:
     torch_with(env)
-    extension(env, elf("libown.so", "libtheirs.so", wants=("_ZN5torch3ownEv", "_ZN2at6theirsEv")))
+    extension(
+        env,
+        elf("libown.so", "libtheirs.so", wants=("_ZN5torch3ownEv", "_ZN2at6theirsEv")),
+    )
     with (env.site / "my_ops-0.1.dist-info/RECORD").open("a") as record:
         record.write("my_ops/libown.so,,\n")
     put(env, "my_ops/libown.so", elf(has=("_ZN5torch3ownEv",)))
@@ -275,17 +307,26 @@ def test_a_torch_whose_libraries_are_elsewhere_is_not_judged(env: Env) -> None:
 
 def test_libraries_of_two_torches_in_one_folder(env: Env) -> None:
     torch_with(env)
-    put(env, "torch/lib/libtorch_python.so", elf("libtorch_cpu.so", wants=("_ZN2at3newEv",)))
+    put(
+        env,
+        "torch/lib/libtorch_python.so",
+        elf("libtorch_cpu.so", wants=("_ZN2at3newEv",)),
+    )
     record = env.site / "torch-2.9.1+cpu.dist-info/RECORD"
     record.write_text(record.read_text() + "torch/lib/libtorch_python.so,,\n")
     (found,) = env.diagnose()
     assert found.code == "half-installed"
-    assert "--index-url https://download.pytorch.org/whl/cpu torch==2.9.1+cpu" in found.remedy
+    assert (
+        "--index-url https://download.pytorch.org/whl/cpu torch==2.9.1+cpu"
+        in found.remedy
+    )
 
 
 def test_a_library_that_ends_too_early(env: Env) -> None:
     env.torch("2.9.1")
-    sections = struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 9000, 0, 64, 56, 2, 64, 30, 1)
+    sections = struct.pack(
+        "<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 9000, 0, 64, 56, 2, 64, 30, 1
+    )
     data = elf()[:16] + sections + elf()[64:]
     folder = env.add("ops", "1.0")
     (folder / "RECORD").write_text(f"ops/_C.so,sha256=x,{len(data) + 1000}\n")
@@ -302,13 +343,17 @@ def test_modules_of_all_packages_are_read(env: Env) -> None:
     (root / "usr/lib/libz.so.1").touch()
     name = "{}.cpython-311-x86_64-linux-gnu.so"
     modules = {
-        "good": elf("libc.so.6", "libz.so.1", "libown.so", "libnear.so.2", runpath=runpath),
+        "good": elf(
+            "libc.so.6", "libz.so.1", "libown.so", "libnear.so.2", runpath=runpath
+        ),
         "bad": elf("libmysqlclient.so.21"),
         "with_gpu": elf("libcuda.so.1", "libpython3.11.so.1.0", "libtorch.so"),
         "near/tests": elf("libother.so"),
     }
     for module, data in modules.items():
-        info = env.add(module.replace("/", "-"), "1.0", module=module.replace("/tests", ""))
+        info = env.add(
+            module.replace("/", "-"), "1.0", module=module.replace("/tests", "")
+        )
         (env.site / module).mkdir(exist_ok=True)
         (env.site / module / name.format("_m")).write_bytes(data)
         with (info / "RECORD").open("a") as record:
@@ -330,13 +375,21 @@ def test_modules_of_all_packages_are_read(env: Env) -> None:
 def backend(env: Env, *pins: str) -> None:
     """Install a device backend that torch loads by itself."""
     folder = env.add("torch-npu", "2.9.0", *pins)
-    (folder / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
-    put(env, "torch_npu/_C.cpython-311.so", elf("libtorch_npu.so", runpath="$ORIGIN/lib"))
+    (folder / "entry_points.txt").write_text(
+        "[torch.backends]\ntorch_npu = torch_npu:_autoload\n"
+    )
+    put(
+        env,
+        "torch_npu/_C.cpython-311.so",
+        elf("libtorch_npu.so", runpath="$ORIGIN/lib"),
+    )
     put(env, "torch_npu/lib/libtorch_npu.so", elf("libhccl.so"))
     put(env, "torch_npu/lib/libop_plugin_atb.so", elf("libatb.so"))  # loaded on demand
 
 
-def test_a_backend_whose_libraries_are_absent_keeps_torch_from_being_imported(env: Env) -> None:
+def test_a_backend_whose_libraries_are_absent_keeps_torch_from_being_imported(
+    env: Env,
+) -> None:
     env.torch("2.9.1+cpu")
     backend(env)
     (found,) = env.diagnose()
@@ -400,7 +453,11 @@ def test_a_cxx_library_that_is_new_enough_or_comes_later(env: Env) -> None:
     (env.prefix / "lib" / CXX).write_bytes(elf(has=("GLIBCXX_3.4.30",)))
     assert env.diagnose() == (), "conda's Python finds its own first"
     (env.prefix / "lib" / CXX).unlink()
-    (env.prefix.parent / "old" / CXX).write_bytes(elf(has=("GLIBCXX_3.4", "GLIBCXX_3.4.21")))
+    (env.prefix.parent / "old" / CXX).write_bytes(
+        elf(has=("GLIBCXX_3.4", "GLIBCXX_3.4.21"))
+    )
     assert env.diagnose() == ()
     (env.prefix.parent / "old" / CXX).write_bytes(b"INPUT(-lstdc++)")
-    assert env.diagnose() == (), "the loader passes over what is no library of this machine"
+    assert env.diagnose() == (), (
+        "the loader passes over what is no library of this machine"
+    )

@@ -22,7 +22,9 @@ def script(path: Path, line: str) -> Path:
     return path
 
 
-def test_a_command_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_found_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     python = script(tmp_path / "venv/bin/ourpython", "exit 1")
     (tmp_path / "venv/lib/python3.11/site-packages").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(python.parent))
@@ -50,7 +52,9 @@ def test_one_that_crashes_is_reported(tmp_path: Path) -> None:
     assert "SIGSEGV" in caught.value.cause
 
 
-def test_one_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_TIMEOUT", 0.3)
     shim = script(tmp_path / "shims/python", "sleep 60")
     with pytest.raises(UsageError, match="does not report which environment"):

@@ -10,7 +10,12 @@ import pytest
 
 from provision.catalog.snapshot import Index, load_snapshot
 from provision.core.errors import SpecError, ToolError
-from provision.doctor.locked import diagnose_built, diagnose_lock, refuse_built, refuse_lock
+from provision.doctor.locked import (
+    diagnose_built,
+    diagnose_lock,
+    refuse_built,
+    refuse_lock,
+)
 from provision.lockfile.pip import Artifact, Lock, read_lock
 from provision.spec.model import Pip, Target
 from provision.spec.reader import load_target
@@ -29,7 +34,9 @@ INDEX = {
 }
 
 
-def target(index: str | None, platform: str = "linux-64", accelerator: str = "cpu") -> Target:
+def target(
+    index: str | None, platform: str = "linux-64", accelerator: str = "cpu"
+) -> Target:
     return Target(
         name="thing",
         summary="a target",
@@ -50,7 +57,9 @@ def locked(of: Target, *pins: str) -> Lock:
         name, version = pin.split("==")
         wheel = f"{name.replace('-', '_')}-{version}-cp311-cp311-linux_x86_64.whl"
         index = of.pip.index_of(name)
-        artifacts.append(Artifact(name, version, wheel, "0" * 64, 1, index, ("the spec",)))
+        artifacts.append(
+            Artifact(name, version, wheel, "0" * 64, 1, index, ("the spec",))
+        )
     header = {"python": "3.11", "platform": of.platform}
     return Lock(Path("lockfiles") / of.name, header, tuple(artifacts), None)
 
@@ -106,14 +115,22 @@ REFUSED = {
     ),
     "IPEX in a CUDA environment": (
         target(None, accelerator="cuda"),
-        ("torch==2.8.0", "nvidia-cuda-runtime-cu12==12.8.90", "intel-extension-for-pytorch==2.8.0"),
+        (
+            "torch==2.8.0",
+            "nvidia-cuda-runtime-cu12==12.8.90",
+            "intel-extension-for-pytorch==2.8.0",
+        ),
         "ipex-in-cuda-env",
         "remove what requires intel-extension-for-pytorch",
     ),
     "a second IPEX beside ipex-llm": (
         target("intel-xpu", accelerator="xpu"),
-        ("torch==2.3.0", "ipex-llm==2.2.0", "bigdl-core-xe-21==2.6.0",
-         "intel-extension-for-pytorch==2.3.110+xpu"),
+        (
+            "torch==2.3.0",
+            "ipex-llm==2.2.0",
+            "bigdl-core-xe-21==2.6.0",
+            "intel-extension-for-pytorch==2.3.110+xpu",
+        ),
         "ipex-llm-with-separate-ipex",
         "remove intel-extension-for-pytorch from the requirements",
     ),
@@ -129,7 +146,7 @@ REFUSED = {
         "triton-missing-or-incompatible",
         "",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -146,11 +163,20 @@ def test_a_lock_is_refused_with_the_line_to_write(name: str) -> None:
 
 ACCEPTED = {
     "one index": (target("both-cpu"), ("torch==2.13.0+cpu", "torchvision==0.28.0+cpu")),
-    "the default index": (target(None), ("torch==2.13.0", "torchvision==0.28.0", "triton==3.7.1")),
+    "the default index": (
+        target(None),
+        ("torch==2.13.0", "torchvision==0.28.0", "triton==3.7.1"),
+    ),
     # One build for all accelerators.
-    "a new torchaudio": (target("pytorch-cpu"), ("torch==2.9.1+cpu", "torchaudio==2.9.1")),
+    "a new torchaudio": (
+        target("pytorch-cpu"),
+        ("torch==2.9.1+cpu", "torchaudio==2.9.1"),
+    ),
     # It has the stable ABI of torch 2.11, and there is no newer torchaudio.
-    "the last torchaudio": (target("both-cpu"), ("torch==2.13.0+cpu", "torchaudio==2.11.0")),
+    "the last torchaudio": (
+        target("both-cpu"),
+        ("torch==2.13.0+cpu", "torchaudio==2.11.0"),
+    ),
     "no torch": (target(None), ("torchvision==0.28.0", "numpy==2.4.6")),
 }
 
@@ -180,7 +206,9 @@ def test_no_committed_lock_is_refused(name: str) -> None:
     of = load_target(REPOSITORY / "envs", name)
     catalog = REPOSITORY / "envs" / "catalog"
     wheels = [
-        wheel for index in of.pip.index for wheel in load_snapshot(catalog, index, Index).files
+        wheel
+        for index in of.pip.index
+        for wheel in load_snapshot(catalog, index, Index).files
     ]
     requires = {wheel.filename: wheel.requires_dist or () for wheel in wheels}
     assert diagnose_lock(of, read_lock(REPOSITORY / "lockfiles" / name), requires) == []

@@ -50,7 +50,9 @@ EVERYTHING = [
 diagnosed = cache(diagnose_log)  # several tests are about the same texts
 
 
-@pytest.mark.parametrize("log", LOGS, ids=[f"{i}-{log['code']}" for i, log in enumerate(LOGS)])
+@pytest.mark.parametrize(
+    "log", LOGS, ids=[f"{i}-{log['code']}" for i, log in enumerate(LOGS)]
+)
 def test_first_finding_is_the_cause(log: dict[str, object]) -> None:
     found = diagnosed(str(log["text"]))
     codes = [finding.code for finding in found]
@@ -73,18 +75,26 @@ def test_provoked_failures(run: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("code", "bad", "text"),
-    [(each["code"], "note" not in each, text) for each in FAMILIES for text in each["positive"]],
+    [
+        (each["code"], "note" not in each, text)
+        for each in FAMILIES
+        for text in each["positive"]
+    ],
 )
 def test_a_family_is_known(code: str, bad: bool, text: str) -> None:
     found = diagnosed(text)
     assert (found[0].code, found[0].bad) == (code, bad), found
 
 
-@pytest.mark.parametrize("text", [text for family in FAMILIES for text in family["innocent"]])
+@pytest.mark.parametrize(
+    "text", [text for family in FAMILIES for text in family["innocent"]]
+)
 def test_words_of_a_family_alone_accuse_nothing(text: str) -> None:
     found = diagnosed(text)
     assert not [finding for finding in found if finding.bad]
-    if not re.search("Error|Killed|can't open file", text):  # those are the program's own
+    if not re.search(
+        "Error|Killed|can't open file", text
+    ):  # those are the program's own
         assert "not-environment" not in [finding.code for finding in found]
 
 
@@ -104,9 +114,13 @@ def test_every_code_has_a_rule_and_a_case() -> None:
 
 
 def test_every_pattern_is_matched_by_a_case() -> None:
-    search = Search([line for text in EVERYTHING for line in normalize_log(sample(text))])
+    search = Search(
+        [line for text in EVERYTHING for line in normalize_log(sample(text))]
+    )
     patterns = [
-        (rule.code, p) for rule in log_rules() for p in (*rule.any, *rule.also, *rule.unless)
+        (rule.code, p)
+        for rule in log_rules()
+        for p in (*rule.any, *rule.also, *rule.unless)
     ]
     assert [pattern for pattern in patterns if not search.find(pattern[1])] == []
 
@@ -134,11 +148,16 @@ def test_evidence_that_no_rule_knows_has_no_cause() -> None:
     assert diagnose_evidence(["RuntimeError: the moon is full"]) is None
     assert diagnose_evidence([]) is None
     # -999 is the unknown error of SYCL's plugins: alone it tells no cause.
-    assert diagnose_evidence(["RuntimeError: Native API failed. Native API returns: -999"]) is None
+    assert (
+        diagnose_evidence(["RuntimeError: Native API failed. Native API returns: -999"])
+        is None
+    )
 
 
 def test_the_documentation_has_the_words_of_every_code() -> None:
-    page = (HERE.parents[1] / "docs" / "reference" / "findings.md").read_text(encoding="utf-8")
+    page = (HERE.parents[1] / "docs" / "reference" / "findings.md").read_text(
+        encoding="utf-8"
+    )
     rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
     assert rows == [
         (code, text["level"], text["symptom"], text["cause"])
@@ -157,7 +176,9 @@ def test_findings_are_complete() -> None:
 
 def test_noise_does_not_hide_the_error() -> None:
     noise = "  Overriding a previously registered kernel for the same operator\n"
-    found = diagnose_log(noise * 50 + "ImportError: libsycl.so.8: cannot open shared object file\n")
+    found = diagnose_log(
+        noise * 50 + "ImportError: libsycl.so.8: cannot open shared object file\n"
+    )
     assert [finding.code for finding in found] == [
         "oneapi-runtime-missing",
         "kernel-override-warning-benign",
@@ -188,15 +209,23 @@ def test_an_error_that_was_survived_is_not_blamed() -> None:
     [
         ("100%|██████████| 20/20 [00:07<00:00,  2.83it/s]", False),
         ("{'train_runtime': 81.3, 'train_loss': 0.41, 'epoch': 3.0}", False),
-        ('[GIN] 2025/04/05 - 23:36:41 | 200 |  5.2s |  127.0.0.1 | POST "/api/chat"', False),
+        (
+            '[GIN] 2025/04/05 - 23:36:41 | 200 |  5.2s |  127.0.0.1 | POST "/api/chat"',
+            False,
+        ),
         ("No broken requirements found.", False),
         ("===== 210 passed, 52 skipped in 93.10s =====", False),
         ("===== 1 failed, 209 passed in 93.10s =====", True),
-        ("Loading checkpoint shards: 100%|██████████| 2/2 [00:05<00:00,  2.50s/it]", True),
+        (
+            "Loading checkpoint shards: 100%|██████████| 2/2 [00:05<00:00,  2.50s/it]",
+            True,
+        ),
         ("Running on local URL:  http://127.0.0.1:7860", True),
     ],
 )
-def test_a_program_that_does_its_work_survived_what_failed_before(went_on: str, bad: bool) -> None:
+def test_a_program_that_does_its_work_survived_what_failed_before(
+    went_on: str, bad: bool
+) -> None:
     handled = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'triton'\n"
     (found, *_) = diagnose_log(f"{handled}{went_on}\n")
     assert found.code == "triton-missing-or-incompatible"
@@ -223,7 +252,8 @@ def test_the_cause_of_a_chain_is_found() -> None:
 TORN = 'Traceback (most recent call last):\n  File "/w/a.py", line 1, in <module>\n'
 PRESENTED = {
     "sound": TORN + "KeyError: 'labels'",
-    "missing": TORN + "ImportError: libsycl.so.8: cannot open shared object file: No such file",
+    "missing": TORN
+    + "ImportError: libsycl.so.8: cannot open shared object file: No such file",
     "answer": ">>> torch.xpu.device_count()\n0",
     "version": "ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found",
 }
@@ -234,14 +264,28 @@ CODES = {
     "version": "glibcxx-too-old",
 }
 PREFIXES = [
-    "> ", "> > ", "    ", "\t", "│ ", "      │ ", "[rank0]: ", "[default1]:", "worker-1  | ",
+    "> ",
+    "> > ",
+    "    ",
+    "\t",
+    "│ ",
+    "      │ ",
+    "[rank0]: ",
+    "[default1]:",
+    "worker-1  | ",
     "#12 0.415 ",
-    "(RayWorker pid=12, ip=10.0.0.1) ", "(EngineCore_0 pid=9) ERROR 10-10 10:10:10 [core.py:70] ",
-    "ERROR 02-23 00:50:05 engine.py:387] ", "2026-01-01 12:00:00,123 - ERROR - ",
-    "2026-01-01 12:00:00.123 | ERROR    | __main__:main:12 - ", "[2026-01-01 12:00:00] ",
-    "01/01/2026 12:00:00 - INFO - __main__ - ", "2026-01-01T12:00:00.1Z stderr F ",
-    "2026-01-01T12:00:00.1234567Z ##[error]", "Oct 04 15:02:41 host webui[394]: ", "\x1b[31m",
-]  # fmt: skip
+    "(RayWorker pid=12, ip=10.0.0.1) ",
+    "(EngineCore_0 pid=9) ERROR 10-10 10:10:10 [core.py:70] ",
+    "ERROR 02-23 00:50:05 engine.py:387] ",
+    "2026-01-01 12:00:00,123 - ERROR - ",
+    "2026-01-01 12:00:00.123 | ERROR    | __main__:main:12 - ",
+    "[2026-01-01 12:00:00] ",
+    "01/01/2026 12:00:00 - INFO - __main__ - ",
+    "2026-01-01T12:00:00.1Z stderr F ",
+    "2026-01-01T12:00:00.1234567Z ##[error]",
+    "Oct 04 15:02:41 host webui[394]: ",
+    "\x1b[31m",
+]
 
 
 @pytest.mark.parametrize("name", PRESENTED)
@@ -253,7 +297,9 @@ def test_prefixes_of_other_programs_are_ignored(prefix: str, name: str) -> None:
 
 def _wrapped(text: str, width: int) -> str:
     lines = [
-        line[at : at + width] for line in text.split("\n") for at in range(0, len(line), width)
+        line[at : at + width]
+        for line in text.split("\n")
+        for at in range(0, len(line), width)
     ]
     return "\n".join(lines)
 
@@ -268,11 +314,16 @@ WAYS: dict[str, Callable[[str], str | bytes]] = {
     "in a box": lambda text: "╭─\n" + _boxed(text) + "\n╰─",
     "as JSON": lambda text: json.dumps({"level": "error", "message": text}),
     "as Docker keeps it": lambda text: "\n".join(
-        json.dumps({"log": line + "\n", "stream": "stderr"}) for line in text.split("\n")
+        json.dumps({"log": line + "\n", "stream": "stderr"})
+        for line in text.split("\n")
     ),
-    "line ends written out": lambda text: text.replace("\n", "\\n") if TORN in text else text,
+    "line ends written out": lambda text: (
+        text.replace("\n", "\\n") if TORN in text else text
+    ),
     "as HTML": lambda text: html.escape(text).replace(" ", "\u00a0"),
-    "with curly quotes": lambda text: text.replace("`", "\u2018").replace("'", "\u2019"),
+    "with curly quotes": lambda text: text.replace("`", "\u2018").replace(
+        "'", "\u2019"
+    ),
     "after a mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
     "UTF-16 without a mark": lambda text: text.encode("utf-16-le"),
     "CRLF": lambda text: text.replace("\n", "\r\n"),
@@ -315,7 +366,8 @@ def every_line() -> list[Line]:
 
 
 @pytest.mark.parametrize(
-    "name", ["harmless", "last_bar", "ending", "at_work", "ended_well", "warned", "mild"]
+    "name",
+    ["harmless", "last_bar", "ending", "at_work", "ended_well", "warned", "mild"],
 )
 def test_a_list_is_found_where_it_matches(name: str) -> None:
     lines = every_line()
@@ -325,16 +377,23 @@ def test_a_list_is_found_where_it_matches(name: str) -> None:
 
 
 def test_the_last_of_many_lines_with_a_literal_is_found() -> None:
-    lines = [*(Line(i, f"cuda of worker {i % 9}") for i in range(1, 9001)), Line(9001, "cuda 700")]
+    lines = [
+        *(Line(i, f"cuda of worker {i % 9}") for i in range(1, 9001)),
+        Line(9001, "cuda 700"),
+    ]
     assert [index for index, _ in Search(lines).find(r"cuda\b.*\d{3}$")] == [9000]
 
 
 def test_literals_are_long_enough_and_in_every_match() -> None:
     lines = every_line()
     search = Search(lines)
-    patterns = {p for rule in log_rules() for p in (*rule.any, *rule.also, *rule.unless)}
+    patterns = {
+        p for rule in log_rules() for p in (*rule.any, *rule.also, *rule.unless)
+    }
     for pattern in sorted(patterns):
-        assert min(map(len, literals(pattern))) >= 2, f"the search for {pattern} would be slow"
+        assert min(map(len, literals(pattern))) >= 2, (
+            f"the search for {pattern} would be slow"
+        )
         compiled = re.compile(pattern, re.IGNORECASE)
         slow = [i for i, line in enumerate(lines) if compiled.search(line.text)]
         assert [index for index, _ in search.find(pattern)] == slow[-32:], pattern
@@ -344,9 +403,16 @@ def _mutated(dice: random.Random, text: str) -> str:
     for _ in range(dice.randrange(1, 6)):
         at, to = sorted((dice.randrange(len(text) + 1), dice.randrange(len(text) + 1)))
         middle = dice.choice(
-            ["", text[at:to][::-1], text[at:to] * 2, chr(dice.randrange(0x11000)), "\0\r\n{}%s",
-             "Traceback (most recent call last):\n", dice.choice(EVERYTHING)[:80]]
-        )  # fmt: skip
+            [
+                "",
+                text[at:to][::-1],
+                text[at:to] * 2,
+                chr(dice.randrange(0x11000)),
+                "\0\r\n{}%s",
+                "Traceback (most recent call last):\n",
+                dice.choice(EVERYTHING)[:80],
+            ]
+        )
         text = text[:at] + middle + text[at + dice.randrange(9) :]
     return text
 
@@ -366,19 +432,29 @@ def test_mutated_logs_never_raise(record_property: pytest.RecordProperty) -> Non
 
 # What an environment consists of, in errors of Python's own that its calls can raise.
 ENVIRONMENT = [
-    "ImportError: {}", "ModuleNotFoundError: No module named '{}'", "OSError: libx.so.1: {}",
-    "RuntimeError: the {} library could not be loaded", "ValueError: unsupported {} driver",
-    "AssertionError: {} compiler not found", "RuntimeError: failed to build {}",
+    "ImportError: {}",
+    "ModuleNotFoundError: No module named '{}'",
+    "OSError: libx.so.1: {}",
+    "RuntimeError: the {} library could not be loaded",
+    "ValueError: unsupported {} driver",
+    "AssertionError: {} compiler not found",
+    "RuntimeError: failed to build {}",
     "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
-    "KeyError: 'CUDA_HOME'", "ERROR: cannot install {}", "error: {}: installation failed",
+    "KeyError: 'CUDA_HOME'",
+    "ERROR: cannot install {}",
+    "error: {}: installation failed",
     "AttributeError: module '{}' has no attribute 'nothing'",
     "TypeError: {}() got an unexpected keyword argument 'device_map'",
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize("file", ["/home/u/train.py", "/v/lib/python3.11/site-packages/x/y.py"])
+@pytest.mark.parametrize(
+    "file", ["/home/u/train.py", "/v/lib/python3.11/site-packages/x/y.py"]
+)
 @pytest.mark.parametrize("error", ENVIRONMENT)
-def test_no_error_of_an_environment_is_called_the_programs_fault(error: str, file: str) -> None:
+def test_no_error_of_an_environment_is_called_the_programs_fault(
+    error: str, file: str
+) -> None:
     above = f'Traceback (most recent call last):\n  File "{file}", line 3, in start\n'
     found = diagnose_log(above + error.format("quux"))
     assert found, "an all-clear"
@@ -389,10 +465,12 @@ def test_no_error_of_an_environment_is_called_the_programs_fault(error: str, fil
 BOOK = "E        Traceback (most recent call last)\n"
 FRAMES = [
     'Traceback (most recent call last):\n  File "/w/r.py", line 3\n  File "{}", line 3, in g\n',
-    BOOK + "<ipython-input-5-eb> in <module>\n----> 1 f()\n\n{} in g(self)\n---> 30     h()\n\n",
+    BOOK
+    + "<ipython-input-5-eb> in <module>\n----> 1 f()\n\n{} in g(self)\n---> 30     h()\n\n",
     BOOK
     + "[<ipython-input-5>](http://x) in <cell line: 1>()\n\n[{}](http://x) in g(x)\n---> 3 h()\n\n",
-    BOOK + "Cell In[5], line 1\n----> 1 f()\n\nFile [{}:30](file:///x:30), in g(x)\n---> 3 h()\n\n",
+    BOOK
+    + "Cell In[5], line 1\n----> 1 f()\n\nFile [{}:30](file:///x:30), in g(x)\n---> 3 h()\n\n",
 ]
 PLAIN = [
     "NameError: name 'Quux' is not defined",
@@ -408,9 +486,15 @@ PLAIN = [
 def test_what_an_installed_package_raises_is_not_called_the_programs_fault(
     frames: str, error: str
 ) -> None:
-    for file in ("/v/lib/python3.10/site-packages/quux/a.py", "C:\\v\\Lib\\site-packages\\quux.py"):
+    for file in (
+        "/v/lib/python3.10/site-packages/quux/a.py",
+        "C:\\v\\Lib\\site-packages\\quux.py",
+    ):
         assert diagnose_log(frames.format(file) + error)[0].code != "not-environment"
-    assert diagnose_log(frames.format("/w/src/quux.py") + error)[0].code == "not-environment"
+    assert (
+        diagnose_log(frames.format("/w/src/quux.py") + error)[0].code
+        == "not-environment"
+    )
 
 
 def test_what_is_not_recognised_says_where_what_is_excluded_and_what_decides() -> None:
@@ -445,8 +529,12 @@ def test_powershells_wrapped_lines_are_joined(width: int) -> None:
     assert "c10_xpu.dll" in found.remedy
 
 
-@pytest.mark.parametrize(("level", "codes"), [("WARNING", []), ("ERROR", ["not-recognised"])])
-def test_what_a_logger_only_warns_of_is_no_failure(level: str, codes: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("level", "codes"), [("WARNING", []), ("ERROR", ["not-recognised"])]
+)
+def test_what_a_logger_only_warns_of_is_no_failure(
+    level: str, codes: list[str]
+) -> None:
     found = diagnose_log(
         f"2026-01-01 12:00:00 {level} could not find the hostfile, using one node\n"
     )
@@ -470,13 +558,17 @@ RUNS_THAT_WORK = [
 def _accused(text: str) -> list[Finding]:
     found = diagnose_log(text)
     return [
-        each for each in found if each.bad or each.code in {"not-recognised", "not-environment"}
+        each
+        for each in found
+        if each.bad or each.code in {"not-recognised", "not-environment"}
     ]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_a_harmless_line_is_no_failure(text: str) -> None:
-    assert [_accused(run.format(text)) for run in RUNS_THAT_WORK] == [[]] * len(RUNS_THAT_WORK)
+    assert [_accused(run.format(text)) for run in RUNS_THAT_WORK] == [[]] * len(
+        RUNS_THAT_WORK
+    )
 
 
 def test_harmless_lines_together_are_no_failure() -> None:
@@ -487,18 +579,29 @@ def test_harmless_lines_together_are_no_failure() -> None:
         assert _accused(text) == [], text
 
 
-FAILING = [(row["code"], text) for row in FAMILIES if "note" not in row for text in row["positive"]]
+FAILING = [
+    (row["code"], text)
+    for row in FAMILIES
+    if "note" not in row
+    for text in row["positive"]
+]
 
 
 @pytest.mark.parametrize("noise", range(3))
 def test_harmless_lines_that_no_rule_knows_hide_no_failure(noise: int) -> None:
     dice = random.Random(noise)
     # Rules take the names of packages and systems as hints of where a failure is.
-    hints = re.compile("intel_|libaio|WSL|No (module named|CUDA runtime)|bitsandbytes|/home/|newer")
-    unknown = [text for text in HARMLESS if not (diagnose_log(text) or hints.search(text))]
+    hints = re.compile(
+        "intel_|libaio|WSL|No (module named|CUDA runtime)|bitsandbytes|/home/|newer"
+    )
+    unknown = [
+        text for text in HARMLESS if not (diagnose_log(text) or hints.search(text))
+    ]
     for code, text in dice.sample(FAILING, 100):
         above = "\n".join(dice.sample(unknown, 3))
-        codes = [each.code for each in diagnose_log(f"{above}\nstarting\n{text}") if each.bad]
+        codes = [
+            each.code for each in diagnose_log(f"{above}\nstarting\n{text}") if each.bad
+        ]
         assert codes[:1] == [code], f"{above}\n---\n{text}"
 
 

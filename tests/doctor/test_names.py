@@ -7,7 +7,9 @@ import pytest
 from provision.doctor import diagnose_log
 
 PLACE = "(/opt/env/lib/python3.11/site-packages/x/__init__.py)"
-GONE = f"ImportError: cannot import name 'cached_download' from 'huggingface_hub' {PLACE}"
+GONE = (
+    f"ImportError: cannot import name 'cached_download' from 'huggingface_hub' {PLACE}"
+)
 CAME = f"ImportError: cannot import name 'Flux2Pipeline' from 'diffusers' {PLACE}"
 FRAME = '  File "/opt/env/lib/python3.11/site-packages/{}/a.py", line 2, in <module>\n'
 TRACEBACK = "Traceback (most recent call last):\n" + FRAME
@@ -18,7 +20,11 @@ TRACEBACK = "Traceback (most recent call last):\n" + FRAME
     [
         (GONE, "up to 0.25.2 only", "'huggingface_hub==0.25.2'"),
         (CAME, "came to diffusers with 0.36", "'diffusers>=0.36'"),
-        (TRACEBACK.format("gradio") + GONE, "newer than gradio was", "release of gradio that"),
+        (
+            TRACEBACK.format("gradio") + GONE,
+            "newer than gradio was",
+            "release of gradio that",
+        ),
         (
             TRACEBACK.format("torchtnt")
             + "AttributeError: module 'torch.amp' has no attribute 'GradScaler'",
@@ -50,7 +56,9 @@ def test_remedy_never_moves_torch() -> None:
 def test_installed_release_decides() -> None:
     # The installed release has it: something else is wrong, and the table says nothing.
     assert "0.25.2" not in diagnose_log(f"huggingface_hub==0.24.1\n{GONE}")[0].cause
-    assert "up to 0.25.2 only" in diagnose_log(f"huggingface_hub==0.30.0\n{GONE}")[0].cause
+    assert (
+        "up to 0.25.2 only" in diagnose_log(f"huggingface_hub==0.30.0\n{GONE}")[0].cause
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +73,7 @@ def test_installed_release_decides() -> None:
     ],
 )
 def test_names_of_the_program_are_not_told(line: str) -> None:
-    log = (
-        f'Traceback (most recent call last):\n  File "/home/u/run.py", line 3, in <module>\n{line}'
+    log = f'Traceback (most recent call last):\n  File "/home/u/run.py", line 3, in <module>\n{line}'
+    assert not any(
+        "only" in each.cause or "came to" in each.cause for each in diagnose_log(log)
     )
-    assert not any("only" in each.cause or "came to" in each.cause for each in diagnose_log(log))

@@ -21,7 +21,9 @@ from tests.small import make_wheel, metadata
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KINDS = tomllib.loads((Path(__file__).parent / "remedies.toml").read_text(encoding="utf-8"))
+KINDS = tomllib.loads(
+    (Path(__file__).parent / "remedies.toml").read_text(encoding="utf-8")
+)
 UV = [sys.executable, "-m", "uv", "pip"]
 KEPT = re.compile(r"torch|triton|pytorch-triton|nvidia-(?!cudnn)")
 
@@ -39,14 +41,21 @@ def _texts(value: object, name: str = "") -> Iterator[str]:
 
 
 REMEDIES = sorted(
-    {text for table in ("findings", "cases", "log_rules", "packages", "evidence")
-     for text in _texts(data(table))}
-)  # fmt: skip
+    {
+        text
+        for table in ("findings", "cases", "log_rules", "packages", "evidence")
+        for text in _texts(data(table))
+    }
+)
 # A remedy is a sentence, with commands in backticks, or one command: a sentence has a capital.
 COMMANDS = sorted(
-    {command for text in REMEDIES
-     for command in re.findall(r"`([^`]+)`", text) or ([text] if text[:1].islower() else [])}
-)  # fmt: skip
+    {
+        command
+        for text in REMEDIES
+        for command in re.findall(r"`([^`]+)`", text)
+        or ([text] if text[:1].islower() else [])
+    }
+)
 INSTALLS = [command for command in COMMANDS if "pip install" in command]
 
 
@@ -58,7 +67,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name, version, *requires = line.split(" ")
         make_wheel(folder, name.replace("-", "_"), version, {}, requires)
     info = metadata("flash-attn", "2.8.0", ["torch"]).replace("2.1", "2.2", 1)
-    project = '[project]\nname = "flash-attn"\nversion = "2.8.0"\ndependencies = ["torch"]\n'
+    project = (
+        '[project]\nname = "flash-attn"\nversion = "2.8.0"\ndependencies = ["torch"]\n'
+    )
     with tarfile.open(folder / "flash_attn-2.8.0.tar.gz", "w:gz") as archive:
         for path, text in {"PKG-INFO": info, "pyproject.toml": project}.items():
             member = tarfile.TarInfo(f"flash_attn-2.8.0/{path}")
@@ -104,12 +115,24 @@ def _changed(command: str, env: Path, shelf: Path) -> dict[str, str]:
     """Return what a command would install, by name; "" for what it would remove."""
     kind = "sound" if "now.txt" in command else "broken"
     python = ["--python", str(env / kind / "bin" / "python")]
-    frozen = subprocess.run([*UV, "freeze", *python], capture_output=True, text=True, check=True)
+    frozen = subprocess.run(
+        [*UV, "freeze", *python], capture_output=True, text=True, check=True
+    )
     (shelf / "now.txt").write_text(frozen.stdout)
     words = shlex.split(_filled(command))
     assert words[:3] == ["uv", "pip", "install"], command
-    call = [*UV, "install", "--dry-run", "--no-index", "--find-links", str(shelf), *python]
-    done = subprocess.run([*call, *words[3:]], capture_output=True, text=True, cwd=shelf)  # noqa: PLW1510
+    call = [
+        *UV,
+        "install",
+        "--dry-run",
+        "--no-index",
+        "--find-links",
+        str(shelf),
+        *python,
+    ]
+    done = subprocess.run(  # noqa: PLW1510
+        [*call, *words[3:]], capture_output=True, text=True, cwd=shelf
+    )
     assert done.returncode == 0, done.stderr
     found = re.findall(r"^ ([+~-]) ([\w.-]+)==(\S+)", done.stderr, re.MULTILINE)
     assert found or "Would make no changes" in done.stderr, done.stderr
@@ -124,7 +147,9 @@ def test_an_installation_pins_its_version_and_moves_nothing_of_torch(
     changed = _changed(command, env, shelf)
     assert changed, "the remedy changes nothing"
     assert [name for name in changed if KEPT.match(name)] == []
-    assert changed.get("nvidia-cudnn-cu12", "9.10.2.21") == "9.10.2.21"  # which torch requires
+    assert (
+        changed.get("nvidia-cudnn-cu12", "9.10.2.21") == "9.10.2.21"
+    )  # which torch requires
     # What a package itself requires is a bound as well.
     assert "==" in _filled(command) or "-c now.txt" in command or "{wanted}" in command
 

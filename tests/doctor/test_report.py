@@ -20,7 +20,9 @@ from provision.host.model import Driver, Gpu, Host
 if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
-CARD = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.95.05"))
+CARD = Gpu(
+    "nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.95.05")
+)
 PRIVATE = [
     ("/home/alice/work/.venv is gone", "~/work/.venv is gone"),
     (r"C:\Users\Bob\venv", r"~\venv"),
@@ -32,8 +34,14 @@ PRIVATE = [
     ("WANDB_API_KEY=0123456789abcdef python a.py", "WANDB_API_KEY=TOKEN python a.py"),
     ('"hf_token": "secret-of-mine"', '"hf_token": "TOKEN"'),
     ("a.py --api-key abc123def456", "a.py --api-key TOKEN"),
-    ("from huggingface_hub import hf_hub_download", "from huggingface_hub import hf_hub_download"),
-    ("envs/hf-transformers1, sk-learn-contrib", "envs/hf-transformers1, sk-learn-contrib"),
+    (
+        "from huggingface_hub import hf_hub_download",
+        "from huggingface_hub import hf_hub_download",
+    ),
+    (
+        "envs/hf-transformers1, sk-learn-contrib",
+        "envs/hf-transformers1, sk-learn-contrib",
+    ),
     ("sk-abcdefghijklmnop1234567890", "TOKEN"),
     ("password: hunter2", "password: TOKEN"),
     ("pad_token=<pad>, EOS token = 151643", "pad_token=<pad>, EOS token = 151643"),
@@ -41,16 +49,34 @@ PRIVATE = [
         "tokens per second: 33.5, tokenizer: LlamaTokenizer",
         "tokens per second: 33.5, tokenizer: LlamaTokenizer",
     ),
-    ("rank 0 at 10.1.2.3:29500, curand 10.3.9.90", "rank 0 at ADDRESS:29500, curand 10.3.9.90"),
-    ("bind to 0.0.0.0:8000, then 127.0.0.1:8000", "bind to 0.0.0.0:8000, then 127.0.0.1:8000"),
-    ("pyannote/diarization@2.1, fa3@v2.5.7-pt", "pyannote/diarization@2.1, fa3@v2.5.7-pt"),
-    ("wandb: Currently logged in as: eve (acme).", "wandb: Currently logged in as: USER."),
+    (
+        "rank 0 at 10.1.2.3:29500, curand 10.3.9.90",
+        "rank 0 at ADDRESS:29500, curand 10.3.9.90",
+    ),
+    (
+        "bind to 0.0.0.0:8000, then 127.0.0.1:8000",
+        "bind to 0.0.0.0:8000, then 127.0.0.1:8000",
+    ),
+    (
+        "pyannote/diarization@2.1, fa3@v2.5.7-pt",
+        "pyannote/diarization@2.1, fa3@v2.5.7-pt",
+    ),
+    (
+        "wandb: Currently logged in as: eve (acme).",
+        "wandb: Currently logged in as: USER.",
+    ),
     ("ssh-ed25519 AAAAC3NzaC1 eve", "ssh-ed25519 TOKEN eve"),
     (r"C:\Users\Eve Miller\venv\x.py", r"~\venv\x.py"),
     ("/home/eve/a.py: /scratch/eve/data", "~/a.py: /scratch/USER/data"),
     ("eve@node:~$ ls /data/eve", "USER@HOST:~$ ls /data/USER"),
-    ("/home/torch/x: lib/site-packages/torch/a.py", "~/x: lib/site-packages/torch/a.py"),
-    ("torch 2.9.1+cu128, nvidia-cublas 12.8.4.1", "torch 2.9.1+cu128, nvidia-cublas 12.8.4.1"),
+    (
+        "/home/torch/x: lib/site-packages/torch/a.py",
+        "~/x: lib/site-packages/torch/a.py",
+    ),
+    (
+        "torch 2.9.1+cu128, nvidia-cublas 12.8.4.1",
+        "torch 2.9.1+cu128, nvidia-cublas 12.8.4.1",
+    ),
     ("GPU 0000:01:00.0: RTX 3090", "GPU 0000:01:00.0: RTX 3090"),
 ]
 
@@ -85,7 +111,10 @@ SECRETS = [
         "0123456789",
     ),
     ('{"username":"alicek","key":"0123456789abcdef0123456789abcdef"}', "0123456789"),
-    ("wandb: Appending key 0123456789abcdef0123456789abcdef01234567 to your netrc", "0123456789"),
+    (
+        "wandb: Appending key 0123456789abcdef0123456789abcdef01234567 to your netrc",
+        "0123456789",
+    ),
     ("wandb login 0123456789abcdef0123456789abcdef01234567", "0123456789"),
     ("Cookie: sessionid=38afes7a8; csrftoken=x1", "38afes"),
     ("key AIzaSyA1234567890123456789012345678901", "AIza"),
@@ -95,7 +124,10 @@ SECRETS = [
         "-----BEGIN RSA PRIVATE KEY-----\nb3BlbnNzaC1r\nabcd\n-----END RSA PRIVATE KEY-----",
         "b3Blb",
     ),
-    ('"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----"', "MIIEvQ"),
+    (
+        '"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----"',
+        "MIIEvQ",
+    ),
     (HOME + "USER=alice LOGNAME=alice", "alice"),
     (HOME + "/scratch/torchinductor_alice/x", "alice"),
     (HOME + "drwxr 2 alice research", "alice"),
@@ -103,7 +135,10 @@ SECRETS = [
     (HOME + "~alice/x", "alice"),
     ("wandb: View run at https://wandb.ai/jdoe-lab/proj/runs/3", "jdoe"),
     ("(base) alice@gpu07:~$ ls\nconnect gpu07 failed", "gpu07"),
-    ("cn0421:123:456 [0] NCCL INFO Bootstrap : Using ib0:10.20.30.40<0>\nsrun ON cn0421", "cn0421"),
+    (
+        "cn0421:123:456 [0] NCCL INFO Bootstrap : Using ib0:10.20.30.40<0>\nsrun ON cn0421",
+        "cn0421",
+    ),
     ("cn0421:123:456 [0] NCCL INFO Bootstrap : Using ib0:10.20.30.40<0>", "10.20"),
     ("SLURM_JOB_NODELIST=cn[0421-0424]", "0421"),
     ('{"cwd": "C:\\\\Users\\\\Bob Smith\\\\proj"}', "Bob"),
@@ -169,7 +204,10 @@ def test_the_folder_of_an_environment_is_no_part_of_a_word(
     monkeypatch.chdir(tmp_path)
     assert private("move e/x, /home/alice/e", Path("e")) == "move e/x, ~/e"
     assert private(f"{tmp_path}/e/bin", Path("e")) == "ENV/bin"
-    assert private("/usr/local/cuda, /usr/lib", Path("/usr")) == "/usr/local/cuda, /usr/lib"
+    assert (
+        private("/usr/local/cuda, /usr/lib", Path("/usr"))
+        == "/usr/local/cuda, /usr/lib"
+    )
 
 
 @pytest.mark.parametrize(("text", "shown"), PRIVATE)
@@ -177,14 +215,18 @@ def test_what_is_private_is_replaced(text: str, shown: str) -> None:
     assert private(text) == shown
 
 
-def test_names_of_the_user_and_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_the_user_and_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("USER", "torch")
     monkeypatch.setattr(platform, "node", lambda: "node17.example")
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     text = f"{tmp_path}/home/x, /scratch/torch/env, torch@node17: torch 2.9, //node17.example/a"
     assert private(text) == "~/x, /scratch/USER/env, USER@HOST: torch 2.9, //HOST/a"
     prefix = tmp_path / "home/venv"
-    assert private(f"{prefix}/bin/python, {prefix}2", prefix) == "ENV/bin/python, ~/venv2"
+    assert (
+        private(f"{prefix}/bin/python, {prefix}2", prefix) == "ENV/bin/python, ~/venv2"
+    )
 
 
 def test_a_home_behind_a_link_with_a_longer_name(
@@ -196,7 +238,9 @@ def test_a_home_behind_a_link_with_a_longer_name(
     assert private("/data/h/x/a, /h/x/b") == "~/a, ~/b"
 
 
-def test_a_user_without_a_name_takes_no_part_of_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_takes_no_part_of_a_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("USER", "0")
     assert private("'ops==0.1' in /0/x") == "'ops==0.1' in /0/x"
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from provision.core.findings import Finding
 
 PAIRS = Path(__file__).with_name("repositories")
-TABLE: dict[str, dict[str, Any]] = tomllib.loads((PAIRS / "pairs.toml").read_text("utf-8"))
+TABLE: dict[str, dict[str, Any]] = tomllib.loads(
+    (PAIRS / "pairs.toml").read_text("utf-8")
+)
 LINUX = Host("linux-64", "6.8")
 TORCH = "https://download.pytorch.org/whl"
 
@@ -36,15 +38,21 @@ def codes(folder: Path, devices: Devices, host: Host = LINUX) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_the_fault_is_named_before_its_fix_and_not_after(name: str, devices: Devices) -> None:
+def test_the_fault_is_named_before_its_fix_and_not_after(
+    name: str, devices: Devices
+) -> None:
     pair = TABLE[name]
-    before, after = (found(PAIRS / name / side, devices) for side in ("before", "after"))
+    before, after = (
+        found(PAIRS / name / side, devices) for side in ("before", "after")
+    )
     told = [f for f in before if f.code == pair["code"]]
     lines = [line for f in told for line in f.evidence if pair["says"] in line]
     assert lines, [(f.code, f.evidence) for f in before]
     assert all(":" in f.evidence[0].split()[0] for f in told)  # file and line
     for finding in told:
-        again = [f for f in after if (f.code, f.symptom) == (finding.code, finding.symptom)]
+        again = [
+            f for f in after if (f.code, f.symptom) == (finding.code, finding.symptom)
+        ]
         assert not any(pair["says"] in line for f in again for line in f.evidence)
     # Faults of the same project that a later commit mended, as the next pair shows, or that stand.
     assert sorted({f.code for f in after if f.bad}) == pair.get("still", [])
@@ -138,13 +146,19 @@ torchvision==0.18.0+cpu --hash=sha256:00
         ("pylock.toml", PYLOCK.replace("hashes = {}", 'hashes = {sha256 = "00"}'), []),
         (
             "pylock.gpu.toml",
-            PYLOCK.replace("hashes = {}", 'hashes = {sha256 = "00"}').replace("cudnn", "nvtx"),
+            PYLOCK.replace("hashes = {}", 'hashes = {sha256 = "00"}').replace(
+                "cudnn", "nvtx"
+            ),
             ["lock-loses-cuda-libraries"],
         ),
         ("pixi.lock", PIXI, ["two-torches"]),
         ("pixi.lock", PIXI.replace("- pypi: h", "- conda: x-1-h", 1), []),
         ("environment.yml", CONDA, ["two-torches", "torch-companion-mismatch"]),
-        ("environment.yml", CONDA.partition("  - pip")[0].replace("0.16.2", "0.17.2"), []),
+        (
+            "environment.yml",
+            CONDA.partition("  - pip")[0].replace("0.16.2", "0.17.2"),
+            [],
+        ),
         ("poetry.lock", POETRY, ["lock-loses-cuda-libraries", "index-leaks"]),
         ("requirements.txt", HASHED, ["torch-companion-mismatch"]),
         ("requirements-gpu.txt", HASHED.replace("0.18.0", "0.19.0"), []),
@@ -152,10 +166,18 @@ torchvision==0.18.0+cpu --hash=sha256:00
         ("requirements.txt", "torch\n-r other.txt\n", ["requirement-invalid"]),
         ("requirements.txt", "torch=2.13.0\n", ["requirement-invalid"]),
         ("requirements.txt", "foo bar\n", ["requirement-invalid"]),
-        ("pyproject.toml", '[project]\ndependencies = ["x=1"]\n', ["requirement-invalid"]),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["x=1"]\n',
+            ["requirement-invalid"],
+        ),
         ("requirements.txt", "numpy<2\nnumpy>=2\n", ["dependency-conflict"]),
         ("requirements.txt", "numpy<2,>2.0 # both\n" * 2, ["dependency-conflict"]),
-        ("requirements.txt", "torch==2.13.0\nxformers==0.0.20\n", ["torch-companion-mismatch"]),
+        (
+            "requirements.txt",
+            "torch==2.13.0\nxformers==0.0.20\n",
+            ["torch-companion-mismatch"],
+        ),
         ("requirements.txt", "torch==2.0.1\nxformers==0.0.20\n", []),
         ("uv.lock", "version = 1\n", []),
         ("pyproject.toml", "[tool.other]\nx = 1\n", []),
@@ -207,7 +229,9 @@ def test_a_requirement_file_that_includes_itself_is_named_with_its_way(
     assert error.value.evidence == f"it includes itself: {way}"
 
 
-def test_a_lock_replaces_what_it_was_made_from(tmp_path: Path, devices: Devices) -> None:
+def test_a_lock_replaces_what_it_was_made_from(
+    tmp_path: Path, devices: Devices
+) -> None:
     pin = '[project]\nname = "x"\ndependencies = ["torch==2.4.0", "torchvision==0.18.0"]\n'
     (tmp_path / "pyproject.toml").write_text(pin, "utf-8")
     assert codes(tmp_path, devices) == ["torch-companion-mismatch"]
@@ -216,12 +240,19 @@ def test_a_lock_replaces_what_it_was_made_from(tmp_path: Path, devices: Devices)
     assert codes(tmp_path, devices) == []
 
 
-def test_this_machine_is_compared_with_the_build(tmp_path: Path, devices: Devices) -> None:
+def test_this_machine_is_compared_with_the_build(
+    tmp_path: Path, devices: Devices
+) -> None:
     (tmp_path / "requirements.txt").write_text("torch==2.9.1+cu130\n", "utf-8")
     gpu = Gpu(
-        "nvidia", "2b85", "RTX 5090", "0", supported=True, compute_capability="12.0",
+        "nvidia",
+        "2b85",
+        "RTX 5090",
+        "0",
+        supported=True,
+        compute_capability="12.0",
         driver=Driver("nvidia", "575.57.08"),
-    )  # fmt: skip
+    )
     host = Host("linux-64", "6.8", gpus=(gpu,))
     assert codes(tmp_path, devices, host) == ["driver-too-old"]
     new = dataclasses.replace(gpu, driver=Driver("nvidia", "580.95.05"))
@@ -232,10 +263,17 @@ def test_this_machine_is_compared_with_the_build(tmp_path: Path, devices: Device
     ]
 
 
-def test_a_newer_card_of_one_generation_is_served(tmp_path: Path, devices: Devices) -> None:
+def test_a_newer_card_of_one_generation_is_served(
+    tmp_path: Path, devices: Devices
+) -> None:
     (tmp_path / "requirements.txt").write_text("torch==2.9.1+cu128\n", "utf-8")
-    for capability in ("8.9", "12.1"):  # RTX 40 runs the kernels of 8.6, GB10 those of 12.0
-        gpu = Gpu("nvidia", "0", "x", "0", supported=True, compute_capability=capability)
+    for capability in (
+        "8.9",
+        "12.1",
+    ):  # RTX 40 runs the kernels of 8.6, GB10 those of 12.0
+        gpu = Gpu(
+            "nvidia", "0", "x", "0", supported=True, compute_capability=capability
+        )
         host = Host("linux-64", "6.8", gpus=(gpu,))
         assert codes(tmp_path, devices, host) == []
 
@@ -243,7 +281,9 @@ def test_a_newer_card_of_one_generation_is_served(tmp_path: Path, devices: Devic
 def test_an_extra_is_installed_without_the_groups_that_it_excludes() -> None:
     """As uv does: sleap-nn's extra for the CPU is in conflict with those for CUDA."""
     (lock,) = [
-        lock for lock in read_repository(PAIRS / "sleap-nn-479" / "after") if lock.name == "uv.lock"
+        lock
+        for lock in read_repository(PAIRS / "sleap-nn-479" / "after")
+        if lock.name == "uv.lock"
     ]
     has = {(c.platform, c.name): c.packages["torch"][0].index for c in lock.choices}
     assert has["win-64", "torch-cuda128"] == has["linux-64", "torch-cuda128"] == "cu128"
@@ -275,9 +315,21 @@ def test_a_manifest_of_other_types_is_no_traceback(
             f"dependencies:\n- pip:\n  - --extra-index-url {TORCH}/cu128\n",
             "note",
         ),
-        ("pyproject.toml", f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\n", "note"),
-        ("pyproject.toml", f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\n", "note"),
-        ("pixi.toml", f"[pypi-options]\nextra-index-urls = ['{TORCH}/cu128']\n", "note"),
+        (
+            "pyproject.toml",
+            f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\n",
+            "note",
+        ),
+        (
+            "pyproject.toml",
+            f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\n",
+            "note",
+        ),
+        (
+            "pixi.toml",
+            f"[pypi-options]\nextra-index-urls = ['{TORCH}/cu128']\n",
+            "note",
+        ),
         (
             "pyproject.toml",
             f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\nexplicit = true\n",
@@ -288,7 +340,11 @@ def test_a_manifest_of_other_types_is_no_traceback(
             f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\npriority = 'explicit'\n",
             None,
         ),
-        ("requirements.txt", "--index-url https://mirror.example/simple\ntorch\n", None),
+        (
+            "requirements.txt",
+            "--index-url https://mirror.example/simple\ntorch\n",
+            None,
+        ),
     ],
 )
 def test_an_index_that_is_searched_for_all_names_is_told(
@@ -306,7 +362,9 @@ def uv_lock(folder: Path, build: str, head: str = "", manifest: str = "") -> Pat
     version = f"2.9.1+{build}" if build else "2.9.1"
     cuda = f'source = {{ registry = "{TORCH}/cu128" }}'
     other = f'source = {{ registry = "{index}" }}'
-    (folder / "pyproject.toml").write_text(f'[project]\nname = "x"\n{manifest}', "utf-8")
+    (folder / "pyproject.toml").write_text(
+        f'[project]\nname = "x"\n{manifest}', "utf-8"
+    )
     (folder / "uv.lock").write_text(
         f"""version = 1
 requires-python = ">=3.11"
@@ -356,11 +414,15 @@ def test_a_cpu_build_that_is_assigned_by_platform_is_meant(
 ) -> None:
     """As NVIDIA-NeMo/Automodel does: only Linux is served with CUDA."""
     assert "lock-cpu-build" not in codes(uv_lock(tmp_path, "cpu"), devices)
-    assert "lock-cpu-build" in codes(uv_lock(tmp_path, "cpu", manifest=BY_MACHINE), devices)
+    assert "lock-cpu-build" in codes(
+        uv_lock(tmp_path, "cpu", manifest=BY_MACHINE), devices
+    )
     assert "lock-cpu-build" in codes(uv_lock(tmp_path, ""), devices)
 
 
-def test_a_platform_that_is_excluded_is_not_judged(tmp_path: Path, devices: Devices) -> None:
+def test_a_platform_that_is_excluded_is_not_judged(
+    tmp_path: Path, devices: Devices
+) -> None:
     served = "supported-markers = [\"sys_platform == 'linux'\"]"
     assert "lock-cpu-build" not in codes(uv_lock(tmp_path, "", served), devices)
 
@@ -426,7 +488,11 @@ def test_included_files_are_read_in_place_and_what_is_unread_is_named(
         "requirements.txt:4: x @ ${HOME}/x",
     )
     assert not told["requirement-unread"].bad
-    assert told["torch-companion-mismatch"].evidence[0].startswith("sub/more.txt:2: torch 2.4.0")
+    assert (
+        told["torch-companion-mismatch"]
+        .evidence[0]
+        .startswith("sub/more.txt:2: torch 2.4.0")
+    )
     assert len(told) == len(found(tmp_path, devices))  # nothing is told twice
 
 
@@ -434,9 +500,14 @@ def test_a_file_is_told_of_in_its_own_words(tmp_path: Path, devices: Devices) ->
     lines = "torch==2.13.0\nintel-extension-for-pytorch==2.8.0\nxformers==0.0.20\ntriton==2.0\n"
     (tmp_path / "requirements.txt").write_text(lines, "utf-8")
     several = [f for f in found(tmp_path, devices) if f.bad]
-    assert {f.code for f in several} >= {"ipex-torch-version-mismatch", "torch-companion-mismatch"}
+    assert {f.code for f in several} >= {
+        "ipex-torch-version-mismatch",
+        "torch-companion-mismatch",
+    }
     for finding in several:
-        words = " ".join((finding.symptom, finding.cause, finding.remedy, *finding.evidence))
+        words = " ".join(
+            (finding.symptom, finding.cause, finding.remedy, *finding.evidence)
+        )
         assert "install" not in words
         assert "torchvision" not in words
         assert "torchaudio" not in words

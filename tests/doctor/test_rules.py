@@ -77,18 +77,30 @@ RTX = Gpu(
     compute_capability="8.6",
     driver=Driver("nvidia", "580.95.05"),
 )
-GTX = dataclasses.replace(RTX, name="GTX 1080", compute_capability="6.1", device_id="1b80")
+GTX = dataclasses.replace(
+    RTX, name="GTX 1080", compute_capability="6.1", device_id="1b80"
+)
 
 
 def linux(*gpus: Gpu, runtime: str | None = "25.18.33578", **variables: str) -> Host:
-    return Host("linux-64", "6.8", gpus=gpus, variables=variables,
-                runtimes=Runtimes(level_zero="1.17", compute_runtime=runtime))  # fmt: skip
+    return Host(
+        "linux-64",
+        "6.8",
+        gpus=gpus,
+        variables=variables,
+        runtimes=Runtimes(level_zero="1.17", compute_runtime=runtime),
+    )
 
 
 def target(accelerator: str, **more: object) -> Target:
-    spec = {"name": f"{accelerator}-linux", "summary": "x", "accelerator": accelerator,
-            "platform": "linux-64", "python": "3.11",
-            "pip": {"cutoff": "2026-11-01", "requirements": ["torch"]}}  # fmt: skip
+    spec = {
+        "name": f"{accelerator}-linux",
+        "summary": "x",
+        "accelerator": accelerator,
+        "platform": "linux-64",
+        "python": "3.11",
+        "pip": {"cutoff": "2026-11-01", "requirements": ["torch"]},
+    }
     return Target.model_validate(spec | more, strict=False)
 
 
@@ -205,7 +217,12 @@ def new_numpy_beside_an_old_pandas(env: Env) -> None:
 @case("torch-too-old-for-transformers")
 def transformers_for_a_newer_torch(env: Env) -> None:
     env.torch("2.1.2")
-    env.add("transformers", "5.1.0", "torch>=2.4; extra == 'torch'", "torch>=2.4; extra == 'all'")
+    env.add(
+        "transformers",
+        "5.1.0",
+        "torch>=2.4; extra == 'torch'",
+        "torch>=2.4; extra == 'all'",
+    )
 
 
 @case("bitsandbytes-no-gpu-build")
@@ -417,7 +434,9 @@ def cpu_torch_beside_what_only_cuda_uses(env: Env) -> None:
 @case("cpu-build-of-torch-installed")
 def cpu_torch_beside_the_libraries_of_a_cuda_torch(env: Env) -> None:
     env.torch("2.8.0", "nvidia-nccl-cu12==2.27.3; platform_machine == 'x86_64'")
-    env.add("torchaudio", "2.8.0", "torch==2.8.0", tag="cp311-cp311-manylinux_2_28_aarch64")
+    env.add(
+        "torchaudio", "2.8.0", "torch==2.8.0", tag="cp311-cp311-manylinux_2_28_aarch64"
+    )
     env.add("nvidia-nccl-cu12", "2.27.3")
 
 
@@ -478,7 +497,9 @@ def triton_windows_for_another_torch(env: Env) -> None:
 def pip_replaced_the_torch_of_conda(env: Env) -> None:
     env.torch("2.3.1+cpu")
     (env.prefix / "conda-meta").mkdir()
-    (env.prefix / "conda-meta" / "pytorch-2.3.1-py3.11_cuda12.1_cudnn8.9.2_0.json").touch()
+    (
+        env.prefix / "conda-meta" / "pytorch-2.3.1-py3.11_cuda12.1_cudnn8.9.2_0.json"
+    ).touch()
 
 
 @case("ipex-torch-version-mismatch")
@@ -496,7 +517,9 @@ def bitsandbytes_that_asks_for_the_very_cuda(env: Env) -> None:
 
 @case("cuda-library-mismatch")
 def libraries_for_two_cudas(env: Env) -> None:
-    env.torch("2.8.0", "nvidia-nccl-cu12==2.27.3", "nvidia-cublas-cu12==12.8.4.1", cuda="12.8")
+    env.torch(
+        "2.8.0", "nvidia-nccl-cu12==2.27.3", "nvidia-cublas-cu12==12.8.4.1", cuda="12.8"
+    )
     env.add("nvidia-nccl-cu12", "2.27.3")
     env.add("nvidia-cublas-cu12", "12.8.4.1")
     env.add("nvidia-nccl-cu11", "2.14.3")
@@ -508,7 +531,11 @@ def libraries_for_two_cudas(env: Env) -> None:
 @case("mkl-abi-break")
 def mkl_that_dropped_a_symbol(env: Env) -> None:
     (env.prefix / "conda-meta").mkdir()
-    for name in ("mkl-2024.1.0-ha957f24_691", "pytorch-2.0.1-py3.10_cuda11.8_0", "mkl-fft-1.3-0"):
+    for name in (
+        "mkl-2024.1.0-ha957f24_691",
+        "pytorch-2.0.1-py3.10_cuda11.8_0",
+        "mkl-fft-1.3-0",
+    ):
         (env.prefix / "conda-meta" / f"{name}.json").touch()
 
 
@@ -529,7 +556,9 @@ def modules_for_another_python(env: Env) -> None:
 
 @case("wrong-interpreter-site-packages")
 def debians_modules_for_another_python(env: Env) -> None:
-    (env.site / "numpy-1.17.4.egg-info").write_text("Name: numpy\nVersion: 1.17.4\n\nwords\n")
+    (env.site / "numpy-1.17.4.egg-info").write_text(
+        "Name: numpy\nVersion: 1.17.4\n\nwords\n"
+    )
     (env.site / "numpy/core").mkdir(parents=True)
     (env.site / "numpy/core/_simd.cpython-38-x86_64-linux-gnu.so").touch()
 
@@ -562,7 +591,9 @@ def a_python_without_ctypes(env: Env) -> None:
     (native(env) / "_ctypes.cpython-311-x86_64-linux-gnu.so").unlink()
 
 
-def test_a_part_that_few_programs_need_is_a_note_until_torchvision_needs_it(env: Env) -> None:
+def test_a_part_that_few_programs_need_is_a_note_until_torchvision_needs_it(
+    env: Env,
+) -> None:
     (native(env) / "_lzma.cpython-311-x86_64-linux-gnu.so").unlink()
     (found,) = [each for each in env.diagnose() if each.code == "missing-library"]
     assert (found.level, found.evidence) == (Level.NOTE, ("_lzma",))
@@ -571,7 +602,9 @@ def test_a_part_that_few_programs_need_is_a_note_until_torchvision_needs_it(env:
     assert found.level is Level.WARNING
 
 
-def generated(env: Env, name: str, *texts: str, requires: str = "protobuf (>=3.6)") -> None:
+def generated(
+    env: Env, name: str, *texts: str, requires: str = "protobuf (>=3.6)"
+) -> None:
     """Install a package with modules that protoc wrote, beside a compiled protobuf."""
     if not (env.site / "google").exists():
         env.add("protobuf", "6.31.0", module="google")
@@ -584,7 +617,9 @@ def generated(env: Env, name: str, *texts: str, requires: str = "protobuf (>=3.6
             record.write(f"{name}/m{number}_pb2.py,,\n")
 
 
-OLD_CODE = "_M = _descriptor.Descriptor(\n fields=[_descriptor.FieldDescriptor(name='a')])\n"
+OLD_CODE = (
+    "_M = _descriptor.Descriptor(\n fields=[_descriptor.FieldDescriptor(name='a')])\n"
+)
 NEW_CODE = "from google.protobuf.internal import builder as _builder\n"
 
 
@@ -593,7 +628,9 @@ def modules_of_an_old_protoc(env: Env) -> None:
     generated(env, "tensorboard", "import sys\n", OLD_CODE, OLD_CODE)
 
 
-@pytest.mark.parametrize(("code", "name", "dirty"), CASES, ids=[f"{c}:{n}" for c, n, _ in CASES])
+@pytest.mark.parametrize(
+    ("code", "name", "dirty"), CASES, ids=[f"{c}:{n}" for c, n, _ in CASES]
+)
 def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> None:
     dirty(env)
     found = env.diagnose()
@@ -622,25 +659,40 @@ def test_every_rule_is_applied() -> None:
 
 def test_every_case_is_reported_by_a_rule_and_has_a_test() -> None:
     tables = table_of("cases")
-    quiet = {"driver-unknown", "index-retired", "stale-kernel-cache", "accelerate-offload-keyerror"}
+    quiet = {
+        "driver-unknown",
+        "index-retired",
+        "stale-kernel-cache",
+        "accelerate-offload-keyerror",
+    }
     quiet |= {"changed-file"} | {code for code, _, _ in HARMFUL}
-    source = "".join(p.read_text(encoding="utf-8") for p in Path(rules.__path__[0]).glob("*.py"))
+    source = "".join(
+        p.read_text(encoding="utf-8") for p in Path(rules.__path__[0]).glob("*.py")
+    )
     packages = table_of("packages")
     source += json.dumps([packages["unmet"], packages["kernel-log"]])
     source += "".join(f'"little-{name}"' for name in packages["room"])
     # The machines of tests/commands/detect report these.
     root = Path(__file__).parents[2]
-    obstacles = tomllib.loads((root / "provision/host/obstacles.toml").read_text(encoding="utf-8"))
+    obstacles = tomllib.loads(
+        (root / "provision/host/obstacles.toml").read_text(encoding="utf-8")
+    )
     source += json.dumps(list(obstacles))
-    field = tomllib.loads((root / "tests/commands/detect/field.toml").read_text(encoding="utf-8"))
+    field = tomllib.loads(
+        (root / "tests/commands/detect/field.toml").read_text(encoding="utf-8")
+    )
     seen = {
-        c for m in field["machine"].values() for c in (*m.get("doctor", ()), *m.get("notes", ()))
+        c
+        for m in field["machine"].values()
+        for c in (*m.get("doctor", ()), *m.get("notes", ()))
     }
     source += Path(installation.__file__).read_text(encoding="utf-8")
     assert [name for name in tables if f'"{name}"' not in source] == []
     assert {table["code"] for table in tables.values()} <= set(table_of("findings"))
     quiet |= LOCK_CODES
-    assert {t["code"] for t in tables.values()} - quiet <= seen | {code for code, _, _ in CASES}
+    assert {t["code"] for t in tables.values()} - quiet <= seen | {
+        code for code, _, _ in CASES
+    }
 
 
 def test_healthy_environments_are_left_alone(env: Env) -> None:
@@ -690,7 +742,9 @@ def test_bitsandbytes_for_linux_serves_nobody_on_windows(windows_env: Env) -> No
         ("cp311-none-macosx_11_0_arm64", "platform_machine == 'x86_64'"),
     ],
 )
-def test_requirements_for_other_platforms_are_ignored(env: Env, tag: str, marker: str) -> None:
+def test_requirements_for_other_platforms_are_ignored(
+    env: Env, tag: str, marker: str
+) -> None:
     env.torch("2.5.1", f"triton==3.1.0; {marker}")
     env.add("torchvision", "0.20.1", "torch==2.5.1", tag=tag)
     assert env.codes() == []
@@ -698,7 +752,10 @@ def test_requirements_for_other_platforms_are_ignored(env: Env, tag: str, marker
 
 @pytest.mark.parametrize(
     ("torch", "vision"),
-    [("2.4.0a0+07cecf4168.nv24.5", "0.19.0a0+48b1edf"), ("2.0.0+nv23.5", "0.15.1a0+42759b1")],
+    [
+        ("2.4.0a0+07cecf4168.nv24.5", "0.19.0a0+48b1edf"),
+        ("2.0.0+nv23.5", "0.15.1a0+42759b1"),
+    ],
 )
 def test_builds_of_vendors_are_left_alone(env: Env, torch: str, vision: str) -> None:
     env.torch(torch, cuda="12.4")
@@ -725,9 +782,12 @@ def test_companions_of_the_stable_abi_take_newer_torches(
 
 
 @pytest.mark.parametrize(
-    ("torch", "abi"), [("2.6.0+cu124", "FALSE"), ("2.6.0+cu126", "TRUE"), ("2.9.1+cu128", "TRUE")]
+    ("torch", "abi"),
+    [("2.6.0+cu124", "FALSE"), ("2.6.0+cu126", "TRUE"), ("2.9.1+cu128", "TRUE")],
 )
-def test_wheels_of_the_abi_of_their_torch_are_left_alone(env: Env, torch: str, abi: str) -> None:
+def test_wheels_of_the_abi_of_their_torch_are_left_alone(
+    env: Env, torch: str, abi: str
+) -> None:
     env.torch(torch, cuda="12.4")
     env.add("flash-attn", f"2.8.3+cu12torch{torch[:3]}cxx11abi{abi}")
     assert env.codes() == []
@@ -749,7 +809,10 @@ def test_nccl_that_another_package_asks_for_is_no_leftover(env: Env) -> None:
 
 def test_ipex_llm_as_its_target_builds_it_gets_a_note_only(env: Env) -> None:
     env.torch("2.1.0a0+cxx11.abi")
-    pins = (f"{IPEX} ==2.1.10+xpu ; extra == 'xpu'", "transformers ==4.37.0 ; extra == 'xpu'")
+    pins = (
+        f"{IPEX} ==2.1.10+xpu ; extra == 'xpu'",
+        "transformers ==4.37.0 ; extra == 'xpu'",
+    )
     env.add("ipex-llm", "2.2.0", *pins)
     env.add(IPEX, "2.1.10+xpu")
     env.add("transformers", "4.37.0")
@@ -760,7 +823,9 @@ def test_ipex_llm_as_its_target_builds_it_gets_a_note_only(env: Env) -> None:
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
-def test_what_our_locks_install_is_left_alone(path: Path, env: Env, windows_env: Env) -> None:
+def test_what_our_locks_install_is_left_alone(
+    path: Path, env: Env, windows_env: Env
+) -> None:
     target = load_spec(path)
     lock = read_lock(path.parents[1] / "lockfiles" / path.stem)
     one = windows_env if target.platform == "win-64" else env
@@ -768,15 +833,20 @@ def test_what_our_locks_install_is_left_alone(path: Path, env: Env, windows_env:
     for name, version in lock.versions.items():
         if name != "torch":
             one.add(name, version)
-    one.torch(lock.versions["torch"], cuda="13.0" if target.accelerator == "cuda" else None)
+    one.torch(
+        lock.versions["torch"], cuda="13.0" if target.accelerator == "cuda" else None
+    )
     assert one.codes() == []
 
 
 def test_overrides_of_a_target_are_no_conflict(env: Env) -> None:
     env.add("transformers", "5.0.0", "huggingface-hub>=1.0")
     env.add("huggingface-hub", "0.30.0")
-    pip = {"cutoff": "2026-11-01", "requirements": ["torch"],
-           "overrides": [{"requirement": "huggingface-hub==0.30", "reason": "x"}]}  # fmt: skip
+    pip = {
+        "cutoff": "2026-11-01",
+        "requirements": ["torch"],
+        "overrides": [{"requirement": "huggingface-hub==0.30", "reason": "x"}],
+    }
     env.target = target("cpu", pip=pip)
     assert env.codes() == []
 
@@ -784,7 +854,9 @@ def test_overrides_of_a_target_are_no_conflict(env: Env) -> None:
 def test_one_cause_does_not_show_as_ten(env: Env) -> None:
     env.torch("2.9.1")
     env.add("torchvision", "0.21.0", "torch==2.6.0")
-    assert env.codes() == ["torch-companion-mismatch"], "and no dependency-conflict beside it"
+    assert env.codes() == ["torch-companion-mismatch"], (
+        "and no dependency-conflict beside it"
+    )
 
 
 def test_stale_caches_are_a_note(env: Env) -> None:
@@ -794,7 +866,9 @@ def test_stale_caches_are_a_note(env: Env) -> None:
     old = env.home / ".triton/cache/abc"
     old.mkdir(parents=True)
     os.utime(old, (1, 1))
-    library = env.prefix.parent / "empty-root/usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1"
+    library = (
+        env.prefix.parent / "empty-root/usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1"
+    )
     library.parent.mkdir(parents=True)
     library.touch()
     (note,) = env.diagnose()
@@ -829,7 +903,9 @@ def test_facts_come_first(env: Env) -> None:
     env.add("numpy", "2.2.0")
     env.add("six", "1.17.0")
     env.host = linux(ARC)
-    facts = diagnose_environment(env.prefix, env.host, env.devices, root=env.prefix).facts
+    facts = diagnose_environment(
+        env.prefix, env.host, env.devices, root=env.prefix
+    ).facts
     assert list(facts.items())[:4] == [
         ("Python", "3.11"),
         ("torch", "2.9.1+xpu, built for xpu"),
@@ -874,8 +950,17 @@ def test_garbage_does_not_raise(env: Env) -> None:
     (env.site / "torch/version.py").write_bytes(b"\xff__version__ = '")
     (env.site / "egg.egg-info").write_text("Name: /../**\nVersion: \n")
     (env.site / "dir.egg-info").mkdir()
-    env.add("accelerate", "1.0", "numpy; python_full_version < '3.13'", "x; python_version > '3'")
-    for config in (b"\xff=\n==", b"version_info = what\n", b"version_info = 3.11.9.final.0\n"):
+    env.add(
+        "accelerate",
+        "1.0",
+        "numpy; python_full_version < '3.13'",
+        "x; python_version > '3'",
+    )
+    for config in (
+        b"\xff=\n==",
+        b"version_info = what\n",
+        b"version_info = 3.11.9.final.0\n",
+    ):
         (env.prefix / "pyvenv.cfg").write_bytes(config)
         env.diagnose()
 
@@ -885,7 +970,9 @@ def test_a_diagnosis_is_linear_in_the_number_of_distributions(env: Env) -> None:
     calls, added = [], 0
     for count in (20, 40, 80):
         for number in range(added, count):
-            env.add(f"package-{number}", "1.0", *(f"package-{n}>=0.1" for n in range(8)))
+            env.add(
+                f"package-{number}", "1.0", *(f"package-{n}>=0.1" for n in range(8))
+            )
         added = count
         assert env.codes() == []  # imports, and fills caches
         calls.append(count_calls(env.codes))
@@ -900,8 +987,12 @@ def test_drift_against_the_lock_is_told(env: Env) -> None:
             env.add(name, version)
     env.torch(lock.versions["torch"])
     env.add("numpy", "1.26.4")
-    found = diagnose_environment(env.prefix, env.host, env.devices, lock=lock, root=env.prefix)
-    assert any("numpy" in finding.symptom and finding.bad for finding in found.findings), found
+    found = diagnose_environment(
+        env.prefix, env.host, env.devices, lock=lock, root=env.prefix
+    )
+    assert any(
+        "numpy" in finding.symptom and finding.bad for finding in found.findings
+    ), found
 
 
 def _module(folder: Path, name: str = "torch") -> None:
@@ -936,14 +1027,20 @@ def test_folders_that_hide_nothing_are_left_alone(env: Env) -> None:
     beside = env.prefix.parent
     _module(beside / "after")  # a line without code comes after the environment's own
     (env.site / "after.pth").write_text(f"{beside / 'after'}\n")
-    (env.site / "end.pth").write_text(f"import sys; sys.path.append('{beside / 'after'}')\n")
-    (beside / "namespace/torch").mkdir(parents=True)  # gives way to a package with __init__.py
+    (env.site / "end.pth").write_text(
+        f"import sys; sys.path.append('{beside / 'after'}')\n"
+    )
+    (beside / "namespace/torch").mkdir(
+        parents=True
+    )  # gives way to a package with __init__.py
     (beside / "same").symlink_to(env.site)
     _module(beside / "vendored/third_party")
     _module(beside / "editable", "einops")
     _module(beside / "editable", "numpy")  # which only this folder has
     names = ("namespace", "same/../same/", "vendored", "editable")
-    env.host = linux(PYTHONPATH=":".join(str(beside / name) for name in names if name != "same"))
+    env.host = linux(
+        PYTHONPATH=":".join(str(beside / name) for name in names if name != "same")
+    )
     assert env.codes() == []
 
 
@@ -968,7 +1065,11 @@ def test_folders_of_packages_of_other_names_are_left_alone(env: Env) -> None:
 
 def test_required_packages_that_are_absent_are_named(env: Env) -> None:
     env.add(
-        "requests", "2.32.0", "urllib3<3,>=1.26", "idna; sys_platform == 'win32'", "x; extra == 'y'"
+        "requests",
+        "2.32.0",
+        "urllib3<3,>=1.26",
+        "idna; sys_platform == 'win32'",
+        "x; extra == 'y'",
     )
     env.add("botocore", "1.40", "urllib3!=2.2.0")
     (found,) = env.diagnose()
@@ -976,12 +1077,31 @@ def test_required_packages_that_are_absent_are_named(env: Env) -> None:
     assert found.evidence == (
         "urllib3 is not installed; required by botocore 1.40, requests 2.32.0",
     )
-    assert f"--python {env.prefix} --no-deps 'urllib3!=2.2.0' 'urllib3<3,>=1.26'" in found.remedy
+    assert (
+        f"--python {env.prefix} --no-deps 'urllib3!=2.2.0' 'urllib3<3,>=1.26'"
+        in found.remedy
+    )
 
 
 def test_packages_that_are_there_without_a_record_are_not_absent(env: Env) -> None:
-    wanted = ["pillow", "tensorflow", "opencv-python", "zope.interface", "linked", "elsewhere"]
-    env.add("app", "1.0", *wanted, "psycopg2", "six", "on-path", "triton", "nvidia-nccl-cu12")
+    wanted = [
+        "pillow",
+        "tensorflow",
+        "opencv-python",
+        "zope.interface",
+        "linked",
+        "elsewhere",
+    ]
+    env.add(
+        "app",
+        "1.0",
+        *wanted,
+        "psycopg2",
+        "six",
+        "on-path",
+        "triton",
+        "nvidia-nccl-cu12",
+    )
     (env.site / "linked.egg-link").write_text("/\n")
     (env.site / "zope.interface-5.4.0-py3.11-linux-x86_64.egg").mkdir()
     env.add("opencv-python-headless", "4.12.0.88", module="cv2")
@@ -1034,7 +1154,9 @@ def test_an_environment_of_macos_is_left_alone(env: Env) -> None:
 
 
 def test_a_pth_file_that_is_no_text_is_named(env: Env) -> None:
-    (env.site / "._distutils-precedence.pth").write_bytes(b"\0\5\x16\7\0\2\0\0Mac OS X \xb0\n")
+    (env.site / "._distutils-precedence.pth").write_bytes(
+        b"\0\5\x16\7\0\2\0\0Mac OS X \xb0\n"
+    )
     (env.site / "names.pth").write_text("/data/\u00e4\n", encoding="utf-8")
     (found,) = env.diagnose()
     assert found.level == Level.WARNING
@@ -1093,7 +1215,9 @@ def test_a_program_that_cannot_be_read_is_not_accused(env: Env) -> None:
 
 def test_packages_of_two_protobufs_or_that_do_not_use_theirs(env: Env) -> None:
     generated(env, "wandb", OLD_CODE, NEW_CODE)
-    generated(env, "transformers", OLD_CODE, requires="protobuf ; extra == 'sentencepiece'")
+    generated(
+        env, "transformers", OLD_CODE, requires="protobuf ; extra == 'sentencepiece'"
+    )
     generated(env, "new", NEW_CODE)
     generated(env, "tensorboard", OLD_CODE)
     assert env.codes() == ["package-versions-disagree"]
@@ -1119,7 +1243,9 @@ def test_packages_that_are_all_of_another_system_are_one_finding(env: Env) -> No
 
 
 @pytest.mark.parametrize(("machine", "other"), [(62, "aarch64"), (183, "x86_64")])
-def test_packages_of_another_processor_are_named(machine: int, other: str, env: Env) -> None:
+def test_packages_of_another_processor_are_named(
+    machine: int, other: str, env: Env
+) -> None:
     native(env, machine)
     own = "aarch64" if machine == 183 else "x86_64"
     env.add("numpy", "2.4.0", tag=f"cp311-cp311-manylinux_2_28_{own}")
@@ -1127,7 +1253,9 @@ def test_packages_of_another_processor_are_named(machine: int, other: str, env: 
     assert env.codes() == []
     env.add("regex", "2025.1", tag=f"cp311-cp311-manylinux_2_17_{other}")
     (found,) = env.diagnose()
-    assert found.evidence == (f"regex 2025.1 was built for cp311-cp311-manylinux_2_17_{other}",)
+    assert found.evidence == (
+        f"regex 2025.1 was built for cp311-cp311-manylinux_2_17_{other}",
+    )
 
 
 def per_user(env: Env, name: str, version: str) -> None:
@@ -1145,7 +1273,9 @@ def test_a_per_user_package_that_others_cannot_use_is_an_error(env: Env) -> None
     per_user(env, "typing_extensions", "4.5.0")
     (found,) = env.diagnose()
     assert (found.code, found.level) == ("wrong-interpreter-site-packages", Level.ERROR)
-    assert found.evidence[0].endswith("; torch 2.9.1+cpu requires typing-extensions>=4.10.0")
+    assert found.evidence[0].endswith(
+        "; torch 2.9.1+cpu requires typing-extensions>=4.10.0"
+    )
     assert "PYTHONNOUSERSITE=1" in found.remedy
 
 

@@ -45,7 +45,9 @@ class Endless(io.RawIOBase):
 
 LETTERS = string.ascii_letters.encode()
 NOISE = base64.encodebytes(random.Random(2026).randbytes(390_000))
-TRAINING = b"".join(b"step %d loss=%d.%d lr=1e-4 12.1 it/s\n" % (i, i, i) for i in range(15_000))
+TRAINING = b"".join(
+    b"step %d loss=%d.%d lr=1e-4 12.1 it/s\n" % (i, i, i) for i in range(15_000)
+)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,9 @@ def test_a_huge_log_is_read_once_and_takes_little_memory(block: bytes) -> None:
 
 
 @pytest.mark.parametrize("block", [TRAINING, NOISE], ids=["training", "never the same"])
-def test_of_a_longer_log_no_more_is_kept_and_the_work_is_in_proportion(block: bytes) -> None:
+def test_of_a_longer_log_no_more_is_kept_and_the_work_is_in_proportion(
+    block: bytes,
+) -> None:
     few, more, many = (sample(Endless(block, size << 20, END)) for size in (24, 48, 96))
     assert len(few) < 60_000
     assert abs(len(many) - len(more)) < 8_000
@@ -85,7 +89,11 @@ def test_of_a_longer_log_no_more_is_kept_and_the_work_is_in_proportion(block: by
 
 
 def test_small_logs_are_kept_whole_with_their_numbers() -> None:
-    assert [(line.number, line.text) for line in sample("a\n\nb")] == [(1, "a"), (2, ""), (3, "b")]
+    assert [(line.number, line.text) for line in sample("a\n\nb")] == [
+        (1, "a"),
+        (2, ""),
+        (3, "b"),
+    ]
 
 
 def test_numbers_go_on_in_huge_logs() -> None:
@@ -109,7 +117,9 @@ def test_encodings(encoding: str) -> None:
         ("utf-16", "'nvidia-smi' 不是内部或外部命令"),
     ],
 )
-def test_a_missing_command_is_known_in_the_code_pages_of_windows(encoding: str, text: str) -> None:
+def test_a_missing_command_is_known_in_the_code_pages_of_windows(
+    encoding: str, text: str
+) -> None:
     assert diagnose_log(io.BytesIO(text.encode(encoding)))[0].code == "driver-missing"
 
 

@@ -20,7 +20,9 @@ def install(site: Path, name: str, version: str = "1.0") -> Path:
     (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n\n")
     if name == "torch":
         (site / "torch").mkdir()
-        (site / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda = None\n")
+        (site / "torch" / "version.py").write_text(
+            f"__version__ = '{version}'\ncuda = None\n"
+        )
     return site
 
 
@@ -37,7 +39,9 @@ def interpreter(prefix: Path, name: str = "python3.10") -> Path:
 def test_debian_keeps_what_pip_installed_apart(tmp_path: Path) -> None:
     python = interpreter(tmp_path / "usr")
     by_apt = install(tmp_path / "usr/lib/python3/dist-packages", "numpy", "1.21.5")
-    by_pip = install(tmp_path / "usr/local/lib/python3.10/dist-packages", "torch", "2.8.0")
+    by_pip = install(
+        tmp_path / "usr/local/lib/python3.10/dist-packages", "torch", "2.8.0"
+    )
     install(by_pip, "numpy", "2.2.0")
     install(tmp_path / "usr/local/lib/python3.12/dist-packages", "torch", "2.1.0")
     assert sites_of(python) == [by_pip, by_apt]
@@ -50,7 +54,9 @@ def test_debian_keeps_what_pip_installed_apart(tmp_path: Path) -> None:
     )
 
 
-def test_of_two_minors_in_one_prefix_the_interpreter_s_own_counts(tmp_path: Path) -> None:
+def test_of_two_minors_in_one_prefix_the_interpreter_s_own_counts(
+    tmp_path: Path,
+) -> None:
     old = install(tmp_path / "lib/python3.9/site-packages", "numpy")
     new = install(tmp_path / "lib/python3.10/site-packages", "numpy")
     python = interpreter(tmp_path)
@@ -59,14 +65,18 @@ def test_of_two_minors_in_one_prefix_the_interpreter_s_own_counts(tmp_path: Path
     assert sites_of(python) == [old]
 
 
-def test_a_virtual_environment_open_to_the_system_sees_its_packages(tmp_path: Path) -> None:
+def test_a_virtual_environment_open_to_the_system_sees_its_packages(
+    tmp_path: Path,
+) -> None:
     interpreter(tmp_path / "usr")
     of_system = install(tmp_path / "usr/lib/python3/dist-packages", "torch", "2.8.0")
     own = install(tmp_path / "venv/lib/python3.10/site-packages", "numpy")
     python = tmp_path / "venv/bin/python"
     python.parent.mkdir()
     python.touch()
-    config = f"home = {tmp_path}/usr/bin\nversion = 3.10.12\ninclude-system-site-packages = "
+    config = (
+        f"home = {tmp_path}/usr/bin\nversion = 3.10.12\ninclude-system-site-packages = "
+    )
     (tmp_path / "venv/pyvenv.cfg").write_text(config + "true\n")
     assert sites_of(python) == [own, of_system]
     found = read_environment(python)

@@ -61,7 +61,9 @@ def audit() -> Iterator[list[str]]:
 
 
 def test_names_are_read_without_any_record(tmp_path: Path, audit: list[str]) -> None:
-    record = "example_pkg/__init__.py,,\nexample_pkg/_c.cpython-311-x86_64-linux-gnu.so,,\n"
+    record = (
+        "example_pkg/__init__.py,,\nexample_pkg/_c.cpython-311-x86_64-linux-gnu.so,,\n"
+    )
     install(
         tmp_path,
         "example_pkg-1.0.dist-info",
@@ -73,7 +75,11 @@ def test_names_are_read_without_any_record(tmp_path: Path, audit: list[str]) -> 
     )
     opened(tmp_path, audit)
     (dist,) = installed_distributions(tmp_path)
-    assert (dist.name, dist.version, dist.local) == ("example-pkg", "1.0+cu128", "cu128")
+    assert (dist.name, dist.version, dist.local) == (
+        "example-pkg",
+        "1.0+cu128",
+        "cu128",
+    )
     assert opened(tmp_path, audit) == ["METADATA"]
     assert dist.requires == ("numpy>=1.26", "torch==2.9 ; extra == 'gpu'")
     assert dist.requires_python == ">=3.10"
@@ -88,9 +94,13 @@ def test_names_are_read_without_any_record(tmp_path: Path, audit: list[str]) -> 
     assert dist.installer == "uv"
 
 
-def test_a_distribution_without_metadata_has_the_name_of_its_folder(tmp_path: Path) -> None:
+def test_a_distribution_without_metadata_has_the_name_of_its_folder(
+    tmp_path: Path,
+) -> None:
     install(tmp_path, "Half_Gone-2.0.dist-info", RECORD="half_gone.py,,\n")
-    install(tmp_path, "half_gone-2.1.dist-info", METADATA="Name: half-gone\nVersion: 2.1\n")
+    install(
+        tmp_path, "half_gone-2.1.dist-info", METADATA="Name: half-gone\nVersion: 2.1\n"
+    )
     (broken, _) = installed_distributions(tmp_path)
     assert (broken.name, broken.version) == ("", "")
     (several,) = distributions_by_name([tmp_path]).values()
@@ -98,7 +108,9 @@ def test_a_distribution_without_metadata_has_the_name_of_its_folder(tmp_path: Pa
     assert all(dist.name == "half-gone" for dist in several)
 
 
-@pytest.mark.parametrize("garbage", [b"", b"\xff\xfe\0" * 99, b"\n\n\n", b"Name", b"x" * 200_000])
+@pytest.mark.parametrize(
+    "garbage", [b"", b"\xff\xfe\0" * 99, b"\n\n\n", b"Name", b"x" * 200_000]
+)
 def test_garbage_has_no_name_and_does_not_raise(tmp_path: Path, garbage: bytes) -> None:
     folder = install(tmp_path, "a-1.dist-info")
     for name in ("METADATA", "RECORD", "WHEEL", "INSTALLER", "direct_url.json"):

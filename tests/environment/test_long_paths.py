@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import ToolError
-from provision.environment.long_paths import check_path_lengths, is_limited, judge_path_lengths
+from provision.environment.long_paths import (
+    check_path_lengths,
+    is_limited,
+    judge_path_lengths,
+)
 from tests.lab import Silent
 
 if TYPE_CHECKING:
@@ -31,7 +35,9 @@ def test_the_longest_path_that_windows_opens_is_fine() -> None:
 
 def test_code_beyond_the_limit_is_an_error_that_counts_what_is_too_much() -> None:
     with pytest.raises(ToolError) as caught:
-        judge_path_lengths(SITE, [name(LIMIT), name(LIMIT + 7), name(LIMIT + 1)], Silent())
+        judge_path_lengths(
+            SITE, [name(LIMIT), name(LIMIT + 7), name(LIMIT + 1)], Silent()
+        )
     assert caught.value.what.startswith("2 paths longer than the 259 characters")
     assert caught.value.evidence.startswith(f"266 characters: {SITE}/torch/xxx")
     assert "LongPathsEnabled" in caught.value.remedy
@@ -40,14 +46,19 @@ def test_code_beyond_the_limit_is_an_error_that_counts_what_is_too_much() -> Non
 
 def test_licences_beyond_the_limit_are_a_note() -> None:
     listener = Silent()
-    judge_path_lengths(SITE, [name(LIMIT + 40, "torch-2.13.0.dist-info/licenses")], listener)
+    judge_path_lengths(
+        SITE, [name(LIMIT + 40, "torch-2.13.0.dist-info/licenses")], listener
+    )
     assert len(listener.notes) == 1
     assert listener.notes[0].startswith("1 file of metadata with paths longer than 259")
 
 
 def test_a_script_outside_site_packages_is_measured_where_it_lies() -> None:
-    judge_path_lengths(SITE, [f"../../Scripts/{'x' * (LIMIT - len('/') - 100 - len('/Scripts/'))}"],
-                    Silent())  # fmt: skip
+    judge_path_lengths(
+        SITE,
+        [f"../../Scripts/{'x' * (LIMIT - len('/') - 100 - len('/Scripts/'))}"],
+        Silent(),
+    )
     with pytest.raises(ToolError, match="1 path longer"):
         judge_path_lengths(
             SITE, [f"../../Scripts/{'x' * (LIMIT - 100 - len('/Scripts/'))}"], Silent()

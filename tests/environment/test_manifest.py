@@ -22,10 +22,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENTRY = Record(
-    target="t", lock="1" * 64, spec="2" * 64, python="3.11.7", tools={"uv": "1"},
-    distributions=("a-1.dist-info",), tree="3" * 64, files=1, size=2, proof="skipped",
+    target="t",
+    lock="1" * 64,
+    spec="2" * 64,
+    python="3.11.7",
+    tools={"uv": "1"},
+    distributions=("a-1.dist-info",),
+    tree="3" * 64,
+    files=1,
+    size=2,
+    proof="skipped",
     built="2026-01-01T00:00:00+00:00",
-)  # fmt: skip
+)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -63,7 +71,20 @@ def test_a_strange_record_is_named(tmp_path: Path, text: str) -> None:
 
 def test_the_contract_of_the_record() -> None:
     assert sorted(ENTRY.model_dump()) == [
-        "built", "distributions", "files", "interpreter", "lock", "number", "path", "proof",
-        "python", "reason",
-        "schema_version", "size", "spec", "target", "tools", "tree",
-    ]  # fmt: skip
+        "built",
+        "distributions",
+        "files",
+        "interpreter",
+        "lock",
+        "number",
+        "path",
+        "proof",
+        "python",
+        "reason",
+        "schema_version",
+        "size",
+        "spec",
+        "target",
+        "tools",
+        "tree",
+    ]

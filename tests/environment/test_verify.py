@@ -25,14 +25,20 @@ def prefix(tmp_path: Path) -> Path:
     site.mkdir(parents=True)
     wheels = [
         make_wheel(
-            tmp_path / "default", name, "1.0", {f"{name}/__init__.py": "", f"{name}/a.py": name}
+            tmp_path / "default",
+            name,
+            "1.0",
+            {f"{name}/__init__.py": "", f"{name}/a.py": name},
         )
         for name in ("alpha", "gamma")
     ]
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
-    lock(make_project(tmp_path / "project", Index(tmp_path, url="http://localhost:1")), wheels)
+    lock(
+        make_project(tmp_path / "project", Index(tmp_path, url="http://localhost:1")),
+        wheels,
+    )
     return tmp_path / "env"
 
 
@@ -130,7 +136,9 @@ def test_the_install_that_replaced_a_package_is_named(prefix: Path) -> None:
     _other_version(site(prefix))
     info = site(prefix) / "xformers-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Name: xformers\nVersion: 1.0\nRequires-Dist: Alpha ==2.0\n")
+    (info / "METADATA").write_text(
+        "Name: xformers\nVersion: 1.0\nRequires-Dist: Alpha ==2.0\n"
+    )
     (info / "RECORD").write_text(
         "xformers-1.0.dist-info/METADATA,,\nxformers-1.0.dist-info/RECORD,,\n"
     )
@@ -144,17 +152,28 @@ def test_the_install_that_replaced_a_package_is_named(prefix: Path) -> None:
 def test_two_versions_of_one_package(prefix: Path) -> None:
     import shutil
 
-    shutil.copytree(site(prefix) / "alpha-1.0.dist-info", site(prefix) / "alpha-3.0.dist-info")
-    assert "half-installed-package" in {f.code for f in look(prefix, deep=False).findings}
+    shutil.copytree(
+        site(prefix) / "alpha-1.0.dist-info", site(prefix) / "alpha-3.0.dist-info"
+    )
+    assert "half-installed-package" in {
+        f.code for f in look(prefix, deep=False).findings
+    }
 
 
 def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> None:
     info = site(prefix) / "triton-3.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: Triton\nVersion: 3.0\n")
-    (info / "RECORD").write_text("triton-3.0.dist-info/METADATA,,\ntriton-3.0.dist-info/RECORD,,\n")
-    result = look(prefix, forbid=(ForbiddenDistribution(name="triton", reason="no use on a CPU"),))
-    assert [f.code for f in result.findings] == ["unlocked-package", "forbidden-package"]
+    (info / "RECORD").write_text(
+        "triton-3.0.dist-info/METADATA,,\ntriton-3.0.dist-info/RECORD,,\n"
+    )
+    result = look(
+        prefix, forbid=(ForbiddenDistribution(name="triton", reason="no use on a CPU"),)
+    )
+    assert [f.code for f in result.findings] == [
+        "unlocked-package",
+        "forbidden-package",
+    ]
     assert "no use on a CPU" in result.findings[1].cause
 
 
@@ -193,8 +212,9 @@ def test_a_foreign_install_is_one_finding_that_names_its_command(prefix: Path) -
     _add(prefix, "ipykernel", *(f"aa{number}>=1" for number in range(20)))
     (finding,) = look(prefix).findings
     assert (finding.code, finding.symptom) == (
-        "unlocked-package", "aa0 1.0 and 20 more are not locked",
-    )  # fmt: skip
+        "unlocked-package",
+        "aa0 1.0 and 20 more are not locked",
+    )
     assert finding.cause.startswith("`uv pip install ipykernel` changed")
     assert "add tiny ipykernel`" in finding.remedy
     assert all(f"aa{number} 1.0" in finding.evidence[0] for number in range(20))
@@ -204,5 +224,7 @@ def test_a_package_that_the_locked_version_suits_replaced_nothing(prefix: Path) 
     _other_version(site(prefix))
     _add(prefix, "aardvark", "alpha>=1.0")
     _add(prefix, "xformers", "alpha==2.0")
-    (drift,) = [f for f in look(prefix, deep=False).findings if f.code == "version-drift"]
+    (drift,) = [
+        f for f in look(prefix, deep=False).findings if f.code == "version-drift"
+    ]
     assert drift.evidence == ("xformers 1.0 requires alpha==2.0",)

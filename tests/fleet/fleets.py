@@ -105,12 +105,20 @@ class Fleet:
     def verdicts(self) -> dict[str, dict[str, Any]]:
         """The verdicts that the last round has brought to the controller, by host."""
         folder = max((self.lab.folder / "reports").iterdir())
-        found = [json.loads(p.read_text()) for p in folder.glob("*.json") if ".last." not in p.name]
+        found = [
+            json.loads(p.read_text())
+            for p in folder.glob("*.json")
+            if ".last." not in p.name
+        ]
         return {verdict["node"]: verdict for verdict in found}
 
     def play(self, name: str, limit: str = "", **variables: object) -> Played:
         """Run a playbook of the collection."""
-        words = ["-e", json.dumps(variables), *(["--limit", f"localhost,{limit}"] if limit else [])]
+        words = [
+            "-e",
+            json.dumps(variables),
+            *(["--limit", f"localhost,{limit}"] if limit else []),
+        ]
         done = self.ansible("ansible-playbook", self.book(name), *words, check=False)
         return Played(done.returncode, json.loads(done.stdout), done.stderr)
 
@@ -128,13 +136,19 @@ class Played:
 
     def unfit(self) -> str:
         """The hosts that the last task names."""
-        return self.failed().get("provision.fleet.report : Name the hosts that are not fit", "")
+        return self.failed().get(
+            "provision.fleet.report : Name the hosts that are not fit", ""
+        )
 
     def failed(self) -> dict[str, str]:
         """The message of each task that failed, by its name."""
-        return {t["task"]["name"]: str(result.get("msg"))
-                for p in self.document["plays"] for t in p["tasks"]
-                for result in t["hosts"].values() if result.get("failed")}  # fmt: skip
+        return {
+            t["task"]["name"]: str(result.get("msg"))
+            for p in self.document["plays"]
+            for t in p["tasks"]
+            for result in t["hosts"].values()
+            if result.get("failed")
+        }
 
 
 def make_project(root: Path) -> Project:
@@ -145,9 +159,14 @@ def make_project(root: Path) -> Project:
     project.catalog.mkdir(parents=True)
     for facts in ("devices.toml", "drivers.toml"):
         shutil.copy(CATALOG / facts, project.catalog)
-    for name, accelerator, hardware in (("poolcpu", "cpu", ""), ("poolxpu", "xpu", XPU)):
-        wheels = [make_wheel(root / "wheels/default", each, "1.0", {f"{each}.py": "x = 1\n"})
-                  for each in ("alpha", name)]  # fmt: skip
+    for name, accelerator, hardware in (
+        ("poolcpu", "cpu", ""),
+        ("poolxpu", "xpu", XPU),
+    ):
+        wheels = [
+            make_wheel(root / "wheels/default", each, "1.0", {f"{each}.py": "x = 1\n"})
+            for each in ("alpha", name)
+        ]
         write(
             project.specs / f"{name}.toml",
             f"""
@@ -162,8 +181,12 @@ requirements = ["alpha", "{name}"]
 """,
         )
         target = load_target(project.specs, name)
-        header = {"spec": target.digest(), "catalog": catalog_digest(project.catalog, target),
-                  "platform": target.platform, "python": target.python_version}  # fmt: skip
+        header = {
+            "spec": target.digest(),
+            "catalog": catalog_digest(project.catalog, target),
+            "platform": target.platform,
+            "python": target.python_version,
+        }
         text = render_requirements(header, list(map(artifact, wheels)))
         write(project.lock(name) / "requirements.txt", text)
     return project
@@ -186,10 +209,23 @@ def open_fleet(
             lab.add(name).drive(DRIVER)
         for name in plain:
             lab.add(name)
-        made = Fleet(lab, make_project(folder / "project").root, tools, _environment(folder, tools))
+        made = Fleet(
+            lab,
+            make_project(folder / "project").root,
+            tools,
+            _environment(folder, tools),
+        )
         _write_inventory(made, list(arc), list(plain))
-        made.ansible("ansible-galaxy", "collection", "install", "--no-deps", "--offline", "-p",
-                     folder / "collections", CLONE / "fleet/ansible")  # fmt: skip
+        made.ansible(
+            "ansible-galaxy",
+            "collection",
+            "install",
+            "--no-deps",
+            "--offline",
+            "-p",
+            folder / "collections",
+            CLONE / "fleet/ansible",
+        )
         _make_bundles(made)
         yield made
 
@@ -220,23 +256,46 @@ def _write_inventory(fleet: Fleet, arc: list[str], plain: list[str]) -> None:
         "report_folder": str(folder / "reports"),
     }
     groups = {
-        "arc": (arc, {"provision_target": "auto", "provision_candidates": ["poolcpu", "poolxpu"]}),
+        "arc": (
+            arc,
+            {
+                "provision_target": "auto",
+                "provision_candidates": ["poolcpu", "poolxpu"],
+            },
+        ),
         "plain": (plain, {"provision_target": "poolcpu"}),
     }
-    document = {"all": {"vars": common, "children": {
-        name: {"vars": own, "hosts": {h: {"ansible_host": hosts[h].address} for h in members}}
-        for name, (members, own) in groups.items()
-    }}}  # fmt: skip
+    document = {
+        "all": {
+            "vars": common,
+            "children": {
+                name: {
+                    "vars": own,
+                    "hosts": {h: {"ansible_host": hosts[h].address} for h in members},
+                }
+                for name, (members, own) in groups.items()
+            },
+        }
+    }
     write(folder / "inventory.json", json.dumps(document))
     key = (folder / "key.pub").read_text(encoding="utf-8")
-    write(folder / "known_hosts", "".join(f"{host.address} {key}" for host in hosts.values()))
+    write(
+        folder / "known_hosts",
+        "".join(f"{host.address} {key}" for host in hosts.values()),
+    )
 
 
 def _make_bundles(fleet: Fleet) -> None:
     """Make the bundles where an index can be reached: the login node of the lab has no route."""
-    network = {n: v for n, v in os.environ.items() if n.startswith(("PIP_", "UV_", "SSL_"))}
-    environ = network | {n: v for n, v in os.environ.items() if n.upper().endswith("_PROXY")}
+    network = {
+        n: v for n, v in os.environ.items() if n.startswith(("PIP_", "UV_", "SSL_"))
+    }
+    environ = network | {
+        n: v for n, v in os.environ.items() if n.upper().endswith("_PROXY")
+    }
     environ |= fleet.environ | {"HOME": os.environ["HOME"]}
     words = [fleet.tools / "ansible-playbook", fleet.book("site"), "--tags", "bundles"]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, env=environ, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -39,9 +39,31 @@ PROGRAMS = (
     "slurmd",
     "scontrol",
 )
-_ROOT = ("mnt", "proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/tmp", "opt", "etc/ssh")
-_FROM_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "alternatives", "passwd",
-             "group", "localtime", "os-release", "debian_version")  # fmt: skip
+_ROOT = (
+    "mnt",
+    "proc",
+    "sys",
+    "dev",
+    "run",
+    "tmp",
+    "root",
+    "var/log",
+    "var/tmp",
+    "opt",
+    "etc/ssh",
+)
+_FROM_ETC = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "nsswitch.conf",
+    "alternatives",
+    "passwd",
+    "group",
+    "localtime",
+    "os-release",
+    "debian_version",
+)
 # The first process of a host. $1 root folder, $2 name, $3 prefix of Python, $4 a folder that all
 # hosts share; what it runs comes in through ssh or `nsenter`.
 _INIT = """
@@ -115,14 +137,31 @@ class Machine:
         with told.open("wb") as log:
             self.process = subprocess.Popen(
                 [*self.lab.enter, *words, _INIT, "sh", *given],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
         pid, wire = self.pid, self.wire
-        self.lab.call("ip", "link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns",
-                      f"/proc/{_numbers(pid)[1]}/ns/net")  # fmt: skip
+        self.lab.call(
+            "ip",
+            "link",
+            "add",
+            wire,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            f"/proc/{_numbers(pid)[1]}/ns/net",
+        )
         self.lab.call("ip", "link", "set", wire, "master", "fleet", "up")
         within = ["nsenter", "--target", str(pid), "--net", "ip"]
-        for words in ("link set lo up", f"addr add {self.address}/24 dev eth0", "link set eth0 up"):
+        for words in (
+            "link set lo up",
+            f"addr add {self.address}/24 dev eth0",
+            "link set eth0 up",
+        ):
             subprocess.run([*within, *words.split()], check=True)
         # Before that, `run` would have the root folder of this machine.
         wait_for(lambda: "Server listening" in told.read_text(encoding="utf-8"))
@@ -139,20 +178,39 @@ class Machine:
         """Pull the network cable (``down``), or plug it in (``up``)."""
         self.lab.call("ip", "link", "set", self.wire, state)
 
-    def run(self, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str | Path, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program on the host as root, without ssh."""
-        enter = ["nsenter", "--target", str(self.pid), "--net", "--mount", "--uts", "--ipc",
-                 "--pid", "--root", "--wd"]  # fmt: skip
+        enter = [
+            "nsenter",
+            "--target",
+            str(self.pid),
+            "--net",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--root",
+            "--wd",
+        ]
         path = f"{sys.base_prefix}/bin:/usr/sbin:/usr/bin"
-        return subprocess.run([*enter, *map(str, words)], capture_output=True, text=True,
-                              check=check, env={"PATH": path, "HOME": "/root"})  # fmt: skip
+        return subprocess.run(
+            [*enter, *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=check,
+            env={"PATH": path, "HOME": "/root"},
+        )
 
     def read(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text(encoding="utf-8")
 
     def card(self, number: int) -> Path:
         """The folder of a card in sysfs. A file `sick` in it makes the card compute nonsense."""
-        return next(p for p in (self.root / "sys/devices").rglob(f"0000:0{3 + number}:00.0"))
+        return next(
+            p for p in (self.root / "sys/devices").rglob(f"0000:0{3 + number}:00.0")
+        )
 
     def drive(self, build: int) -> None:
         """Give it two Arc cards, whose user-mode driver is of a build."""
@@ -160,7 +218,11 @@ class Machine:
             (gpu,) = MACHINES["b580"]["gpu"]
             for n in range(2):
                 bus = gpu["at"].replace("0000:03:00.0", f"0000:0{3 + n}:00.0")
-                make_gpu(self.root, gpu | {"at": bus, "render": f"renderD12{8 + n}"}, nodes=True)
+                make_gpu(
+                    self.root,
+                    gpu | {"at": bus, "render": f"renderD12{8 + n}"},
+                    nodes=True,
+                )
             for link in (p for p in (self.root / "sys").rglob("*") if p.is_symlink()):
                 target = os.path.relpath(link.readlink(), link.parent)
                 link.unlink()
@@ -188,14 +250,33 @@ class Lab:
     @property
     def enter(self) -> list[str]:
         """What a command is prefixed with to run beside the hosts, as the login node."""
-        return ["nsenter", "--target", str(_first(self.process, 1)), "--net", "--mount", "--uts",
-                "--pid", "--"]  # fmt: skip
+        return [
+            "nsenter",
+            "--target",
+            str(_first(self.process, 1)),
+            "--net",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--",
+        ]
 
-    def call(self, *words: str | Path, env: dict[str, str] | None = None, check: bool = True,
-             cwd: Path | None = None) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    def call(
+        self,
+        *words: str | Path,
+        env: dict[str, str] | None = None,
+        check: bool = True,
+        cwd: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program on the login node."""
-        done = subprocess.run([*self.enter, *map(str, words)], capture_output=True, text=True,
-                              check=False, env=env, cwd=cwd)  # fmt: skip
+        done = subprocess.run(
+            [*self.enter, *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=env,
+            cwd=cwd,
+        )
         assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done
 
@@ -208,9 +289,11 @@ class Lab:
         for link in ("bin", "sbin", "lib", "lib64"):
             (root / link).symlink_to(f"usr/{link}")
         for part in _FROM_ETC:
-            shutil.copytree("/etc" / Path(part), root / "etc" / part, symlinks=True) if (
-                Path("/etc", part).is_dir()
-            ) else shutil.copy("/etc" / Path(part), root / "etc" / part)
+            shutil.copytree(
+                "/etc" / Path(part), root / "etc" / part, symlinks=True
+            ) if (Path("/etc", part).is_dir()) else shutil.copy(
+                "/etc" / Path(part), root / "etc" / part
+            )
         write(root / "etc/hostname", f"{name}\n")
         write(root / "etc/shadow", "root:*:19000:0:99999:7:::\n", mode=0o600)
         write(root / "etc/osrelease", "6.8.0-48-generic\n")
@@ -237,7 +320,9 @@ def _first(process: subprocess.Popen[bytes], depth: int) -> int:
         below = [process.pid]
         for pid in below:  # which grows
             with contextlib.suppress(OSError):
-                below += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+                below += map(
+                    int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                )
                 numbers = _numbers(pid)
                 if len(numbers) == depth + 1 and numbers[-1] == 1:
                     return pid
@@ -260,10 +345,16 @@ def wait_for(good: Callable[[], bool]) -> None:
 
 def require(*programs: str) -> None:
     """Skip where an engine is missing; in continuous integration, fail."""
-    lack = [p for p in programs if shutil.which(p, path=f"{os.environ['PATH']}:/usr/sbin") is None]
+    lack = [
+        p
+        for p in programs
+        if shutil.which(p, path=f"{os.environ['PATH']}:/usr/sbin") is None
+    ]
     lack += ["the rights of root"] if os.geteuid() else []
     if lack:
-        reason = f"absent: {', '.join(lack)} (`.ci/fleet` installs the engines on Debian)"
+        reason = (
+            f"absent: {', '.join(lack)} (`.ci/fleet` installs the engines on Debian)"
+        )
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 

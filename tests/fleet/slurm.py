@@ -67,11 +67,16 @@ class Cluster:
 
     @property
     def _environ(self) -> dict[str, str]:
-        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": "/usr/sbin:/usr/bin"}
+        return {
+            "SLURM_CONF": str(self.folder / "slurm.conf"),
+            "PATH": "/usr/sbin:/usr/bin",
+        }
 
     def node(self, name: str) -> tuple[str, str]:
         """State and reason of a node."""
-        state, _, reason = self.call("sinfo", "-h", "-N", "-n", name, "-o", "%T|%E").partition("|")
+        state, _, reason = self.call(
+            "sinfo", "-h", "-N", "-n", name, "-o", "%T|%E"
+        ).partition("|")
         return state, reason
 
     def wait(self, name: str, state: str) -> tuple[str, str]:
@@ -94,7 +99,9 @@ class Cluster:
 
     def check_twice(self, node: Machine) -> None:
         """Wait for two health checks, so that one has begun and ended after this call."""
-        verdict = node.root / f"var/lib/provision/verdicts/{node.name}.poolxpu.quick.json"
+        verdict = (
+            node.root / f"var/lib/provision/verdicts/{node.name}.poolxpu.quick.json"
+        )
         for _ in range(2):
             before = verdict.stat().st_mtime_ns
             self.until(lambda: verdict.stat().st_mtime_ns != before)  # noqa: B023 - called at once
@@ -106,20 +113,33 @@ def start(lab: Lab, nodes: Sequence[Machine]) -> Cluster:
     (folder / "state").mkdir(parents=True)
     shutil.copytree(CLONE / "fleet/slurm", lab.shared / "slurm")
     lines = CONFIG.format(network=NETWORK, folder=folder).splitlines()
-    lines += [f"NodeName={n.name} NodeAddr={n.address} CPUs=1 State=UNKNOWN" for n in nodes]
+    lines += [
+        f"NodeName={n.name} NodeAddr={n.address} CPUs=1 State=UNKNOWN" for n in nodes
+    ]
     names = ",".join(n.name for n in nodes)
-    lines += [f"PartitionName=gpu Nodes={names} Default=YES MaxTime=INFINITE State=UP", ""]
+    lines += [
+        f"PartitionName=gpu Nodes={names} Default=YES MaxTime=INFINITE State=UP",
+        "",
+    ]
     write(folder / "slurm.conf", "\n".join(lines))
     write(folder / "munge.key", "k" * 128, mode=0o400)
     munged = ["munged", "--force", "--num-threads=2"]
-    lab.call(*munged, f"--key-file={folder}/munge.key", f"--log-file={folder}/munged.log",
-             "--pid-file=/run/munge/pid", "--seed-file=/run/munge/seed")  # fmt: skip
+    lab.call(
+        *munged,
+        f"--key-file={folder}/munge.key",
+        f"--log-file={folder}/munged.log",
+        "--pid-file=/run/munge/pid",
+        "--seed-file=/run/munge/seed",
+    )
     made = Cluster(lab, folder, nodes)
     made.call("slurmctld")
     for node in nodes:
         write(node.root / "etc/slurm/slurm.conf", "\n".join(lines))
         # slurmd 22.05 loads a cgroup plugin whether it is used or not; this one needs no mount.
-        write(node.root / "etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v1\nCgroupAutomount=yes\n")
+        write(
+            node.root / "etc/slurm/cgroup.conf",
+            "CgroupPlugin=cgroup/v1\nCgroupAutomount=yes\n",
+        )
         write(node.root / "etc/munge/munge.key", "k" * 128, mode=0o400)
         write(node.root / "etc/default/provision", "PROVISION_TARGET=poolxpu\n")
         for path in ("var/lib/munge", "var/log/munge", "var/spool/slurmd"):

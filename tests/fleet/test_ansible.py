@@ -36,12 +36,17 @@ CHANGE = """
 """
 
 
-def test_every_host_that_answers_gets_its_target_and_a_verdict(fleet: Fleet, first: Played) -> None:
+def test_every_host_that_answers_gets_its_target_and_a_verdict(
+    fleet: Fleet, first: Played
+) -> None:
     found = fleet.verdicts()
     assert {name: (v["target"], v["verdict"]) for name, v in found.items()} == {
-        "good": ("poolxpu", "keep"), "driver": ("poolxpu", "keep"), "second": ("poolxpu", "keep"),
-        "late": ("poolxpu", "keep"), "broken": ("poolcpu", "keep"),
-    }, first.document["stats"]  # fmt: skip
+        "good": ("poolxpu", "keep"),
+        "driver": ("poolxpu", "keep"),
+        "second": ("poolxpu", "keep"),
+        "late": ("poolxpu", "keep"),
+        "broken": ("poolcpu", "keep"),
+    }, first.document["stats"]
     assert (found["good"]["devices"], found["good"]["stack"]["compute-runtime"]) == (
         2,
         "25.18.33578",
@@ -49,14 +54,18 @@ def test_every_host_that_answers_gets_its_target_and_a_verdict(fleet: Fleet, fir
     assert found["driver"]["stack"]["compute-runtime"] == "25.13.33276"
 
 
-def test_a_dead_host_is_a_finding_and_stops_no_other(fleet: Fleet, first: Played) -> None:
+def test_a_dead_host_is_a_finding_and_stops_no_other(
+    fleet: Fleet, first: Played
+) -> None:
     assert first.code != 0
     assert first.unfit() == "dead"
     report = next((fleet.lab.folder / "reports").iterdir()) / "report.html"
     assert "silent" in report.read_text(encoding="utf-8")
 
 
-def test_a_second_round_changes_nothing_and_finds_what_broke(fleet: Fleet, first: Played) -> None:
+def test_a_second_round_changes_nothing_and_finds_what_broke(
+    fleet: Fleet, first: Played
+) -> None:
     broken, second = fleet.lab.hosts["broken"], fleet.lab.hosts["second"]
     (site,) = (broken.root / "opt/provision/toolkit/.envs/poolcpu").glob(
         "current/lib/*/site-packages"
@@ -70,25 +79,42 @@ def test_a_second_round_changes_nothing_and_finds_what_broke(fleet: Fleet, first
     assert again.unfit() == "broken, dead, second"
     found = fleet.verdicts()
     assert {n: (v["verdict"], v["code"]) for n, v in found.items()} == {
-        "good": ("keep", ""), "driver": ("keep", ""), "late": ("keep", ""),
-        "broken": ("remove", "not-locked"), "second": ("remove", "wrong-numbers"),
-    }, again.failed()  # fmt: skip
+        "good": ("keep", ""),
+        "driver": ("keep", ""),
+        "late": ("keep", ""),
+        "broken": ("remove", "not-locked"),
+        "second": ("remove", "wrong-numbers"),
+    }, again.failed()
     assert [each["check"] for each in found["second"]["failed"]] == ["device.matmul@1"]
 
 
-def test_check_mode_says_what_would_change_and_changes_nothing(fleet: Fleet, first: Played) -> None:
+def test_check_mode_says_what_would_change_and_changes_nothing(
+    fleet: Fleet, first: Played
+) -> None:
     late = fleet.lab.hosts["late"]
     wheels = late.root / "opt/provision/artifacts"
     shutil.move(wheels, late.root / "opt/moved")
     late.run("rm", "-r", "/opt/provision/toolkit/.envs/poolxpu")
     private = fleet.lab.folder / "runner"
     write(private / "env/cmdline", "--check --limit localhost,good,late")
-    write(private / "inventory/hosts.json", (fleet.lab.folder / "inventory.json").read_text())
+    write(
+        private / "inventory/hosts.json",
+        (fleet.lab.folder / "inventory.json").read_text(),
+    )
     # As AWX does it: ansible-runner runs the playbook, and its events are read.
-    fleet.ansible("ansible-runner", "run", private, "--playbook", "provision.fleet.site",
-                  "--ident", "one", check=False)  # fmt: skip
+    fleet.ansible(
+        "ansible-runner",
+        "run",
+        private,
+        "--playbook",
+        "provision.fleet.site",
+        "--ident",
+        "one",
+        check=False,
+    )
     events = [
-        json.loads(p.read_text()) for p in (private / "artifacts/one/job_events").glob("*.json")
+        json.loads(p.read_text())
+        for p in (private / "artifacts/one/job_events").glob("*.json")
     ]
     (stats,) = (e["event_data"] for e in events if e["event"] == "playbook_on_stats")
     assert (stats["changed"].get("good", 0), stats["changed"]["late"]) == (0, 2)
@@ -97,7 +123,9 @@ def test_check_mode_says_what_would_change_and_changes_nothing(fleet: Fleet, fir
     assert fleet.play("site", "late").stats("late")["changed"] == 1  # the build
 
 
-def test_a_wave_stops_where_a_new_driver_breaks_too_many(fleet: Fleet, first: Played) -> None:
+def test_a_wave_stops_where_a_new_driver_breaks_too_many(
+    fleet: Fleet, first: Played
+) -> None:
     write(fleet.lab.folder / "change.yml", CHANGE.format(build=NEW_DRIVER))
     hosts = fleet.lab.hosts
     for name in ("driver", "second"):
@@ -105,15 +133,22 @@ def test_a_wave_stops_where_a_new_driver_breaks_too_many(fleet: Fleet, first: Pl
         path = fleet.lab.folder / f"host_vars/{name}.json"
         write(path, json.dumps({"bad_card": f"/{card.relative_to(hosts[name].root)}"}))
     change = str(fleet.lab.folder / "change.yml")
-    played = fleet.play("rollout", fleet="arc", rollout_waves=[1], rollout_stop_at=2,
-                        rollout_change=change)  # fmt: skip
+    played = fleet.play(
+        "rollout",
+        fleet="arc",
+        rollout_waves=[1],
+        rollout_stop_at=2,
+        rollout_change=change,
+    )
     for name in ("driver", "second"):
         (hosts[name].card(1) / "sick").unlink()
     assert played.unfit() == "driver, second"
     found = fleet.verdicts()
     assert {name: v["verdict"] for name, v in found.items()} == {
-        "good": "keep", "driver": "remove", "second": "remove"
-    }  # fmt: skip
+        "good": "keep",
+        "driver": "remove",
+        "second": "remove",
+    }
     assert found["good"]["stack"]["compute-runtime"] == "25.22.33944"
     libraries = hosts["late"].root / ".singularity.d/libs"
     assert not (libraries / f"libze_intel_gpu.so.1.6.{NEW_DRIVER}").exists()
@@ -125,10 +160,21 @@ def test_the_collection_passes_the_strictest_profile_of_ansible_lint(
     place = tmp_path / "ansible_collections/provision/fleet"
     shutil.copytree(CLONE / "fleet/ansible", place)
     environ = fleet.environ | {
-        **dict.fromkeys(("ANSIBLE_HOME", "HOME", "ANSIBLE_COLLECTIONS_PATH"), str(tmp_path)),
+        **dict.fromkeys(
+            ("ANSIBLE_HOME", "HOME", "ANSIBLE_COLLECTIONS_PATH"), str(tmp_path)
+        ),
         "ANSIBLE_CONFIG": "",
         "NO_COLOR": "1",
     }
-    argv = [tools / "ansible-lint", "--offline", "--format", "pep8", "--profile", "production"]
-    done = subprocess.run(argv, cwd=place, env=environ, capture_output=True, text=True, check=False)
+    argv = [
+        tools / "ansible-lint",
+        "--offline",
+        "--format",
+        "pep8",
+        "--profile",
+        "production",
+    ]
+    done = subprocess.run(
+        argv, cwd=place, env=environ, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -27,7 +27,13 @@ def documents(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
 def test_the_schemas_accept_the_manifests(tools: Path, version: str) -> None:
     files = [MANIFESTS / "daemonset.yaml", MANIFESTS / "job.yaml"]
-    argv = [tools / "kubernetes-validate", "--strict", "--kubernetes-version", version, *files]
+    argv = [
+        tools / "kubernetes-validate",
+        "--strict",
+        "--kubernetes-version",
+        version,
+        *files,
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -66,15 +72,25 @@ def test_the_script_leaves_labels_only_of_a_verdict(
     """On a host laid out as the image is: the checks below /opt/provision, python in /opt/env."""
     host = fleet.lab.hosts["late"]
     toolkit = host.root / "opt/provision/toolkit"
-    write(host.root / "opt/prove.sh", documents("daemonset.yaml")[1]["data"]["prove.sh"])
-    write(host.root / "opt/bin/smoke", (CLONE / "docker/bin/smoke").read_text(), mode=0o755)
+    write(
+        host.root / "opt/prove.sh", documents("daemonset.yaml")[1]["data"]["prove.sh"]
+    )
+    write(
+        host.root / "opt/bin/smoke",
+        (CLONE / "docker/bin/smoke").read_text(),
+        mode=0o755,
+    )
     write(host.root / "opt/provision/expect.json", '{"target": "poolxpu"}')
-    for link, target in (("env", "provision/toolkit/.envs/poolxpu/current"),
-                         ("provision/smoke", "toolkit/smoke")):  # fmt: skip
+    for link, target in (
+        ("env", "provision/toolkit/.envs/poolxpu/current"),
+        ("provision/smoke", "toolkit/smoke"),
+    ):
         (host.root / "opt" / link).unlink(missing_ok=True)
         (host.root / "opt" / link).symlink_to(target)
     features = host.root / "opt/features"
-    write(features / "provision", "provision.example.org/verdict=keep\n")  # of an earlier driver
+    write(
+        features / "provision", "provision.example.org/verdict=keep\n"
+    )  # of an earlier driver
     suite = toolkit / "smoke/run.py"
     before = suite.read_text(encoding="utf-8")
     if trouble == "sick":
@@ -82,7 +98,9 @@ def test_the_script_leaves_labels_only_of_a_verdict(
     elif trouble:
         suite.write_text("raise SystemExit(3)", encoding="utf-8")
     path = "PATH=/opt/bin:/opt/env/bin:/usr/bin:/bin"
-    done = host.run("env", path, "FEATURES=/opt/features", "sh", "/opt/prove.sh", check=False)
+    done = host.run(
+        "env", path, "FEATURES=/opt/features", "sh", "/opt/prove.sh", check=False
+    )
     suite.write_text(before, encoding="utf-8")
     (host.card(1) / "sick").unlink(missing_ok=True)
     found = [p.read_text().splitlines() for p in features.iterdir()]

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from tests.fleet.slurm import Cluster
 
 pytestmark = pytest.mark.fleet
-REASON = (
-    "provision: remove wrong-numbers poolxpu quick: device.matmul@1: card 1 computes wrong numbers"
-)
+REASON = "provision: remove wrong-numbers poolxpu quick: device.matmul@1: card 1 computes wrong numbers"
 
 HEALTH = ("timeout", "60", "env", "SLURMD_NODENAME=driver", "/mnt/slurm/health")
 
@@ -30,7 +28,9 @@ def cluster(fleet: Fleet, first: Played) -> Iterator[Cluster]:
     return slurm.start(fleet.lab, nodes)
 
 
-def test_a_prolog_refuses_a_job_where_a_new_driver_broke_the_node(cluster: Cluster) -> None:
+def test_a_prolog_refuses_a_job_where_a_new_driver_broke_the_node(
+    cluster: Cluster,
+) -> None:
     good = cluster.lab.hosts["good"]
     assert cluster.call("srun", "--nodelist=good", "hostname") == "good"
     assert cluster.wait("good", "idle")[0] == "idle"  # the epilog has ended
@@ -42,7 +42,9 @@ def test_a_prolog_refuses_a_job_where_a_new_driver_broke_the_node(cluster: Clust
     (good.card(1) / "sick").unlink()
 
 
-def test_a_node_is_drained_with_the_code_and_resumed_when_it_is_fit(cluster: Cluster) -> None:
+def test_a_node_is_drained_with_the_code_and_resumed_when_it_is_fit(
+    cluster: Cluster,
+) -> None:
     cluster.every(2)
     late = cluster.lab.hosts["late"]
     (late.card(1) / "sick").touch()
@@ -92,7 +94,9 @@ def test_no_verdict_drains_nobody(cluster: Cluster, trouble: str, code: str) -> 
     assert cluster.node("driver") == ("idle", "none")
 
 
-def test_a_node_that_cannot_reach_the_controller_is_not_drained_later(cluster: Cluster) -> None:
+def test_a_node_that_cannot_reach_the_controller_is_not_drained_later(
+    cluster: Cluster,
+) -> None:
     node = cluster.lab.hosts["driver"]
     node.link("down")
     (node.card(1) / "sick").touch()
@@ -110,4 +114,6 @@ def test_a_partition_is_proven_node_by_node(cluster: Cluster) -> None:
     cluster.call("/mnt/slurm/prove", "gpu", "/mnt/round")
     names = [f"{node.name}.poolxpu.full.json" for node in cluster.nodes]
     cluster.until(lambda: all((folder / name).exists() for name in names))
-    assert {json.loads((folder / name).read_text())["verdict"] for name in names} == {"keep"}
+    assert {json.loads((folder / name).read_text())["verdict"] for name in names} == {
+        "keep"
+    }

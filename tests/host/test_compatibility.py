@@ -6,13 +6,22 @@ from provision.host.compatibility import incompatibility, obstacles
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
 from provision.spec.parts import TargetHardware
 
-TARGET = TargetHardware("arc-linux", "xpu", "linux-64", families=("dg2",), driver=">=24.39")
+TARGET = TargetHardware(
+    "arc-linux", "xpu", "linux-64", families=("dg2",), driver=">=24.39"
+)
 ABSENT = Node("/dev/dri/renderD128", present=False, usable=False)
 
 
 def arc(driver: Driver | None = None, family: str = "dg2") -> Gpu:
     return Gpu(
-        "intel", "56a0", "A770", "0000:03:00.0", family, True, driver=driver, nodes=(ABSENT,)
+        "intel",
+        "56a0",
+        "A770",
+        "0000:03:00.0",
+        family,
+        True,
+        driver=driver,
+        nodes=(ABSENT,),
     )
 
 
@@ -28,7 +37,9 @@ def test_obstacles_come_in_the_order_of_their_repair() -> None:
 def test_an_old_user_mode_driver_is_an_obstacle() -> None:
     runtimes = Runtimes(level_zero="1.17", compute_runtime="23.35.27191")
     host = Host("linux-64", "6.8", runtimes=runtimes)
-    reasons = [found.reason for found in obstacles(TARGET, arc(Driver("i915")), host, None)]
+    reasons = [
+        found.reason for found in obstacles(TARGET, arc(Driver("i915")), host, None)
+    ]
     assert reasons[-1] == "driver 23.35.27191 is not >=24.39"
 
 

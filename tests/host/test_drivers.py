@@ -142,8 +142,17 @@ NVIDIA = {
     "": "???",
 }
 MACOS_FLOORS = (">=14",)
-MACOS = {"13.7.8": "-", "14.0": "+", "14.6.1": "+", "15.7.9": "+", "26.7": "+", "9.2.2": "?",
-         "26A": "?", None: "?", "": "?"}  # fmt: skip
+MACOS = {
+    "13.7.8": "-",
+    "14.0": "+",
+    "14.6.1": "+",
+    "15.7.9": "+",
+    "26.7": "+",
+    "9.2.2": "?",
+    "26A": "?",
+    None: "?",
+    "": "?",
+}
 TABLE = [
     (version, floor, vendor, expected)
     for vendor, rows, floors in (
@@ -156,15 +165,30 @@ TABLE = [
 ]
 
 ARC = Gpu(
-    "intel", "e20b", "Arc B580", "0", "bmg", supported=True, integrated=False,
+    "intel",
+    "e20b",
+    "Arc B580",
+    "0",
+    "bmg",
+    supported=True,
+    integrated=False,
     driver=Driver("Intel Corporation", "32.0.101.8826"),
-)  # fmt: skip
+)
 UHD = Gpu(
-    "intel", "a780", "UHD Graphics 770", "1", "adl", integrated=True,
+    "intel",
+    "a780",
+    "UHD Graphics 770",
+    "1",
+    "adl",
+    integrated=True,
     driver=Driver("Intel Corporation", "31.0.101.4091"),
-)  # fmt: skip
-RTX = Gpu("nvidia", "2204", "RTX 3090", "2", "ampere", driver=Driver("nvidia", "580.95.05"))
-IN_WSL = Gpu("intel", "", "Intel GPU behind WSL", "3", driver=Driver("dxg", "32.0.101.6874"))
+)
+RTX = Gpu(
+    "nvidia", "2204", "RTX 3090", "2", "ampere", driver=Driver("nvidia", "580.95.05")
+)
+IN_WSL = Gpu(
+    "intel", "", "Intel GPU behind WSL", "3", driver=Driver("dxg", "32.0.101.6874")
+)
 
 
 def windows(*gpus: Gpu) -> Host:
@@ -177,14 +201,18 @@ def wsl(*gpus: Gpu, **runtimes: str) -> Host:
 
 
 def test_every_minimum_of_the_specs_is_in_the_table() -> None:
-    floors = {(spec.accelerator, spec.driver) for spec in read_hardware(ENVS) if spec.driver}
-    assert floors == {("xpu", f) for f in INTEL_FLOORS} | {("cuda", f) for f in NVIDIA_FLOORS} | {
-        ("mps", floor) for floor in MACOS_FLOORS
+    floors = {
+        (spec.accelerator, spec.driver) for spec in read_hardware(ENVS) if spec.driver
     }
+    assert floors == {("xpu", f) for f in INTEL_FLOORS} | {
+        ("cuda", f) for f in NVIDIA_FLOORS
+    } | {("mps", floor) for floor in MACOS_FLOORS}
 
 
 @pytest.mark.parametrize(("version", "floor", "vendor", "expected"), TABLE)
-def test_real_versions(version: str | None, floor: str, vendor: str, expected: str) -> None:
+def test_real_versions(
+    version: str | None, floor: str, vendor: str, expected: str
+) -> None:
     judged = judge_version(version, floor, vendor, DEVICES)
     assert judged.verdict is VERDICTS[expected]
     assert judged.reason
@@ -199,7 +227,11 @@ def test_real_versions(version: str | None, floor: str, vendor: str, expected: s
         ("1.6.33578", ">=25.18", "+"),
         ("32.0.101.6129", ">=24.52", "-"),
         ("32.0.101.6874", ">=24.52", "+"),
-        ("0.23000", ">=24.52", "-"),  # a build that is older than every release of the catalog
+        (
+            "0.23000",
+            ">=24.52",
+            "-",
+        ),  # a build that is older than every release of the catalog
         ("26.31.39395", ">=99.01", "?"),  # newer than the catalog
         ("1.5.31093", ">32.0.101.6129", "-"),
         ("1.5.31093+4", ">32.0.101.6129", "-"),
@@ -243,10 +275,14 @@ def test_other_requirements(version: str, floor: str, expected: str) -> None:
     ],
 )
 def test_other_requirements_of_nvidia(version: str, floor: str, expected: str) -> None:
-    assert judge_version(version, floor, "nvidia", DEVICES).verdict is VERDICTS[expected]
+    assert (
+        judge_version(version, floor, "nvidia", DEVICES).verdict is VERDICTS[expected]
+    )
 
 
-@pytest.mark.parametrize("floor", [*INTEL_FLOORS, ">=24.52", ">=25.13.33276", "<=1.3.33276"])
+@pytest.mark.parametrize(
+    "floor", [*INTEL_FLOORS, ">=24.52", ">=25.13.33276", "<=1.3.33276"]
+)
 def test_only_the_build_counts(floor: str) -> None:
     same = ("1.3.33276", "1.6.33276", "25.13.33276", "25.13.033276")
     assert len({judge_version(v, floor, "intel", DEVICES).verdict for v in same}) == 1
@@ -264,9 +300,18 @@ def test_evidence_names_the_builds() -> None:
 
 
 def test_without_the_catalog_other_numberings_are_unknown() -> None:
-    assert judge_version("1.6.33511", ">=32.0.101.6129", "intel").verdict is DriverVerdict.UNKNOWN
-    assert judge_version("25.18.33578", ">=24.52", "intel").verdict is DriverVerdict.NEW_ENOUGH
-    assert judge_version("24.22.29735", ">=24.52", "intel").verdict is DriverVerdict.TOO_OLD
+    assert (
+        judge_version("1.6.33511", ">=32.0.101.6129", "intel").verdict
+        is DriverVerdict.UNKNOWN
+    )
+    assert (
+        judge_version("25.18.33578", ">=24.52", "intel").verdict
+        is DriverVerdict.NEW_ENOUGH
+    )
+    assert (
+        judge_version("24.22.29735", ">=24.52", "intel").verdict
+        is DriverVerdict.TOO_OLD
+    )
     assert judge_version("0.23000", ">=24.52", "intel").verdict is DriverVerdict.TOO_OLD
 
 
@@ -278,7 +323,10 @@ def test_fewer_pairs_never_turn_an_answer_around(missing: str) -> None:
         DEVICES, intel_windows={k: v for k, v in pairs.items() if k != missing}
     )
     for left, right in [*((w, z) for w in pairs for z in pairs.values())]:
-        for version, floor in ((left, f">={right.partition('+')[0]}"), (right, f">={left}")):
+        for version, floor in (
+            (left, f">={right.partition('+')[0]}"),
+            (right, f">={left}"),
+        ):
             exact = judge_version(version, floor, "intel", DEVICES).verdict
             assert exact is not DriverVerdict.UNKNOWN
             assert judge_version(version, floor, "intel", fewer).verdict in (
@@ -287,12 +335,16 @@ def test_fewer_pairs_never_turn_an_answer_around(missing: str) -> None:
             )
 
 
-FLOORS = st.sampled_from([*INTEL_FLOORS, *NVIDIA_FLOORS, ">=24.52", "==580.*", "~=25.18"])
+FLOORS = st.sampled_from(
+    [*INTEL_FLOORS, *NVIDIA_FLOORS, ">=24.52", "==580.*", "~=25.18"]
+)
 DIGITS = st.text("0123456789.+-~x ", max_size=24)
 
 
 @given(
-    st.none() | st.text() | DIGITS, FLOORS | st.text(), st.sampled_from(["intel", "nvidia", "amd"])
+    st.none() | st.text() | DIGITS,
+    FLOORS | st.text(),
+    st.sampled_from(["intel", "nvidia", "amd"]),
 )
 def test_no_version_raises(version: str | None, floor: str, vendor: str) -> None:
     judged = judge_version(version, floor, vendor, DEVICES)
@@ -300,7 +352,9 @@ def test_no_version_raises(version: str | None, floor: str, vendor: str) -> None
     assert judged.reason
 
 
-@given(st.integers(10000, 99999), st.integers(10000, 99999), st.sampled_from(INTEL_FLOORS))
+@given(
+    st.integers(10000, 99999), st.integers(10000, 99999), st.sampled_from(INTEL_FLOORS)
+)
 def test_a_newer_build_is_never_judged_older(one: int, other: int, floor: str) -> None:
     order = [DriverVerdict.TOO_OLD, DriverVerdict.UNKNOWN, DriverVerdict.NEW_ENOUGH]
     verdicts = [
@@ -315,7 +369,10 @@ def test_intel_on_linux_is_judged_by_compute_runtime() -> None:
     host = Host("linux-64", "6.8", gpus=(gpu,))
     assert driver_version(gpu, host) is None
     runtimes = Runtimes(compute_runtime="25.18.33578")
-    assert driver_version(gpu, dataclasses.replace(host, runtimes=runtimes)) == "25.18.33578"
+    assert (
+        driver_version(gpu, dataclasses.replace(host, runtimes=runtimes))
+        == "25.18.33578"
+    )
 
 
 def test_wsl_is_judged_by_its_compute_runtime_or_the_windows_driver() -> None:
@@ -328,7 +385,10 @@ def test_libcuda_tells_the_driver_where_nothing_else_does() -> None:
     gpu = dataclasses.replace(RTX, driver=Driver("nvidia"))
     host = Host("linux-64", "6.8", gpus=(gpu,), runtimes=Runtimes(cuda="580.95.05"))
     assert driver_version(gpu, host) == "580.95.05"
-    assert driver_version(gpu, dataclasses.replace(host, runtimes=Runtimes(cuda=""))) is None
+    assert (
+        driver_version(gpu, dataclasses.replace(host, runtimes=Runtimes(cuda="")))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -356,7 +416,10 @@ def arc_windows(host: Host) -> dict[str, Any]:
     ("host", "verdict"),
     [
         (windows(ARC), "new-enough"),
-        (windows(ARC, UHD), "new-enough"),  # the other GPU is of no family of the target
+        (
+            windows(ARC, UHD),
+            "new-enough",
+        ),  # the other GPU is of no family of the target
         (windows(UHD), "unknown"),
         (windows(), "unknown"),
         (wsl(IN_WSL), "new-enough"),
@@ -370,7 +433,9 @@ def test_expectation_for_the_smoke_suite(host: Host, verdict: str) -> None:
 
 
 def test_devices_with_different_drivers_are_not_judged() -> None:
-    old = dataclasses.replace(ARC, address="9", driver=Driver("Intel Corporation", "32.0.101.6044"))
+    old = dataclasses.replace(
+        ARC, address="9", driver=Driver("Intel Corporation", "32.0.101.6044")
+    )
     found = arc_windows(windows(ARC, old))
     assert (found["verdict"], found["reason"]) == (
         "unknown",

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 DEVICES = read_devices(ROOT / "envs" / "catalog")
-MACS = json.loads((ROOT / "tests/commands/detect/macs.json").read_text(encoding="utf-8"))
+MACS = json.loads(
+    (ROOT / "tests/commands/detect/macs.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.fixture
@@ -33,7 +35,9 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def run(argv: Sequence[str], timeout: float = 0.0) -> Completed:
             printed = {
                 "/usr/sbin/system_profiler": profiler,
-                "/usr/sbin/sysctl": translated if argv[-1] == "sysctl.proc_translated" else "",
+                "/usr/sbin/sysctl": translated
+                if argv[-1] == "sysctl.proc_translated"
+                else "",
             }
             assert timeout >= 0
             if not (text := printed[argv[0]]):
@@ -49,7 +53,9 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def test_a_live_mac_is_asked(mac: Callable[..., None]) -> None:
     mac(json.dumps(MACS["m2-max"]))
-    host = read_host(DEVICES, environ={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.0", "HOME": "/"})
+    host = read_host(
+        DEVICES, environ={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.0", "HOME": "/"}
+    )
     assert (host.platform, host.kernel, host.firmware) == (
         "osx-arm64",
         "24.6.0",
@@ -62,7 +68,9 @@ def test_a_live_mac_is_asked(mac: Callable[..., None]) -> None:
     assert host_layers(host)["driver Metal"] == "15.7.9"
 
 
-def test_a_translated_python_is_told_apart_from_an_intel_mac(mac: Callable[..., None]) -> None:
+def test_a_translated_python_is_told_apart_from_an_intel_mac(
+    mac: Callable[..., None],
+) -> None:
     mac(json.dumps(MACS["m1"]), machine="x86_64", translated="1")
     assert "Rosetta" in read_host(DEVICES, environ={}).elsewhere
     mac(json.dumps(MACS["intel-with-amd"]), machine="x86_64")
@@ -75,7 +83,9 @@ def test_a_translated_python_is_told_apart_from_an_intel_mac(mac: Callable[..., 
 
 
 @pytest.mark.parametrize("printed", ["", "Segmentation fault", "{"])
-def test_without_an_answer_nothing_is_claimed(mac: Callable[..., None], printed: str) -> None:
+def test_without_an_answer_nothing_is_claimed(
+    mac: Callable[..., None], printed: str
+) -> None:
     mac(printed)
     host = read_host(DEVICES, environ={})
     assert (host.gpus, host.kernel, host.surroundings) == ((), "", ())

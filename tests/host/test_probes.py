@@ -67,7 +67,9 @@ def test_intel_ids(device: str, family: str, supported: bool, devices: Devices) 
         ("1db6", "volta", "7.0"),
     ],
 )
-def test_nvidia_ids(device: str, family: str, capability: str, devices: Devices) -> None:
+def test_nvidia_ids(
+    device: str, family: str, capability: str, devices: Devices
+) -> None:
     known = devices.find("nvidia", device)
     assert known is not None
     assert (known.family, known.compute_capability) == (family, capability)
@@ -82,7 +84,9 @@ def test_unknown_ids_are_not_guessed(devices: Devices) -> None:
 
 def test_compute_runtime_builds(devices: Devices) -> None:
     assert devices.release_of(33578) == "25.18.33578"
-    assert devices.release_of(33600) == "25.18.33600", "a later build of the same release"
+    assert devices.release_of(33600) == "25.18.33600", (
+        "a later build of the same release"
+    )
     assert devices.release_of(1) == "0.1"
 
 
@@ -101,21 +105,39 @@ def test_broken_catalog_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_library_versions(devices: Devices) -> None:
-    names = ["libze_loader.so.1", "libze_loader.so.1.17.44", "libze_intel_gpu.so.1.3.29735.20"]
+    names = [
+        "libze_loader.so.1",
+        "libze_loader.so.1.17.44",
+        "libze_intel_gpu.so.1.3.29735.20",
+    ]
     assert intel.loader_version(names) == "1.17.44"
     assert intel.compute_runtime_version(names, devices) == "24.22.29735"
     assert intel.loader_version(["libze_loader.so.1"]) == ""
-    assert intel.loader_version(["libze_loader.so.1.9.4", "libze_loader.so.1.17.44"]) == "1.17.44"
+    assert (
+        intel.loader_version(["libze_loader.so.1.9.4", "libze_loader.so.1.17.44"])
+        == "1.17.44"
+    )
     assert intel.loader_version([]) is None
     assert intel.compute_runtime_version(["libze_intel_gpu.so.1"], devices) == ""
     assert nvidia.cuda_version(["libcuda.so.1", "libcuda.so.580.95.05"]) == "580.95.05"
-    assert nvidia.cuda_version(["libcuda.so.580.9", "libcuda.so.580.95.05"]) == "580.95.05"
+    assert (
+        nvidia.cuda_version(["libcuda.so.580.9", "libcuda.so.580.95.05"]) == "580.95.05"
+    )
 
 
 def test_what_nvidia_shows_is_merged_by_address() -> None:
-    gpu = Gpu("nvidia", "2204", "NVIDIA GA102 (Ampere)", "0000:01:00.0", "ampere", supported=True)
+    gpu = Gpu(
+        "nvidia",
+        "2204",
+        "NVIDIA GA102 (Ampere)",
+        "0000:01:00.0",
+        "ampere",
+        supported=True,
+    )
     card = nvidia.Card("0000:01:00.0", "NVIDIA GeForce RTX 3090", "580.95.05")
-    beyond = nvidia.Card("0000:09:00.0", "NVIDIA GeForce RTX 4070", "581.1", None, "8.9")
+    beyond = nvidia.Card(
+        "0000:09:00.0", "NVIDIA GeForce RTX 4070", "581.1", None, "8.9"
+    )
     merged, alone = nvidia.merge([gpu], [card, beyond])
     assert merged.name == "NVIDIA GeForce RTX 3090"
     assert merged.driver is not None
@@ -144,7 +166,10 @@ def test_bars() -> None:
         ({"run/.containerenv": ""}, ("podman",)),
         ({"proc/1/cgroup": "0::/kubepods.slice/x"}, ("kubernetes",)),
         ({"sys/hypervisor/type": "xen"}, ("vm",)),
-        ({"proc/cpuinfo": "flags\t\t: fpu hypervisor lm\n", ".dockerenv": ""}, ("vm", "docker")),
+        (
+            {"proc/cpuinfo": "flags\t\t: fpu hypervisor lm\n", ".dockerenv": ""},
+            ("vm", "docker"),
+        ),
         (
             {
                 "sys/class/dmi/id/sys_vendor": "Microsoft Corporation",
@@ -161,7 +186,9 @@ def test_bars() -> None:
         ),
     ],
 )
-def test_surroundings(files: dict[str, str], layers: tuple[str, ...], tmp_path: Path) -> None:
+def test_surroundings(
+    files: dict[str, str], layers: tuple[str, ...], tmp_path: Path
+) -> None:
     for path, text in files.items():
         write(tmp_path, path, text)
     assert virtualization.surroundings(Root(tmp_path), {}) == layers
@@ -189,20 +216,43 @@ def test_rights(mode: int, user: User, usable: bool) -> None:
 def test_garbage_never_raises(tmp_path: Path, devices: Devices) -> None:
     """A tree of the right names with random bytes in every file."""
     dice = random.Random(6)
-    names = ("vendor", "device", "class", "resource", "current_link_speed", "current_link_width")
+    names = (
+        "vendor",
+        "device",
+        "class",
+        "resource",
+        "current_link_speed",
+        "current_link_width",
+    )
     for number in range(200):
         root = tmp_path / str(number)
         folder = root / f"sys/bus/pci/devices/0000:00:0{number % 8}.0"
         folder.mkdir(parents=True)
         for name in names:
-            known = {"class": b"0x030000", "vendor": b"0x8086", "device": b"0x56a0"}.get(name)
-            text = known if known and dice.random() < 0.6 else dice.randbytes(dice.randrange(30))
+            known = {
+                "class": b"0x030000",
+                "vendor": b"0x8086",
+                "device": b"0x56a0",
+            }.get(name)
+            text = (
+                known
+                if known and dice.random() < 0.6
+                else dice.randbytes(dice.randrange(30))
+            )
             (folder / name).write_bytes(text)
         write(root, "etc/group", "x" * dice.randrange(9) + ":\n:::\n::9:\n")
         write(root, "proc/1/cgroup", "\0")
         (folder / "driver").symlink_to("nowhere" if number % 2 else folder)
-        for variable in ("ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "CUDA_VISIBLE_DEVICES"):
-            read_host(devices, root=root, environ={variable: dice.randbytes(9).decode("latin1")})
+        for variable in (
+            "ONEAPI_DEVICE_SELECTOR",
+            "ZE_AFFINITY_MASK",
+            "CUDA_VISIBLE_DEVICES",
+        ):
+            read_host(
+                devices,
+                root=root,
+                environ={variable: dice.randbytes(9).decode("latin1")},
+            )
 
 
 def test_unreadable_and_looping_trees(tmp_path: Path, devices: Devices) -> None:
@@ -224,12 +274,18 @@ def test_this_machine_is_read_without_starting_a_process(devices: Devices) -> No
     assert read_host(devices).platform
 
 
-def test_reading_a_machine_is_linear_in_its_devices(tmp_path: Path, devices: Devices) -> None:
+def test_reading_a_machine_is_linear_in_its_devices(
+    tmp_path: Path, devices: Devices
+) -> None:
     def machine(gpus: int) -> int:
         root = tmp_path / str(gpus)
         for number in range(gpus):
             place = f"sys/bus/pci/devices/0000:{number:02x}:00.0"
-            for name, text in {"class": "0x030000", "vendor": "0x8086", "device": "0x56a0"}.items():
+            for name, text in {
+                "class": "0x030000",
+                "vendor": "0x8086",
+                "device": "0x56a0",
+            }.items():
                 write(root, f"{place}/{name}", text)
         read = functools.partial(read_host, devices, root=root, environ={})
         assert len(read().gpus) == gpus
@@ -239,7 +295,9 @@ def test_reading_a_machine_is_linear_in_its_devices(tmp_path: Path, devices: Dev
     assert many - more <= 2.02 * (more - few)
 
 
-def test_the_layers_that_an_upgrade_can_change(tmp_path: Path, devices: Devices) -> None:
+def test_the_layers_that_an_upgrade_can_change(
+    tmp_path: Path, devices: Devices
+) -> None:
     bios = tmp_path / "sys" / "class" / "dmi" / "id" / "bios_version"
     bios.parent.mkdir(parents=True)
     bios.write_text("F12c\n")
@@ -251,7 +309,13 @@ def test_the_layers_that_an_upgrade_can_change(tmp_path: Path, devices: Devices)
 
 
 def test_a_gpu_s_driver_and_the_runtimes_are_layers() -> None:
-    gpu = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.65.06"))
+    gpu = Gpu(
+        "nvidia",
+        "2204",
+        "RTX 3090",
+        "0000:01:00.0",
+        driver=Driver("nvidia", "580.65.06"),
+    )
     host = Host("linux-64", "6.1", gpus=(gpu,), runtimes=Runtimes(cuda="580.65.06"))
     assert host_layers(host) == {
         "platform": "linux-64",

@@ -8,9 +8,21 @@ from provision.core.process import clean_environment
 from provision.host.model import Driver, Gpu, Host
 from provision.host.visibility import hidden, in_level_zero_order, malformed, selects
 
-UHD = Gpu("intel", "4680", "UHD", "0000:00:02.0", integrated=True, driver=Driver("i915"))
-ARC = Gpu("intel", "56a0", "A770", "0000:03:00.0", integrated=False, driver=Driver("i915"))
-MAX = Gpu("intel", "0bd5", "Max", "0000:19:00.0", integrated=False, driver=Driver("i915"), tiles=2)
+UHD = Gpu(
+    "intel", "4680", "UHD", "0000:00:02.0", integrated=True, driver=Driver("i915")
+)
+ARC = Gpu(
+    "intel", "56a0", "A770", "0000:03:00.0", integrated=False, driver=Driver("i915")
+)
+MAX = Gpu(
+    "intel",
+    "0bd5",
+    "Max",
+    "0000:19:00.0",
+    integrated=False,
+    driver=Driver("i915"),
+    tiles=2,
+)
 RTX = Gpu("nvidia", "2204", "3090", "0000:01:00.0", driver=Driver("nvidia"))
 H100 = Gpu("nvidia", "2330", "H100", "0000:18:00.0", driver=Driver("nvidia"))
 
@@ -24,7 +36,10 @@ def test_discrete_is_numbered_before_integrated() -> None:
 
 
 def test_bus_order_on_request() -> None:
-    assert in_level_zero_order(host(UHD, ARC, ZE_ENABLE_PCI_ID_DEVICE_ORDER="1")) == [UHD, ARC]
+    assert in_level_zero_order(host(UHD, ARC, ZE_ENABLE_PCI_ID_DEVICE_ORDER="1")) == [
+        UHD,
+        ARC,
+    ]
 
 
 def test_card_with_two_tiles_counts_twice_unless_composite() -> None:
@@ -61,7 +76,9 @@ def test_three_fields_are_malformed() -> None:
 
 
 def test_mask_comes_before_selector() -> None:
-    found = hidden(host(UHD, ARC, ZE_AFFINITY_MASK="1", ONEAPI_DEVICE_SELECTOR="level_zero:0"))
+    found = hidden(
+        host(UHD, ARC, ZE_AFFINITY_MASK="1", ONEAPI_DEVICE_SELECTOR="level_zero:0")
+    )
     assert found == {ARC.address: "ZE_AFFINITY_MASK=1"}
 
 
@@ -78,7 +95,9 @@ def test_mask_comes_before_selector() -> None:
     ],
 )
 def test_cuda_visible_devices(value: str, gone: list[Gpu]) -> None:
-    assert list(hidden(host(RTX, CUDA_VISIBLE_DEVICES=value))) == [gpu.address for gpu in gone]
+    assert list(hidden(host(RTX, CUDA_VISIBLE_DEVICES=value))) == [
+        gpu.address for gpu in gone
+    ]
 
 
 def test_unlike_cards_are_numbered_by_speed_so_nothing_is_claimed() -> None:
@@ -97,7 +116,10 @@ def test_container_without_devices() -> None:
     [
         ((RTX, H100), {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
         ((UHD, ARC), {"ZE_AFFINITY_MASK": "0", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
-        ((MAX, ARC), {"ZE_AFFINITY_MASK": "2", "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}),
+        (
+            (MAX, ARC),
+            {"ZE_AFFINITY_MASK": "2", "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"},
+        ),
     ],
 )
 def test_a_selector_means_the_same_in_a_clean_environment(

@@ -16,7 +16,9 @@ VERSION = "26.14.37833.4"
 LIBRARY = "usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1"
 
 
-def make_deb(folder: Path, package: str, files: dict[str, str], depends: str = "libc6") -> Path:
+def make_deb(
+    folder: Path, package: str, files: dict[str, str], depends: str = "libc6"
+) -> Path:
     """Build a real Debian package, the same bytes each time."""
     tree = folder / package
     for path, text in files.items():
@@ -30,13 +32,16 @@ def make_deb(folder: Path, package: str, files: dict[str, str], depends: str = "
     (tree / "DEBIAN" / "control").write_text(control, encoding="utf-8")
     made = folder / f"{package}_{VERSION}-0_amd64.deb"
     run(
-        ["dpkg-deb", "--build", "--root-owner-group", tree, made], env={"SOURCE_DATE_EPOCH": "0"}
+        ["dpkg-deb", "--build", "--root-owner-group", tree, made],
+        env={"SOURCE_DATE_EPOCH": "0"},
     ).require("built")
     shutil.rmtree(tree)
     return made
 
 
-def make_set(catalog: Path, name: str, files: dict[str, bytes | None], url: str = "") -> DriverSet:
+def make_set(
+    catalog: Path, name: str, files: dict[str, bytes | None], url: str = ""
+) -> DriverSet:
     """Write a driver set over files of these contents; None is one whose hash is not known."""
     entries = tuple(
         DriverFile(

@@ -87,7 +87,9 @@ def image_request(tmp_path: Path) -> ImageRequest:
         project,
         load_target(project.specs, small.TARGET),
         read_lock(project.lock(small.TARGET)),
-        ArtifactSources((wheels[0].parent,), {"default": MIRROR, "vendor": None}, offline=False),
+        ArtifactSources(
+            (wheels[0].parent,), {"default": MIRROR, "vendor": None}, offline=False
+        ),
     )
 
 
@@ -97,25 +99,36 @@ def offline(image_request: ImageRequest) -> ImageRequest:
     )
 
 
-def test_the_context_holds_what_the_target_needs_and_no_more(image_request: ImageRequest) -> None:
+def test_the_context_holds_what_the_target_needs_and_no_more(
+    image_request: ImageRequest,
+) -> None:
     prepare_context(image_request, refuse, Silent())
     names = {path.name for path in (image_request.context / "wheelhouse").iterdir()}
     assert names == {"alpha-1.0-py3-none-any.whl"}  # beta is in no wheelhouse
     packages = image_request.context / "system" / "packages.txt"
     assert packages.read_text(encoding="utf-8").split() == [
-        "ca-certificates", "libze1", f"python{small.PYTHON}",
-    ]  # fmt: skip
+        "ca-certificates",
+        "libze1",
+        f"python{small.PYTHON}",
+    ]
     toolkit = image_request.context / "toolkit"
     assert [path.name for path in (toolkit / "envs").glob("*.toml")] == ["tiny.toml"]
-    assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == ["vendor.json"]
+    assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == [
+        "vendor.json"
+    ]
     assert (toolkit / "lib" / "provision" / "image" / "docker.py").is_file()
     assert (toolkit / "docker" / "environment.py").is_file()
     home = image_request.context / "root" / "opt" / "provision"
     expected = json.loads((home / "expect.json").read_text(encoding="utf-8"))
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
     assert expected["environment"] == {"LIBRARY": "/opt/env/lib"}
-    assert {path.name for path in (home / "runner").iterdir()} == {"pytest", "pytest-9.0.dist-info"}
-    assert json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))["components"]
+    assert {path.name for path in (home / "runner").iterdir()} == {
+        "pytest",
+        "pytest-9.0.dist-info",
+    }
+    assert json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))[
+        "components"
+    ]
 
 
 def test_preparing_again_leaves_nothing_of_before(image_request: ImageRequest) -> None:
@@ -137,19 +150,29 @@ def test_nothing_of_a_mirror_s_password_reaches_context_or_command(
     image_request: ImageRequest,
 ) -> None:
     prepare_context(image_request, refuse, Silent())
-    argv = build_argv(image_request, "docker", {"PIP_INDEX_URL": MIRROR, "SSL_CERT_FILE": "/ca"})
+    argv = build_argv(
+        image_request, "docker", {"PIP_INDEX_URL": MIRROR, "SSL_CERT_FILE": "/ca"}
+    )
     assert "id=index,env=PIP_INDEX_URL" in argv
     assert "id=ca,src=/ca" in argv
-    texts = [path.read_bytes() for path in image_request.context.rglob("*") if path.is_file()]
+    texts = [
+        path.read_bytes() for path in image_request.context.rglob("*") if path.is_file()
+    ]
     assert not any(b"hunter2" in text for text in (*texts, " ".join(argv).encode()))
 
 
 def test_the_command_names_what_decides_the_image(image_request: ImageRequest) -> None:
     argv = build_argv(image_request, "docker", {})
     given = {argv[i + 1] for i, word in enumerate(argv) if word == "--build-arg"}
-    assert given == {"TARGET=tiny", f"PYTHON={small.PYTHON}", "SOURCE_DATE_EPOCH=1793491200"}
+    assert given == {
+        "TARGET=tiny",
+        f"PYTHON={small.PYTHON}",
+        "SOURCE_DATE_EPOCH=1793491200",
+    }
     assert argv[-1] == str(image_request.context)
-    other = build_argv(dataclasses.replace(image_request, base_image="x@sha256:1"), "docker", {})
+    other = build_argv(
+        dataclasses.replace(image_request, base_image="x@sha256:1"), "docker", {}
+    )
     assert "BASE_IMAGE=x@sha256:1" in other
 
 
@@ -163,7 +186,9 @@ def test_offline_has_no_network_and_no_secret(image_request: ImageRequest) -> No
 def test_offline_without_a_file_is_refused_before_anything_is_built(
     image_request: ImageRequest,
 ) -> None:
-    with pytest.raises(UsageError, match="1 file of the lock in no wheelhouse") as caught:
+    with pytest.raises(
+        UsageError, match="1 file of the lock in no wheelhouse"
+    ) as caught:
         prepare_context(offline(image_request), refuse, Silent())
     assert caught.value.evidence == "beta-1.0-py3-none-any.whl"
 
@@ -171,7 +196,9 @@ def test_offline_without_a_file_is_refused_before_anything_is_built(
 def test_a_target_without_the_table_has_no_images(image_request: ImageRequest) -> None:
     target = image_request.target.model_copy(update={"docker": None})
     with pytest.raises(UsageError, match="tiny has no images"):
-        prepare_context(dataclasses.replace(image_request, target=target), refuse, Silent())
+        prepare_context(
+            dataclasses.replace(image_request, target=target), refuse, Silent()
+        )
 
 
 def test_a_target_of_another_system_has_no_images_and_is_not_told_to_ask_for_one(
@@ -180,7 +207,9 @@ def test_a_target_of_another_system_has_no_images_and_is_not_told_to_ask_for_one
     change = {"docker": None, "platform": "osx-arm64"}
     target = image_request.target.model_copy(update=change)
     with pytest.raises(UsageError, match="tiny has no images") as caught:
-        prepare_context(dataclasses.replace(image_request, target=target), refuse, Silent())
+        prepare_context(
+            dataclasses.replace(image_request, target=target), refuse, Silent()
+        )
     assert "macOS" in caught.value.cause
     assert "[docker]" not in caught.value.remedy
 
@@ -191,19 +220,27 @@ def test_the_dev_image_has_compiler_and_headers_and_another_name(
     dev = dataclasses.replace(image_request, dev=True)
     prepare_context(image_request, refuse, Silent())
     prepare_context(dev, refuse, Silent())
-    packages = (dev.context / "system" / "packages.txt").read_text(encoding="utf-8").split()
+    packages = (
+        (dev.context / "system" / "packages.txt").read_text(encoding="utf-8").split()
+    )
     assert {"g++", f"python{small.PYTHON}-dev"} <= set(packages)
-    assert (image_request.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
+    assert (
+        image_request.context / "toolkit" / "docker" / "leave-out-headers.txt"
+    ).exists()
     assert not (dev.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
     assert dev.tag == image_request.tag.replace("tiny", "tiny-dev")
 
 
-def test_variables_and_labels_come_from_spec_and_lock(image_request: ImageRequest) -> None:
+def test_variables_and_labels_come_from_spec_and_lock(
+    image_request: ImageRequest,
+) -> None:
     text = dockerfile(image_request)
     assert 'ENV LIBRARY="/opt/env/lib"' in text
     assert f'LABEL provision.lock="{image_request.lock.digest}"' in text
     assert labels(image_request)["provision.packages"] == "alpha==1.0"
-    odd = image_request.target.model_copy(update={"environment": {"A": 'say "$HOME" \\'}})
+    odd = image_request.target.model_copy(
+        update={"environment": {"A": 'say "$HOME" \\'}}
+    )
     odd_text = dockerfile(dataclasses.replace(image_request, target=odd))
     assert 'ENV A="say \\"\\$HOME\\" \\\\"' in odd_text
 
@@ -226,7 +263,9 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         program.parent.mkdir()
         program.touch(mode=0o755)
         found.append(str(program))
-    monkeypatch.setenv("PATH", os.pathsep.join(str(Path(path).parent) for path in found))
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join(str(Path(path).parent) for path in found)
+    )
     return found
 
 
@@ -262,7 +301,10 @@ def test_what_is_left_out_leaves_its_record_too(tmp_path: Path) -> None:
     rows = 'torch/a.py,sha256=x,0\ntorch/test/big,sha256=y,0\n"torch/test/deep/b,c",sha256=z,0\n'
     (info / "RECORD").write_text(rows, encoding="utf-8")
     leave_out = program("environment").leave_out
-    assert leave_out(tmp_path, ["torch/test/*"]) == ["torch/test/big", "torch/test/deep/b,c"]
+    assert leave_out(tmp_path, ["torch/test/*"]) == [
+        "torch/test/big",
+        "torch/test/deep/b,c",
+    ]
     assert (info / "RECORD").read_text(encoding="utf-8") == "torch/a.py,sha256=x,0\n"
     assert [path.name for path in (tmp_path / "torch").iterdir()] == ["a.py"]
 
@@ -274,7 +316,9 @@ def test_times_and_modes_do_not_tell_who_built_it(tmp_path: Path) -> None:
     (private / "data").touch(mode=0o600)
     (private / "link").symlink_to("data")
     program("environment").set_times(tmp_path, 1000)
-    modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in private.iterdir()}
+    modes = {
+        path.name: stat.S_IMODE(path.lstat().st_mode) for path in private.iterdir()
+    }
     assert (modes["tool"], modes["data"]) == (0o755, 0o644)
     assert {path.lstat().st_mtime for path in (private, *private.iterdir())} == {1000.0}
 
@@ -289,7 +333,8 @@ def test_a_cpu_image_asks_for_no_device(entrypoint: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "flag"), [("xpu", "--device /dev/dri --group-add"), ("cuda", "--gpus all")]
+    ("accelerator", "flag"),
+    [("xpu", "--device /dev/dri --group-add"), ("cuda", "--gpus all")],
 )
 def test_without_a_node_the_entry_point_names_the_flag(
     entrypoint: ModuleType, tmp_path: Path, accelerator: str, flag: str
@@ -312,12 +357,20 @@ def test_a_closed_node_names_its_group(
     node = tmp_path / "nvidia0"
     node.touch()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert f"--group-add {node.stat().st_gid}" in entrypoint.missing("cuda", [str(node)])
+    assert f"--group-add {node.stat().st_gid}" in entrypoint.missing(
+        "cuda", [str(node)]
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "hidden"),
-    [(None, False), ("all", False), ("compute,utility", False), ("compute", True), ("", True)],
+    [
+        (None, False),
+        ("all", False),
+        ("compute,utility", False),
+        ("compute", True),
+        ("", True),
+    ],
 )
 def test_a_cuda_container_without_nvml_is_told_so(
     entrypoint: ModuleType,
@@ -347,10 +400,14 @@ def test_attack_no_value_adds_a_line_to_the_dockerfile(
     plain = dockerfile(image_request).splitlines()
     changes = {"summary": summary + nasty, "environment": {"LIBRARY": nasty + summary}}
     target = image_request.target.model_copy(update=changes)
-    lines = dockerfile(dataclasses.replace(image_request, target=target)).split("\n")[:-1]
+    lines = dockerfile(dataclasses.replace(image_request, target=target)).split("\n")[
+        :-1
+    ]
     words = [line.partition(" ")[0] for line in plain]
     assert [line.partition(" ")[0] for line in lines] == words
-    (value,) = [line.removeprefix("ENV LIBRARY=") for line in lines if "ENV LIBRARY=" in line]
+    (value,) = [
+        line.removeprefix("ENV LIBRARY=") for line in lines if "ENV LIBRARY=" in line
+    ]
     # A quoted string of a Dockerfile ends at a bare quote, and a bare $ starts a variable.
     assert value[0] == value[-1] == '"'
     bare = re.sub(r"\\.", "", value[1:-1])

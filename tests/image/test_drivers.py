@@ -55,14 +55,18 @@ def run(argv: Sequence[str | Path], **_: object) -> Completed:
     return Completed(tuple(words), 0, "", "", 0.0)
 
 
-def committed(name: str, docker: Docker | None = None, base: str | None = None) -> ImageRequest:
+def committed(
+    name: str, docker: Docker | None = None, base: str | None = None
+) -> ImageRequest:
     """Return the request of an image of a committed target, with another table [docker]."""
     project = Project(ROOT)
     target = load_target(project.specs, name)
     if docker:
         target = target.model_copy(update={"docker": docker})
     supply = ArtifactSources((), {}, offline=True)
-    return ImageRequest(project, target, read_lock(project.lock(name)), supply, base_image=base)
+    return ImageRequest(
+        project, target, read_lock(project.lock(name)), supply, base_image=base
+    )
 
 
 @pytest.fixture
@@ -103,7 +107,9 @@ def vendor(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 @pytest.mark.parametrize("name", INTEL)
 def test_the_distribution_s_driver_is_refused_with_the_reason(name: str) -> None:
-    with pytest.raises(UsageError, match=f"an image of {name} could never prove") as caught:
+    with pytest.raises(
+        UsageError, match=f"an image of {name} could never prove"
+    ) as caught:
         require_drivers(committed(name, OF_DEBIAN))
     assert "driver 22.43.24595.41-1" in caught.value.evidence
     assert "the package intel-opencl-icd of debian:bookworm-" in caught.value.evidence
@@ -132,7 +138,9 @@ def test_a_driver_that_is_not_known_is_refused_and_is_not_called_old(
     assert "names no driver set" in caught.value.evidence
 
 
-@pytest.mark.parametrize("name", ["cpu-linux", "cuda-linux", "cuda12-linux", "ipex-llm-cpu-linux"])
+@pytest.mark.parametrize(
+    "name", ["cpu-linux", "cuda-linux", "cuda12-linux", "ipex-llm-cpu-linux"]
+)
 def test_an_image_whose_driver_is_the_host_s_or_none_is_not_judged(name: str) -> None:
     assert require_drivers(committed(name)) is None
 
@@ -145,22 +153,31 @@ def test_the_committed_driver_sets_meet_the_floors(name: str) -> None:
     assert target.docker.drivers
     assert target.hardware.driver
     version = load_snapshot(catalog, target.docker.drivers, DriverSet).version
-    judged = judge_version(version, target.hardware.driver, "intel", read_devices(catalog))
+    judged = judge_version(
+        version, target.hardware.driver, "intel", read_devices(catalog)
+    )
     assert judged.verdict is DriverVerdict.NEW_ENOUGH, judged
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_committed_set_is_whole_and_of_one_release(name: str) -> None:
     made = load_snapshot(CATALOG, name, DriverSet)
-    parts = [re.fullmatch(r"([a-z0-9-]+?)(?:-2)?_([0-9.]+).*", f.filename) for f in made.files]
+    parts = [
+        re.fullmatch(r"([a-z0-9-]+?)(?:-2)?_([0-9.]+).*", f.filename)
+        for f in made.files
+    ]
     versions = {part[1]: part[2] for part in parts if part}
     assert versions.pop("intel-igc-core") == versions.pop("intel-igc-opencl")
-    driver = versions.pop("libze-intel-gpu1", "") or versions.pop("intel-level-zero-gpu")
+    driver = versions.pop("libze-intel-gpu1", "") or versions.pop(
+        "intel-level-zero-gpu"
+    )
     assert driver.split(".")[-2:] == made.version.split(".")[-2:]
     assert set(versions) == {"level-zero", "libigdgmm12"}
     assert all(file.url.endswith(f"/{file.filename}") for file in made.files)
     assert all(file.sources or file.confirmed for file in made.files if file.sha256)
-    assert all(len(file.sources) > 1 for file in made.files if file.confirmed and not file.size)
+    assert all(
+        len(file.sources) > 1 for file in made.files if file.confirmed and not file.size
+    )
 
 
 def test_a_set_that_is_too_old_is_refused(tmp_path: Path) -> None:
@@ -170,7 +187,9 @@ def test_a_set_that_is_too_old_is_refused(tmp_path: Path) -> None:
     made = make_set(project.catalog, "gpu", {NAME: b"x"})
     old = made.model_copy(update={"version": "24.35.30872.22"})
     text = (project.catalog / "gpu.json").read_text(encoding="utf-8")
-    (project.catalog / "gpu.json").write_text(text.replace(VERSION, old.version), encoding="utf-8")
+    (project.catalog / "gpu.json").write_text(
+        text.replace(VERSION, old.version), encoding="utf-8"
+    )
     target = plain.target.model_copy(update={"docker": Docker(drivers="gpu")})
     with pytest.raises(UsageError, match="could never prove itself") as caught:
         require_drivers(dataclasses.replace(plain, project=project, target=target))
@@ -185,8 +204,12 @@ def test_a_set_that_the_catalog_lacks_is_refused() -> None:
 def test_a_package_without_a_hash_is_refused_by_name_before_anything_is_made(
     tiny: ImageRequest,
 ) -> None:
-    make_set(tiny.project.catalog, "gpu", {NAME: None, "libigdgmm12_22.9.0_amd64.deb": b"x"})
-    with pytest.raises(UsageError, match="1 package of the driver set gpu without") as caught:
+    make_set(
+        tiny.project.catalog, "gpu", {NAME: None, "libigdgmm12_22.9.0_amd64.deb": b"x"}
+    )
+    with pytest.raises(
+        UsageError, match="1 package of the driver set gpu without"
+    ) as caught:
         prepare_context(tiny, run, Listener())
     assert caught.value.evidence == NAME
     assert "provision update gpu" in caught.value.remedy
@@ -212,16 +235,22 @@ def test_offline_a_wrong_or_missing_package_is_refused(
         (tiny.supply.wheelhouses[0] / NAME).write_bytes(content)
     make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
     listener = Listener()
-    with pytest.raises(UsageError, match=f"1 package of the driver {VERSION} missing") as caught:
+    with pytest.raises(
+        UsageError, match=f"1 package of the driver {VERSION} missing"
+    ) as caught:
         prepare_context(tiny, run, listener)
     assert NAME in caught.value.evidence
     assert "--offline was given" in caught.value.evidence
     assert "--wheelhouse" in caught.value.remedy
-    assert any("its sha256 is not the lock's" in note for note in listener.notes) == bool(content)
+    assert any(
+        "its sha256 is not the lock's" in note for note in listener.notes
+    ) == bool(content)
 
 
 @pytest.mark.machine
-def test_it_comes_from_the_vendor_by_its_hash(tiny: ImageRequest, vendor: tuple[Path, str]) -> None:
+def test_it_comes_from_the_vendor_by_its_hash(
+    tiny: ImageRequest, vendor: tuple[Path, str]
+) -> None:
     folder, url = vendor
     (folder / NAME).write_bytes(b"the driver")
     make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"}, url)

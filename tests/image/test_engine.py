@@ -25,7 +25,13 @@ from provision.environment.verify import verify
 from provision.image.context import ImageRequest, prepare_context
 from provision.image.docker import BuiltImage, build_argv, build_image, find_engine
 from provision.installer.install import ArtifactSources
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, read_lock, render_requirements
+from provision.lockfile.pip import (
+    CONDA_LAYER,
+    PIP_LAYER,
+    Lock,
+    read_lock,
+    render_requirements,
+)
 from provision.spec.extends import resolved, spec_chain
 from provision.spec.model import Docker, Target
 from provision.spec.reader import load_target
@@ -109,7 +115,9 @@ def from_scratch(argv: Sequence[str | Path], **options: Any) -> Completed:  # no
 
 
 @contextlib.contextmanager
-def started(engine: str, image: str, *flags: str, command: str = "sleep 600") -> Iterator[str]:
+def started(
+    engine: str, image: str, *flags: str, command: str = "sleep 600"
+) -> Iterator[str]:
     """Start a container, and remove it when the block ends."""
     name = f"provision-test-{uuid.uuid4().hex[:8]}"
     argv = [engine, "run", "--detach", "--init", "--name", name, "--health-interval=1s"]
@@ -137,12 +145,23 @@ def inside(engine: str, image: str, script: str, *flags: str) -> Completed:
 
 
 def layers(engine: str, image: str) -> list[str]:
-    reported = run([engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image])
+    reported = run(
+        [engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image]
+    )
     return list(json.loads(reported.require("it is there").stdout))
 
 
 def remove(engine: str, image_request: ImageRequest) -> None:
-    run([engine, "image", "rm", "--force", image_request.tag, f"{image_request.name}:latest"])
+    run(
+        [
+            engine,
+            "image",
+            "rm",
+            "--force",
+            image_request.tag,
+            f"{image_request.name}:latest",
+        ]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +175,9 @@ def tiny(
         small.Index(root / "index", url="http://127.0.0.1:9"),
         extra='[environment]\nTINY = "$x \\"{prefix}\\""\n[docker]\n',
     )
-    alpha = small.make_wheel(root / "default", "alpha", "1.0", {"alpha.py": "x = {'a', 'b'}\n"})
+    alpha = small.make_wheel(
+        root / "default", "alpha", "1.0", {"alpha.py": "x = {'a', 'b'}\n"}
+    )
     beta = small.make_wheel(
         root / "vendor", "beta", "1.0", {"beta.py": "", "torch/test/big": "x" * 9999}
     )
@@ -166,11 +187,16 @@ def tiny(
         load_target(project.specs, small.TARGET),
         read_lock(project.lock(small.TARGET)),
         ArtifactSources(
-            wheelhouses=(alpha.parent, beta.parent), indexes={"default": None}, offline=True
+            wheelhouses=(alpha.parent, beta.parent),
+            indexes={"default": None},
+            offline=True,
         ),
         base_image=BASE,
     )
-    yield image_request, build_image(image_request, run, Silent(), layout=root / "first.tar")
+    yield (
+        image_request,
+        build_image(image_request, run, Silent(), layout=root / "first.tar"),
+    )
     remove(engine, image_request)
 
 
@@ -179,7 +205,9 @@ def test_two_builds_from_scratch_are_the_same_image(
 ) -> None:
     image_request, first = tiny
     before = layers(engine, first.tag)
-    second = build_image(image_request, from_scratch, Silent(), layout=tmp_path / "second.tar")
+    second = build_image(
+        image_request, from_scratch, Silent(), layout=tmp_path / "second.tar"
+    )
     assert layers(engine, second.tag) == before
     assert second.digest == first.digest
     assert first.layout is not None
@@ -198,13 +226,17 @@ def test_what_the_distribution_gives_is_the_same_too(
         target=plain.target.model_copy(update={"name": "tiny-apt", "docker": docker}),
         supply=dataclasses.replace(plain.supply, offline=False),
     )
-    shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml")
+    shutil.copy(
+        plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml"
+    )
     shutil.copytree(plain.lock.folder, plain.project.lock("tiny-apt"))
     image_request = dataclasses.replace(
         image_request, lock=read_lock(plain.project.lock("tiny-apt"))
     )
     digests = {
-        build_image(image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(
+            image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar"
+        ).digest
         for number in range(2)
     }
     assert len(digests) == 1
@@ -218,7 +250,9 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
 ) -> None:
     plain, _ = tiny
     python = make_python(tmp_path / "channel")
-    shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-conda.toml")
+    shutil.copy(
+        plain.project.specs / "tiny.toml", plain.project.specs / "tiny-conda.toml"
+    )
     folder = plain.project.lock("tiny-conda")
     shutil.copytree(plain.lock.folder, folder)
     text = lock_text("https://channel.example/conda-forge", [python])
@@ -232,12 +266,16 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
         supply=dataclasses.replace(plain.supply, wheelhouses=wheelhouses),
     )
     digests = {
-        build_image(image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(
+            image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar"
+        ).digest
         for number in range(2)
     }
     assert len(digests) == 1
     proven = inside(
-        engine, image_request.tag, "smoke && python -c 'import sys; print(sys.base_prefix)'"
+        engine,
+        image_request.tag,
+        "smoke && python -c 'import sys; print(sys.base_prefix)'",
     )
     assert proven.stdout == "/opt/env\n", proven.stderr
     remove(engine, image_request)
@@ -250,11 +288,22 @@ def with_drivers(
     """The miniature with a driver set of two real packages, one of which needs the other."""
     plain, _ = tiny
     debs = [
-        make_deb(tmp_path, "libigdgmm12", {"usr/lib/x86_64-linux-gnu/libigdgmm.so.12": "memory"}),
-        make_deb(tmp_path, "libze-intel-gpu1", {LIBRARY: "driver"}, depends="libc6, libigdgmm12"),
+        make_deb(
+            tmp_path,
+            "libigdgmm12",
+            {"usr/lib/x86_64-linux-gnu/libigdgmm.so.12": "memory"},
+        ),
+        make_deb(
+            tmp_path,
+            "libze-intel-gpu1",
+            {LIBRARY: "driver"},
+            depends="libc6, libigdgmm12",
+        ),
     ]
     make_set(plain.project.catalog, "gpu", {deb.name: deb.read_bytes() for deb in debs})
-    shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-gpu.toml")
+    shutil.copy(
+        plain.project.specs / "tiny.toml", plain.project.specs / "tiny-gpu.toml"
+    )
     lock = plain.project.lock("tiny-gpu")
     shutil.copytree(plain.lock.folder, lock, dirs_exist_ok=True)
     wheelhouses = (*plain.supply.wheelhouses, tmp_path)
@@ -274,7 +323,9 @@ def test_the_driver_s_packages_are_in_the_image_the_same_each_time_without_a_net
     with_drivers: ImageRequest, engine: str, tmp_path: Path
 ) -> None:
     digests = {
-        build_image(with_drivers, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(
+            with_drivers, from_scratch, Silent(), layout=tmp_path / f"{number}.tar"
+        ).digest
         for number in range(2)
     }
     assert len(digests) == 1
@@ -291,7 +342,9 @@ def test_a_driver_package_that_changed_after_the_context_was_made_ends_the_build
     prepare_context(with_drivers, run, Silent())
     (deb,) = (with_drivers.context / "system" / "drivers").glob("libze*.deb")
     deb.write_bytes(deb.read_bytes() + b"\n")
-    built = run(build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1"))
+    built = run(
+        build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1")
+    )
     assert built.returncode != 0
     assert f"{deb.name}: FAILED" in built.stdout + built.stderr
 
@@ -299,10 +352,14 @@ def test_a_driver_package_that_changed_after_the_context_was_made_ends_the_build
 def test_a_driver_package_with_an_unmet_dependency_ends_the_build(
     with_drivers: ImageRequest, engine: str, tmp_path: Path
 ) -> None:
-    deb = make_deb(tmp_path, "libze-intel-gpu1", {LIBRARY: "driver"}, depends="libc6 (>= 99)")
+    deb = make_deb(
+        tmp_path, "libze-intel-gpu1", {LIBRARY: "driver"}, depends="libc6 (>= 99)"
+    )
     make_set(with_drivers.project.catalog, "gpu", {deb.name: deb.read_bytes()})
     prepare_context(with_drivers, run, Silent())
-    built = run(build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1"))
+    built = run(
+        build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1")
+    )
     assert built.returncode != 0
     assert "libze-intel-gpu1 depends on libc6 (>= 99)" in built.stdout + built.stderr
 
@@ -313,9 +370,14 @@ def test_the_layout_loads_as_the_image_that_it_names(
     image_request, image = tiny
     remove(engine, image_request)
     run([engine, "load", "--input", str(image.layout)]).require("it loads")
-    created = run([engine, "image", "inspect", "--format", "{{.Created}}", image.tag]).stdout
+    created = run(
+        [engine, "image", "inspect", "--format", "{{.Created}}", image.tag]
+    ).stdout
     assert created.startswith("2026-11-01T00:00:00")
-    assert inside(engine, image.tag, "python -c 'import alpha; print(alpha.x)'").returncode == 0
+    assert (
+        inside(engine, image.tag, "python -c 'import alpha; print(alpha.x)'").returncode
+        == 0
+    )
 
 
 def test_it_works_with_nothing_to_write_to_no_network_and_no_root(
@@ -340,7 +402,10 @@ def test_it_holds_what_is_locked_and_says_what_it_left_out(
         run([engine, "cp", f"{name}:/opt/env", str(tmp_path)]).require("copied")
     result = verify(tmp_path / "env", image_request.lock, (), deep=True)
     # It was copied out of the image, and a file of beta was left out with its line.
-    assert [finding.code for finding in result.findings] == ["moved-environment", "foreign-record"]
+    assert [finding.code for finding in result.findings] == [
+        "moved-environment",
+        "foreign-record",
+    ]
     assert "beta" in result.findings[1].symptom
     assert (tmp_path / "env" / "left-out.txt").read_text(encoding="utf-8").split() == [
         "alpha-1.0.dist-info/uv_cache.json",
@@ -391,7 +456,11 @@ def stand_in_wheels(folder: Path, target: str) -> list[Path]:
     for name in ("ipex-llm", "intel-extension-for-pytorch"):
         if name in real:
             module = name.replace("-", "_")
-            made.append(small.make_wheel(folder, module, real[name], {f"{module}/__init__.py": ""}))
+            made.append(
+                small.make_wheel(
+                    folder, module, real[name], {f"{module}/__init__.py": ""}
+                )
+            )
     return made
 
 
@@ -457,7 +526,10 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
     with started(engine, tag, "--health-retries=1") as name:
         verdict, reported = health(engine, name)
         assert verdict == "unhealthy"
-        assert "failed device.ready             driver-missing: no xpu device is usable" in reported
+        assert (
+            "failed device.ready             driver-missing: no xpu device is usable"
+            in reported
+        )
         logs = run([engine, "logs", name]).stderr
         assert "xpu: no /dev/dri/renderD* or /dev/dxg in this container" in logs
         assert "--device /dev/dri --group-add" in logs
@@ -480,12 +552,16 @@ def test_cpu_linux_as_it_is_committed(engine: str) -> None:
     project = Project(ROOT)
     target = load_target(project.specs, "cpu-linux")
     found = read_pip_config()
-    indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
+    indexes = {
+        index: index_address(project.catalog, index) for index in target.pip.index
+    }
     supply = ArtifactSources(
         found.wheelhouses, {"default": found.index_url, **indexes}, offline=False
     )
     lock = read_lock(project.lock("cpu-linux"))
-    image = build_image(ImageRequest(project, target, lock, supply, base_image=BASE), run, Silent())
+    image = build_image(
+        ImageRequest(project, target, lock, supply, base_image=BASE), run, Silent()
+    )
     assert image.size < 1_000_000_000
     script = "find / -xdev -iname '*nvidia*' -o -xdev -name '*.so*' -size +600M"
     assert inside(engine, image.tag, script, "--user=0").stdout == ""

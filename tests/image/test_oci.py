@@ -46,7 +46,9 @@ def saved(path: Path, *, created: str, pack: bool = False) -> Path:
     }
     names = [f"{number}/layer.tar" for number in range(len(LAYERS))]
     reported = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": names}]
-    layers = {n: gzip.compress(d) if pack else d for n, d in zip(names, LAYERS, strict=True)}
+    layers = {
+        n: gzip.compress(d) if pack else d for n, d in zip(names, LAYERS, strict=True)
+    }
     files = {
         "config.json": json.dumps(config).encode(),
         "manifest.json": json.dumps(reported).encode(),
@@ -73,26 +75,39 @@ def parsed(files: dict[str, bytes], name: str) -> Any:  # noqa: ANN401
 
 def test_builds_at_different_times_give_the_same_file(tmp_path: Path) -> None:
     made = []
-    for number, created in enumerate(["2026-11-20T01:02:03.4Z", "2027-01-01T00:00:00Z"]):
+    for number, created in enumerate(
+        ["2026-11-20T01:02:03.4Z", "2027-01-01T00:00:00Z"]
+    ):
         source = saved(tmp_path / f"{number}.tar", created=created, pack=number == 1)
         layout = tmp_path / f"{number}.oci.tar"
-        made.append((write_layout(source, layout, tag="x:1", epoch=EPOCH), layout.read_bytes()))
+        made.append(
+            (write_layout(source, layout, tag="x:1", epoch=EPOCH), layout.read_bytes())
+        )
     assert made[0] == made[1]
 
 
-def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(tmp_path: Path) -> None:
+def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(
+    tmp_path: Path,
+) -> None:
     layout = tmp_path / "out.tar"
     reported = write_layout(
-        saved(tmp_path / "in.tar", created="2026-11-20T00:00:00Z"), layout, tag="x:1", epoch=EPOCH
+        saved(tmp_path / "in.tar", created="2026-11-20T00:00:00Z"),
+        layout,
+        tag="x:1",
+        epoch=EPOCH,
     )
     files = members(layout)
     blobs = {name: data for name, data in files.items() if name.startswith("blobs/")}
     assert len(blobs) == 4  # two layers, configuration, manifest
-    assert all(name == f"blobs/sha256/{digest(data)[7:]}" for name, data in blobs.items())
+    assert all(
+        name == f"blobs/sha256/{digest(data)[7:]}" for name, data in blobs.items()
+    )
     (entry,) = parsed(files, "index.json")["manifests"]
     assert entry["digest"] == reported
     manifest = parsed(files, f"blobs/sha256/{reported[7:]}")
-    assert [layer["digest"] for layer in manifest["layers"]] == list(map(digest, LAYERS))
+    assert [layer["digest"] for layer in manifest["layers"]] == list(
+        map(digest, LAYERS)
+    )
     for part in (entry, manifest["config"], *manifest["layers"]):
         assert len(blobs[f"blobs/sha256/{part['digest'][7:]}"]) == part["size"]
     assert parsed(files, "oci-layout") == {"imageLayoutVersion": "1.0.0"}
@@ -117,7 +132,9 @@ def test_times_and_an_engine_s_own_marks_are_not_part_of_an_image() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", tar({"other": b""})])
-def test_what_no_engine_saved_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes) -> None:
+def test_what_no_engine_saved_is_refused_and_leaves_nothing(
+    tmp_path: Path, content: bytes
+) -> None:
     source, layout = tmp_path / "in.tar", tmp_path / "out.tar"
     source.write_bytes(content)
     with pytest.raises(ToolError, match="cannot write"):

@@ -63,7 +63,9 @@ def conda(lab: Lab, python_package: Path) -> CondaLab:
         "1.0",
         {
             "site-packages/greet.py": File(b"def hello():\n    print('hello')\n"),
-            f"{INFO}/METADATA": File(b"Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n"),
+            f"{INFO}/METADATA": File(
+                b"Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n"
+            ),
             f"{INFO}/RECORD": File(b"never/shipped.py,sha256=AAAA,1\n"),
         },
         subdir="noarch",
@@ -77,7 +79,9 @@ def conda(lab: Lab, python_package: Path) -> CondaLab:
 
 
 @pytest.mark.machine
-def test_both_layers_are_built_without_a_network(conda: CondaLab, tmp_path: Path) -> None:
+def test_both_layers_are_built_without_a_network(
+    conda: CondaLab, tmp_path: Path
+) -> None:
     lab = conda.lab
     built = lab.build(wheelhouses=(conda.house(tmp_path / "house"),), offline=True)
     assert built.generation is not None
@@ -105,7 +109,9 @@ def test_archives_are_downloaded_once(conda: CondaLab) -> None:
 
 
 @pytest.mark.machine
-def test_a_changed_archive_in_a_wheelhouse_is_left_aside(conda: CondaLab, tmp_path: Path) -> None:
+def test_a_changed_archive_in_a_wheelhouse_is_left_aside(
+    conda: CondaLab, tmp_path: Path
+) -> None:
     house = conda.house(tmp_path / "house")
     greet = house / conda.archives[1].name
     greet.write_bytes(greet.read_bytes()[:-1] + b"x")
@@ -122,13 +128,20 @@ def test_another_archive_than_the_locked_one_is_refused(
     house = conda.house(tmp_path / "house")
     evil = {"site-packages/greet.py": File(b"evil = True\n")}
     served = make_package(
-        conda.archives[1].parents[1], "greet", "1.0", evil, subdir="noarch", noarch="python"
+        conda.archives[1].parents[1],
+        "greet",
+        "1.0",
+        evil,
+        subdir="noarch",
+        noarch="python",
     )
     shutil.copy(served, house)
     with pytest.raises(ToolError, match="1 package of the conda layer") as caught:
         conda.lab.build(wheelhouses=(house,), offline=offline)
     assert "greet-1.0-0.conda  sha256" in caught.value.evidence
-    assert ("--offline was given" if offline else "another file") in caught.value.evidence
+    assert (
+        "--offline was given" if offline else "another file"
+    ) in caught.value.evidence
     assert conda.lab.left() == []
 
 
@@ -169,7 +182,12 @@ def _unlink(prefix: Path) -> None:
 
 
 def _add(prefix: Path) -> None:
-    told = {"name": "extra", "version": "1", "sha256": "00" * 32, "paths_data": {"paths": []}}
+    told = {
+        "name": "extra",
+        "version": "1",
+        "sha256": "00" * 32,
+        "paths_data": {"paths": []},
+    }
     (prefix / "conda-meta/extra-1-0.json").write_text(json.dumps(told))
 
 
@@ -239,7 +257,10 @@ def test_the_committed_layers_are_read_whole(folder: Path) -> None:
     packages = conda_packages(lock)
     assert lock.conda is not None
     assert len(packages) == lock.conda.count("manager: conda") > 5
-    assert {package.subdir for package in packages} <= {lock.header["platform"], "noarch"}
+    assert {package.subdir for package in packages} <= {
+        lock.header["platform"],
+        "noarch",
+    }
     (python,) = [package for package in packages if package.name == "python"]
     assert python.version.startswith(lock.header["python"])
     assert python.build.endswith("cpython")
@@ -247,12 +268,16 @@ def test_the_committed_layers_are_read_whole(folder: Path) -> None:
     assert 10_000_000 < python.size < 50_000_000
     assert all(package.size for package in packages)
     bare = re.sub(r" *#.*", "", lock.conda).lstrip()
-    assert dataclasses.replace(lock, conda=bare).digest == lock.digest, "comments do not count"
+    assert dataclasses.replace(lock, conda=bare).digest == lock.digest, (
+        "comments do not count"
+    )
 
 
 def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path / "noarch", "pack-1", "0", {})
-    good = json.loads(lock_text("https://c", [wheel.rename(wheel.with_name("pack-1-0.conda"))]))
+    good = json.loads(
+        lock_text("https://c", [wheel.rename(wheel.with_name("pack-1-0.conda"))])
+    )
     good["package"][0]["hash"] = {"md5": "00"}
     good["package"][0]["url"] = "https://c/pack.conda"
     lock = Lock(tmp_path, {"platform": "linux-64"}, (), json.dumps(good))
@@ -262,7 +287,9 @@ def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:
     assert "package[0].url" in caught.value.evidence
 
 
-@pytest.mark.parametrize("text", ["[", "!!python/object/apply:os.getcwd []", "version: 2"])
+@pytest.mark.parametrize(
+    "text", ["[", "!!python/object/apply:os.getcwd []", "version: 2"]
+)
 def test_what_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
     lock = Lock(tmp_path, {"platform": "linux-64"}, (), text)
     with pytest.raises(SpecError):

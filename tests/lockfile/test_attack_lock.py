@@ -40,13 +40,27 @@ def test_the_lock_that_the_attacks_change_is_read() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "/home/x/y", "../../x", "..%2fx.whl", "..", "C:x.whl", "..\\x.whl", "sub/" + FILE,
-        "/etc/" + FILE, "beta-1.0-py3-none-any.whl", "alpha-2.0-py3-none-any.whl", "alpha-1.0.whl",
-        FILE + "/../../x", FILE.replace("any", "a%2fny"), ".whl", "alpha-1.0-py3-none-any.tar.gz",
+        "/home/x/y",
+        "../../x",
+        "..%2fx.whl",
+        "..",
+        "C:x.whl",
+        "..\\x.whl",
+        "sub/" + FILE,
+        "/etc/" + FILE,
+        "beta-1.0-py3-none-any.whl",
+        "alpha-2.0-py3-none-any.whl",
+        "alpha-1.0.whl",
+        FILE + "/../../x",
+        FILE.replace("any", "a%2fny"),
+        ".whl",
+        "alpha-1.0-py3-none-any.tar.gz",
     ],
-)  # fmt: skip
+)
 def test_attack_a_file_name_that_leaves_its_folder_or_is_another_s(name: str) -> None:
-    with pytest.raises(SpecError, match="line 6: alpha is not in a wheel named") as caught:
+    with pytest.raises(
+        SpecError, match="line 6: alpha is not in a wheel named"
+    ) as caught:
         parse_lock(FOLDER, sealed(HEADER + ENTRY.replace(FILE, name)), None)
     assert "provision lock thing" in caught.value.remedy
 
@@ -60,8 +74,16 @@ def test_attack_a_file_name_that_leaves_its_folder_or_is_another_s(name: str) ->
         ("# record: b", "# record: x", "line 10: .* not a line"),
         ("# index: default", "# index: ../x", "line 6: .* from an index named"),
         ("# index: default", "# index: a\n    # index: b", "line 12: .* not a line"),
-        ("    # file", f"    --hash=sha256:{'b' * 64}\n    # file", "line 8: .* not a line"),
-        ("    # via", "    --index-url=http://evil\n    # via", "line 12: .* not a line"),
+        (
+            "    # file",
+            f"    --hash=sha256:{'b' * 64}\n    # file",
+            "line 8: .* not a line",
+        ),
+        (
+            "    # via",
+            "    --index-url=http://evil\n    # via",
+            "line 12: .* not a line",
+        ),
         ("    # via: the spec\n", "", "has no via"),
     ],
 )
@@ -84,7 +106,9 @@ def test_attack_an_entry_twice() -> None:
         lambda text: text[: text.index("\nalpha")],  # an entry removed
         lambda text: text + ENTRY.replace("alpha", "gamma"),  # an entry added
         lambda text: text.replace("# via: the spec", "# via: beta"),
-        lambda text: "".join(line for line in text.splitlines(True) if "# seal" not in line),
+        lambda text: "".join(
+            line for line in text.splitlines(True) if "# seal" not in line
+        ),
         lambda text: text.replace("# seal: ", "# seal: 0"),
         lambda text: text.replace("# platform", "# seal: 0\n# platform"),
     ],
@@ -112,8 +136,12 @@ CHANNEL = "https://conda.example/forge/"
 def conda_lock(tmp_path: Path, *urls: str) -> Path:
     """Write a project whose spec takes its conda packages from one channel, and its lock."""
     extra = '[conda]\nchannels = ["forge"]\ndependencies = ["greet"]\n'
-    project = make_project(tmp_path, Index(tmp_path, "http://localhost:1"), extra=extra,
-                           platform="linux-64")  # fmt: skip
+    project = make_project(
+        tmp_path,
+        Index(tmp_path, "http://localhost:1"),
+        extra=extra,
+        platform="linux-64",
+    )
     (project.catalog / "forge.json").write_text(
         f'{{"$schema": "channel.schema.json", "url": "{CHANNEL}", "packages": []}}'
     )
@@ -131,7 +159,9 @@ GOOD = f"{CHANNEL}linux-64/greet-1.0-0.conda"
 
 def test_the_conda_lock_that_the_attacks_change_is_read(tmp_path: Path) -> None:
     folder = conda_lock(tmp_path, GOOD)
-    assert [p.filename for p in conda_packages(read_lock(folder))] == ["greet-1.0-0.conda"]
+    assert [p.filename for p in conda_packages(read_lock(folder))] == [
+        "greet-1.0-0.conda"
+    ]
     project = make_project_of(folder)
     assert require_fresh_lock(project, load_target(project.specs, "tiny")).conda
 
@@ -144,10 +174,19 @@ def make_project_of(folder: Path):  # noqa: ANN201
 
 @pytest.mark.parametrize(
     "name",
-    ["..%2f..%2fgreet-1.0-0.conda", "greet-1.0-..%2f0.conda", "a\\greet-1.0-0.conda",
-     "C:greet-1.0-0.conda", "other-1.0-0.conda", "greet-2.0-0.conda", ".greet-1.0-0.conda"],
-)  # fmt: skip
-def test_attack_a_conda_archive_with_a_name_that_is_no_name(tmp_path: Path, name: str) -> None:
+    [
+        "..%2f..%2fgreet-1.0-0.conda",
+        "greet-1.0-..%2f0.conda",
+        "a\\greet-1.0-0.conda",
+        "C:greet-1.0-0.conda",
+        "other-1.0-0.conda",
+        "greet-2.0-0.conda",
+        ".greet-1.0-0.conda",
+    ],
+)
+def test_attack_a_conda_archive_with_a_name_that_is_no_name(
+    tmp_path: Path, name: str
+) -> None:
     folder = conda_lock(tmp_path, f"{CHANNEL}linux-64/{name}")
     with pytest.raises(SpecError):
         conda_packages(read_lock(folder))
@@ -160,11 +199,15 @@ def test_attack_a_conda_package_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://evil.example/forge/linux-64/greet-1.0-0.conda",
-     f"{CHANNEL}$AWS_SECRET/linux-64/greet-1.0-0.conda",
-     "https://evil.example/$HOME/linux-64/greet-1.0-0.conda"],
-)  # fmt: skip
-def test_attack_a_conda_address_outside_of_the_spec_s_channels(tmp_path: Path, url: str) -> None:
+    [
+        "https://evil.example/forge/linux-64/greet-1.0-0.conda",
+        f"{CHANNEL}$AWS_SECRET/linux-64/greet-1.0-0.conda",
+        "https://evil.example/$HOME/linux-64/greet-1.0-0.conda",
+    ],
+)
+def test_attack_a_conda_address_outside_of_the_spec_s_channels(
+    tmp_path: Path, url: str
+) -> None:
     project = make_project_of(conda_lock(tmp_path, url))
     with pytest.raises(SpecError) as caught:
         require_fresh_lock(project, load_target(project.specs, "tiny"))
@@ -173,15 +216,23 @@ def test_attack_a_conda_address_outside_of_the_spec_s_channels(tmp_path: Path, u
 
 
 @pytest.mark.parametrize("index", ["unknown", "vendor"])
-def test_attack_an_index_that_the_spec_does_not_name(tmp_path: Path, index: str) -> None:
-    project = make_project(tmp_path, Index(tmp_path, "http://localhost:1"), platform="linux-64")
+def test_attack_an_index_that_the_spec_does_not_name(
+    tmp_path: Path, index: str
+) -> None:
+    project = make_project(
+        tmp_path, Index(tmp_path, "http://localhost:1"), platform="linux-64"
+    )
     lock(project, [make_wheel(tmp_path / index, "alpha", "1.0", {})])
     with pytest.raises(SpecError, match="from where the spec does not"):
         require_fresh_lock(project, load_target(project.specs, "tiny"))
 
 
-@pytest.mark.parametrize("name", ["../victim", "/victim", "a/b", "..", "", "C:x", "a\\b"])
-def test_attack_nothing_is_written_outside_of_the_folder(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["../victim", "/victim", "a/b", "..", "", "C:x", "a\\b"]
+)
+def test_attack_nothing_is_written_outside_of_the_folder(
+    tmp_path: Path, name: str
+) -> None:
     victim = tmp_path / "victim"
     victim.write_text("kept")
     item = WantedFile(name, "0" * 64, None, None, None)
@@ -200,6 +251,11 @@ def test_attack_a_sealed_lock_with_another_conda_layer(tmp_path: Path) -> None:
         read_lock(folder)
     text = (folder / PIP_LAYER).read_text()
     digest = sha256_bytes(path.read_bytes())
-    resealed = sealed("\n".join(f"# conda: {digest}" if li.startswith("# conda") else li
-                                for li in text.splitlines()) + "\n")  # fmt: skip
+    resealed = sealed(
+        "\n".join(
+            f"# conda: {digest}" if li.startswith("# conda") else li
+            for li in text.splitlines()
+        )
+        + "\n"
+    )
     assert parse_lock(folder, resealed, path.read_text()).conda

@@ -29,7 +29,9 @@ each = pytest.mark.parametrize("name", NAMES)
 @each
 def test_is_fresh(name: str) -> None:
     target = load_target(PROJECT.specs, name)
-    assert lock.staleness(target, PROJECT.catalog, read_lock(PROJECT.lock(name))) is None
+    assert (
+        lock.staleness(target, PROJECT.catalog, read_lock(PROJECT.lock(name))) is None
+    )
 
 
 @each
@@ -42,7 +44,9 @@ def test_names_no_host(name: str) -> None:
 def test_holds_a_file_of_its_platform_for_each_distribution(name: str) -> None:
     target = load_target(PROJECT.specs, name)
     for artifact in read_lock(PROJECT.lock(name)).artifacts:
-        assert best_wheel([artifact.filename], target.platform, target.python), artifact.filename
+        assert best_wheel([artifact.filename], target.platform, target.python), (
+            artifact.filename
+        )
 
 
 @each
@@ -62,7 +66,9 @@ def test_takes_assigned_names_from_their_index_only(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("cpu-")])
 def test_a_cpu_lock_holds_no_gpu_library(name: str) -> None:
     locked = read_lock(PROJECT.lock(name)).versions
-    assert not [n for n in locked if n.startswith(("nvidia-", "triton", "intel-sycl", "dpcpp"))]
+    assert not [
+        n for n in locked if n.startswith(("nvidia-", "triton", "intel-sycl", "dpcpp"))
+    ]
 
 
 @each
@@ -80,7 +86,9 @@ def test_every_conda_package_is_hashed_and_of_its_platform(name: str) -> None:
 
 def test_the_targets_of_the_mission_are_all_here() -> None:
     assert len(NAMES) >= 11
-    assert all(not re.search("manylinux|linux_x86", text) for text in map(_text, _of("win-64")))
+    assert all(
+        not re.search("manylinux|linux_x86", text) for text in map(_text, _of("win-64"))
+    )
     assert all("win_amd64" not in text for text in map(_text, _of("linux-64")))
 
 
@@ -97,11 +105,17 @@ def test_a_lock_is_compiled_again_to_the_same_bytes_in_another_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("conda_lock", reason="the group conda is not installed")
-    for key, value in {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"),
-                       "TZ": "Pacific/Kiritimati", "LC_ALL": "C"}.items():  # fmt: skip
+    for key, value in {
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "TZ": "Pacific/Kiritimati",
+        "LC_ALL": "C",
+    }.items():
         monkeypatch.setenv(key, value)
     monkeypatch.chdir(tmp_path)
-    targets = [load_target(PROJECT.specs, name) for name in ("cpu-linux", "arc-windows")]
+    targets = [
+        load_target(PROJECT.specs, name) for name in ("cpu-linux", "arc-windows")
+    ]
     resolver = Resolver(PROJECT.catalog, read_pip_config(), run, Silent())
     for result in lock.lock(targets, PROJECT, resolver, write=False):
         assert result.error is None
@@ -130,10 +144,14 @@ def test_what_is_locked_can_be_had(tmp_path: Path) -> None:
         if artifact.index == "default"
     }
     urls = _addresses(sorted({artifact.name for artifact in wanted.values()}))
-    sized = network.content_lengths([urls[artifact.filename] for artifact in wanted.values()])
+    sized = network.content_lengths(
+        [urls[artifact.filename] for artifact in wanted.values()]
+    )
     spent = 0
     with network.session() as session:
-        for artifact in sorted(wanted.values(), key=lambda artifact: artifact.size or 0):
+        for artifact in sorted(
+            wanted.values(), key=lambda artifact: artifact.size or 0
+        ):
             assert sized[urls[artifact.filename]] == artifact.size, artifact.filename
             spent += artifact.size or 0
             if spent < BUDGET:

@@ -42,13 +42,19 @@ def test_it_names_every_file_of_the_lock_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cpu-linux", "max-linux"])
 def test_it_is_what_the_standard_s_schema_allows(name: str) -> None:
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(sbom(*read(name))) is None
+    assert (
+        JsonStrictValidator(SchemaVersion.V1_6).validate_str(sbom(*read(name))) is None
+    )
 
 
 def test_a_wheel_is_named_by_its_address_hash_and_index() -> None:
-    (torch,) = [part for part in listed("cpu-linux")["components"] if part["name"] == "torch"]
+    (torch,) = [
+        part for part in listed("cpu-linux")["components"] if part["name"] == "torch"
+    ]
     (artifact,) = [a for a in read("cpu-linux")[1].artifacts if a.name == "torch"]
-    assert torch["purl"].startswith("pkg:pypi/torch@2.13.0%2Bcpu?file_name=torch-2.13.0")
+    assert torch["purl"].startswith(
+        "pkg:pypi/torch@2.13.0%2Bcpu?file_name=torch-2.13.0"
+    )
     assert torch["hashes"] == [{"alg": "SHA-256", "content": artifact.sha256}]
     assert torch["properties"] == [{"name": "provision:index", "value": "pytorch-cpu"}]
 
@@ -64,7 +70,9 @@ def test_a_conda_package_is_named_by_build_channel_and_platform() -> None:
 
 def test_it_shows_what_requires_what() -> None:
     document = listed("cpu-linux")
-    asks = {entry["ref"]: entry.get("dependsOn", []) for entry in document["dependencies"]}
+    asks = {
+        entry["ref"]: entry.get("dependsOn", []) for entry in document["dependencies"]
+    }
     assert "torch" in asks["cpu-linux"]
     assert {"sympy", "jinja2", "networkx"} <= set(asks["torch"])
 

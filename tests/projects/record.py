@@ -33,14 +33,18 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PROJECTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "projects.toml").read_text("utf-8"))
+PROJECTS: dict[str, dict[str, Any]] = tomllib.loads(
+    (HERE / "projects.toml").read_text("utf-8")
+)
 TARGETS = ("cpu-linux", "cuda-linux", "arc-linux", "arc-windows")
 FITTED = ("cuda-linux", "arc-windows")  # the targets of expected.json
 RESULTS, PAGE = HERE / "results.json", ROOT / "docs" / "projects.md"
 EXPECTED = HERE / "expected.json"
 # In the words of another program: what it lacks, or the host that does not answer.
-_NAMED = re.compile(r"(?m)^hint: .*?(need to install .*)$|Could not resolve host: \S+|"
-                    r"Failed to resolve '\S+'")  # fmt: skip
+_NAMED = re.compile(
+    r"(?m)^hint: .*?(need to install .*)$|Could not resolve host: \S+|"
+    r"Failed to resolve '\S+'"
+)
 _LINE = re.compile(r"`(build = \[.*?\])`")
 
 
@@ -53,10 +57,15 @@ def of_init(name: str, folder: Path) -> dict[str, Any]:
     """Return what init lists for a project, by its place, and what the specs add to a target."""
     root = open_project(name, folder)
     made = initialize(Project(root), FITTED)
-    specs = {t: tomllib.loads((root / "envs" / f"{t}.toml").read_text("utf-8")) for t in FITTED}
-    return {"left": _places(made.left),
-            "listed": {t.name: _places([*t.done, *t.left]) for t in made.targets},
-            "added": {t: spec.get("pip", {}) for t, spec in specs.items()}}  # fmt: skip
+    specs = {
+        t: tomllib.loads((root / "envs" / f"{t}.toml").read_text("utf-8"))
+        for t in FITTED
+    }
+    return {
+        "left": _places(made.left),
+        "listed": {t.name: _places([*t.done, *t.left]) for t in made.targets},
+        "added": {t: spec.get("pip", {}) for t, spec in specs.items()},
+    }
 
 
 def _places(lines: Sequence[str]) -> list[str]:
@@ -68,7 +77,9 @@ def provision(root: Path, *words: str) -> tuple[Any, float]:
     started = time.monotonic()
     argv = [sys.executable, "-m", "provision", *words, "--json", "--project", str(root)]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(argv, cwd=root, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=root, env=env, capture_output=True, text=True, check=False
+    )
     try:
         result = json.loads(done.stdout)["result"]
     except ValueError:
@@ -90,8 +101,13 @@ def lock_target(root: Path, target: str) -> dict[str, Any]:
     lock = root / "lockfiles" / target / "requirements.txt"
     torch = re.search(r"(?m)^torch==(\S+)", "" if error else lock.read_text("utf-8"))
     why = _sentence(error) if error else ""
-    return {"seconds": round(seconds, 1), "packages": result["packages"], "said": said,
-            "torch": torch[1] if torch else "", "why": why}  # fmt: skip
+    return {
+        "seconds": round(seconds, 1),
+        "packages": result["packages"],
+        "said": said,
+        "torch": torch[1] if torch else "",
+        "why": why,
+    }
 
 
 def _sentence(error: dict[str, str]) -> str:
@@ -110,28 +126,53 @@ def _sentence(error: dict[str, str]) -> str:
 def _say(spec: Path, line: str, *, instead_of: str = "") -> None:
     """Write a line into ``[pip]`` of a spec."""
     text = spec.read_text("utf-8").replace(f"{instead_of}\n" if instead_of else "", "")
-    above, _, below = (text if "[pip]\n" in text else f"{text}\n[pip]\n").partition("[pip]\n")
+    above, _, below = (text if "[pip]\n" in text else f"{text}\n[pip]\n").partition(
+        "[pip]\n"
+    )
     spec.write_text(f"{above}[pip]\n{line}\n{below}", "utf-8")
 
 
 def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
     """Return what init, lock and, where it is asked for, build of a project came to."""
     root = open_project(name, folder)
-    made, seconds = provision(root, "init", *(f"--target={target}" for target in TARGETS))
+    made, seconds = provision(
+        root, "init", *(f"--target={target}" for target in TARGETS)
+    )
     if made["empty"]:
-        why = {"seconds": 0, "packages": 0, "said": "", "torch": "",
-               "why": f"init carries nothing: {'; '.join(made['left'])}"}  # fmt: skip
-        return {"init": seconds, "left": len(made["left"]),
-                "targets": dict.fromkeys(TARGETS, why)}  # fmt: skip
-    found = {"init": seconds, "left": len(made["left"]),
-             "targets": {target: lock_target(root, target) for target in TARGETS}}  # fmt: skip
+        why = {
+            "seconds": 0,
+            "packages": 0,
+            "said": "",
+            "torch": "",
+            "why": f"init carries nothing: {'; '.join(made['left'])}",
+        }
+        return {
+            "init": seconds,
+            "left": len(made["left"]),
+            "targets": dict.fromkeys(TARGETS, why),
+        }
+    found = {
+        "init": seconds,
+        "left": len(made["left"]),
+        "targets": {target: lock_target(root, target) for target in TARGETS},
+    }
     if build and not found["targets"]["cpu-linux"]["why"]:
         result, seconds = provision(root, "build", "cpu-linux")
         modules = "; ".join(f"import {module}" for module in PROJECTS[name]["imports"])
         python = root / ".envs" / "cpu-linux" / "current" / "bin" / "python"
-        imported = subprocess.run([python, "-I", "-c", modules], capture_output=True, text=True,
-                                  check=False) if python.exists() else None  # fmt: skip
-        why = result.get("error", {}).get("what", "") if isinstance(result, dict) else ""
+        imported = (
+            subprocess.run(
+                [python, "-I", "-c", modules],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if python.exists()
+            else None
+        )
+        why = (
+            result.get("error", {}).get("what", "") if isinstance(result, dict) else ""
+        )
         if imported and imported.returncode:
             why = imported.stderr.strip().splitlines()[-1]
         found["build"] = {"seconds": seconds, "why": why}
@@ -140,7 +181,9 @@ def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """Return the text of docs/projects.md."""
-    tried = {name: found for name, found in results.items() if not _needs_git_host(found)}
+    tried = {
+        name: found for name, found in results.items() if not _needs_git_host(found)
+    }
     good = [name for name in tried if len(_accelerators(tried[name])) > 1]
     alone = [name for name in good if len(_accelerators(tried[name], said="")) > 1]
     with_line, host = len(good) - len(alone), len(results) - len(tried)
@@ -175,25 +218,38 @@ def page(results: dict[str, Any]) -> str:
     notes = []
     for name, found in results.items():
         facts = PROJECTS[name]
-        link = f"[{name}](https://github.com/{facts['repository']}/tree/{facts['commit']})"
+        link = (
+            f"[{name}](https://github.com/{facts['repository']}/tree/{facts['commit']})"
+        )
         cells = [_cell(found["targets"][target]) for target in TARGETS]
         built = found.get("build")
         cells.append(_built(built) if built else "")
-        lines.append(f"| {link} | {facts['kind']} | {found['left']} | {' | '.join(cells)} |")
+        lines.append(
+            f"| {link} | {facts['kind']} | {found['left']} | {' | '.join(cells)} |"
+        )
         whys = (found["targets"][target]["why"] for target in TARGETS)
         notes += [f"- {name}: {why}" for why in whys if why]
         if built and built["why"]:
             notes.append(f"- {name}: built for cpu-linux: {built['why']}")
-    lines += ["", "What did not go, and the first reason that `lock` or `build` gives:", "",
-              *dict.fromkeys(notes), "",
-              "`python -m tests.projects.record --build` makes this page again."]  # fmt: skip
+    lines += [
+        "",
+        "What did not go, and the first reason that `lock` or `build` gives:",
+        "",
+        *dict.fromkeys(notes),
+        "",
+        "`python -m tests.projects.record --build` makes this page again.",
+    ]
     return "\n".join(lines) + "\n"
 
 
 def _accelerators(found: dict[str, Any], said: str | None = None) -> set[str]:
     """Return the accelerators that were locked, with any line added or with this one."""
     locked = {t: result for t, result in found["targets"].items() if not result["why"]}
-    return {t.split("-")[0] for t, result in locked.items() if said in {None, result["said"]}}
+    return {
+        t.split("-")[0]
+        for t, result in locked.items()
+        if said in {None, result["said"]}
+    }
 
 
 def _needs_git_host(found: dict[str, Any]) -> bool:
@@ -218,7 +274,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=list(PROJECTS))
     parser.add_argument("--build", action="store_true", help="build cpu-linux as well")
-    parser.add_argument("--expected", action="store_true", help="only write expected.json")
+    parser.add_argument(
+        "--expected", action="store_true", help="only write expected.json"
+    )
     arguments = parser.parse_args()
     if arguments.expected:
         with tempfile.TemporaryDirectory() as folder:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_init_carries_the_requirements_and_lists_the_rest(name: str, tmp_path: Path) -> None:
+def test_init_carries_the_requirements_and_lists_the_rest(
+    name: str, tmp_path: Path
+) -> None:
     """A deliberate change is accepted with `python -m tests.projects.record --expected`."""
     assert of_init(name, tmp_path) == json.loads(EXPECTED.read_text("utf-8"))[name]
 
@@ -36,7 +38,9 @@ def test_a_fixture_has_names_and_versions_only(name: str) -> None:
     """No sentence of a project's own, and no host but those of code and of vendors' wheels."""
     for path in (HERE / name).rglob("*"):
         text = path.read_text("utf-8")
-        assert not [line for line in text.splitlines() if line.lstrip().startswith("#")], path
+        assert not [
+            line for line in text.splitlines() if line.lstrip().startswith("#")
+        ], path
         hosts = {part.split("/")[0] for part in text.split("://")[1:]}
         assert hosts <= {"github.com", "download.pytorch.org"}, path
 
@@ -49,7 +53,9 @@ def test_the_page_has_the_results() -> None:
 
 @pytest.mark.network
 @pytest.mark.parametrize("name", ["whisper", "comfyui", "llama-factory"])
-def test_a_project_locks_for_two_accelerators_without_a_word(name: str, tmp_path: Path) -> None:
+def test_a_project_locks_for_two_accelerators_without_a_word(
+    name: str, tmp_path: Path
+) -> None:
     root = open_project(name, tmp_path)
     run_provision(root, "init", *(f"--target={target}" for target in FITTED))
     for target in FITTED:

@@ -19,7 +19,10 @@ def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[st
     """Return a good verdict of a node; rates vary by 2 % from card to card, errors by none."""
     numbers: dict[str, dict[str, dict[str, Any]]] = {
         f"operators.check{number}": {
-            "rate": {"value": 900.0 * math.exp(chance.gauss(0, 0.02)), "unit": "images/s"},
+            "rate": {
+                "value": 900.0 * math.exp(chance.gauss(0, 0.02)),
+                "unit": "images/s",
+            },
             "float16": {"value": 3.1e-4 + 1e-7 * number, "unit": "1", "limit": 4e-3},
         }
         for number in range(CHECKS)
@@ -29,19 +32,46 @@ def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[st
         "memory": {"value": 79.1, "unit": "GiB"},
     }
     return {
-        "schema": 1, "node": node, "target": "cuda-linux", "suite": "quick", "verdict": "keep",
-        "code": "", "reason": "", "remedy": "", "time": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-        "seconds": 8.0, "provision": "0.1.0", "lock": LOCK, "torch": "2.13.0+cu130",
-        "python": "3.11.9", "device": "NVIDIA H100 80GB HBM3", "devices": 8,
-        "stack": {"platform": "linux-64", "kernel": "6.1.0-41", "driver nvidia": "580.95.05",
-                  "CUDA driver library": "580.95.05"}
+        "schema": 1,
+        "node": node,
+        "target": "cuda-linux",
+        "suite": "quick",
+        "verdict": "keep",
+        "code": "",
+        "reason": "",
+        "remedy": "",
+        "time": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        "seconds": 8.0,
+        "provision": "0.1.0",
+        "lock": LOCK,
+        "torch": "2.13.0+cu130",
+        "python": "3.11.9",
+        "device": "NVIDIA H100 80GB HBM3",
+        "devices": 8,
+        "stack": {
+            "platform": "linux-64",
+            "kernel": "6.1.0-41",
+            "driver nvidia": "580.95.05",
+            "CUDA driver library": "580.95.05",
+        }
         | {f"GPU 0000:{bus:02x}:00.0": "NVIDIA H100 80GB HBM3" for bus in range(8)},
-        "counts": {"owed": 27, "passed": 27, "failed": 0, "warned": 0, "not_run": 0, "carried": 0},
-        "failed": [], "regressions": [], "numbers": numbers,
-    } | parts  # fmt: skip
+        "counts": {
+            "owed": 27,
+            "passed": 27,
+            "failed": 0,
+            "warned": 0,
+            "not_run": 0,
+            "carried": 0,
+        },
+        "failed": [],
+        "regressions": [],
+        "numbers": numbers,
+    } | parts
 
 
-def write_fleet(folder: Path, count: int, at: dt.datetime, seed: int = 19) -> list[Path]:
+def write_fleet(
+    folder: Path, count: int, at: dt.datetime, seed: int = 19
+) -> list[Path]:
     """Write a verdict of each of so many nodes, and return their files."""
     chance, paths = Random(seed), []
     folder.mkdir(parents=True, exist_ok=True)

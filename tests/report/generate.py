@@ -66,7 +66,9 @@ def shared(
             factor = slow * (tail if left else 1.0)
             left = max(0, left - 1)
             rates.append(level / factor * math.exp(chance.gauss(0, 0.08)))
-            shares.append(CORES * factor ** (-1 / chance.uniform(1.6, 3.3)) if visible else CORES)
+            shares.append(
+                CORES * factor ** (-1 / chance.uniform(1.6, 3.3)) if visible else CORES
+            )
         yield Run(rates, shares)
 
 
@@ -84,5 +86,7 @@ def bimodal(chance: Random) -> Iterator[Run]:
 
 def recorded() -> list[Run]:
     """Return the recorded runs, in order."""
-    document = json.loads(Path(__file__).with_name("recorded.json").read_text(encoding="utf-8"))
+    document = json.loads(
+        Path(__file__).with_name("recorded.json").read_text(encoding="utf-8")
+    )
     return [Run(run["throughput"], run["CPU share"]) for run in document]

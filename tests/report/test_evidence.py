@@ -37,24 +37,34 @@ def evidence_table(found: list[Evidence]) -> str:
         for e in sorted(found, key=lambda e: (e.target, e.day))
         if e.state != "refused"
     ]
-    head = (
-        "| target | device | driver | day | checks | key | state |\n|---|---|---|---|---|---|---|"
-    )
+    head = "| target | device | driver | day | checks | key | state |\n|---|---|---|---|---|---|---|"
     return "\n".join([head, *rows]) + "\n"
 
 
 def report(**changes: object) -> Report:
-    check = {"id": "device.matmul", "outcome": "passed", "title": "t", "stands_for": "s",
-             "seconds": 0.1, "finding": None,
-             "numbers": {"float32": {"value": 1e-7, "unit": "1", "limit": 1e-5}}}  # fmt: skip
+    check = {
+        "id": "device.matmul",
+        "outcome": "passed",
+        "title": "t",
+        "stands_for": "s",
+        "seconds": 0.1,
+        "finding": None,
+        "numbers": {"float32": {"value": 1e-7, "unit": "1", "limit": 1e-5}},
+    }
     document = {
-        "schema_version": 1, "suite": "full", "target": "cpu-linux", "python": "3.11.7",
-        "torch": "2.13.0", "started": "2026-11-22T01:02:03Z", "seconds": 9.0, "lock": LOCK,
+        "schema_version": 1,
+        "suite": "full",
+        "target": "cpu-linux",
+        "python": "3.11.7",
+        "torch": "2.13.0",
+        "started": "2026-11-22T01:02:03Z",
+        "seconds": 9.0,
+        "lock": LOCK,
         "device": {"name": "A770", "driver": "1.6", "uuid": "GPU-SERIAL", "count": 2},
         "stack": {"kernel": "6.1", "GPU 0000:03:00.0": "A770", "GPU serial-7": "A770"},
         "checks": [check],
         "not_run": [{"id": "x.y", "title": "t", "owed": False, "reason": "no float64"}],
-    }  # fmt: skip
+    }
     return Report.model_validate(document | changes)
 
 
@@ -78,7 +88,9 @@ def no_passphrase() -> str:
 def signed(tmp_path: Path) -> Path:
     file = tmp_path / "evidence.json"
     key = make_key(tmp_path, "owner")
-    file.write_text(sign(statement(report(), "0" * 64), key, no_passphrase), encoding="utf-8")
+    file.write_text(
+        sign(statement(report(), "0" * 64), key, no_passphrase), encoding="utf-8"
+    )
     return file
 
 
@@ -86,14 +98,22 @@ def test_it_says_what_was_proven_and_by_whom(signed: Path) -> None:
     name, content = verified(signed, trusted_keys(signed.parent / "keys"))
     assert name == "owner"
     assert content.subject[0].digest["sha256"] == LOCK
-    assert content.predicate.checks[0].numbers == {"float32": {"value": 1e-7, "unit": "1"}}
-    assert content.predicate.stack == {"kernel": "6.1", "GPU 0": "A770", "GPU 1": "A770"}
+    assert content.predicate.checks[0].numbers == {
+        "float32": {"value": 1e-7, "unit": "1"}
+    }
+    assert content.predicate.stack == {
+        "kernel": "6.1",
+        "GPU 0": "A770",
+        "GPU 1": "A770",
+    }
 
 
 def test_it_names_no_serial_number_address_or_person(signed: Path) -> None:
     _, content = verified(signed, trusted_keys(signed.parent / "keys"))
     text = content.model_dump_json()
-    assert not [word for word in ("SERIAL", "serial", "0000:03", "me@host") if word in text]
+    assert not [
+        word for word in ("SERIAL", "serial", "0000:03", "me@host") if word in text
+    ]
 
 
 def test_every_changed_byte_is_refused(signed: Path) -> None:
@@ -104,12 +124,22 @@ def test_every_changed_byte_is_refused(signed: Path) -> None:
             verified(signed, keys)
 
 
-@pytest.mark.parametrize("change", [
-    lambda d: d + b" ", lambda d: d[:-1], lambda d: b"\n" + d, lambda _: b"[" * 100_000,
-    lambda _: b"{}", lambda _: b"",
-    lambda d: d.replace(b'"payload":', b'"more": 1,\n "payload":'),
-])  # fmt: skip
-def test_what_the_signature_does_not_cover_is_refused_too(signed: Path, change: Any) -> None:  # noqa: ANN401
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d + b" ",
+        lambda d: d[:-1],
+        lambda d: b"\n" + d,
+        lambda _: b"[" * 100_000,
+        lambda _: b"{}",
+        lambda _: b"",
+        lambda d: d.replace(b'"payload":', b'"more": 1,\n "payload":'),
+    ],
+)
+def test_what_the_signature_does_not_cover_is_refused_too(
+    signed: Path,
+    change: Any,  # noqa: ANN401
+) -> None:
     signed.write_bytes(change(signed.read_bytes()))
     with pytest.raises(ToolError, match="is no evidence"):
         verified(signed, trusted_keys(signed.parent / "keys"))
@@ -125,7 +155,9 @@ def test_an_unknown_key_is_refused(signed: Path) -> None:
 
 def test_another_key_under_the_known_id_is_refused(signed: Path) -> None:
     stranger = make_key(signed.parent, "stranger")
-    forged = json.loads(sign(statement(report(torch="9"), "0" * 64), stranger, no_passphrase))
+    forged = json.loads(
+        sign(statement(report(torch="9"), "0" * 64), stranger, no_passphrase)
+    )
     good = json.loads(signed.read_text())
     forged["signatures"][0]["keyid"] = good["signatures"][0]["keyid"]
     signed.write_text(json.dumps(forged, indent=1) + "\n")
@@ -144,17 +176,24 @@ def test_a_lock_that_moved_makes_it_stale(signed: Path, tmp_path: Path) -> None:
     assert [row.split("|")[-2].strip() for row in rows] == ["valid", "stale"]
 
 
-@pytest.mark.parametrize("changes", [
-    {"suite": "quick"}, {"lock": None},
-    {"not_run": [{"id": "x", "title": "t", "owed": True, "reason": "died"}]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"suite": "quick"},
+        {"lock": None},
+        {"not_run": [{"id": "x", "title": "t", "owed": True, "reason": "died"}]},
+    ],
+)
 def test_what_proves_nothing_is_not_signed(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="proves nothing"):
         statement(report(**changes), "0" * 64)
 
 
 def test_a_passphrase_is_asked_for(tmp_path: Path) -> None:
-    key, content = make_key(tmp_path, "locked", b"open sesame"), statement(report(), "0" * 64)
+    key, content = (
+        make_key(tmp_path, "locked", b"open sesame"),
+        statement(report(), "0" * 64),
+    )
     assert sign(content, key, lambda: "open sesame")
     with pytest.raises(UsageError, match="cannot sign"):
         sign(content, key, lambda: "wrong")
@@ -163,8 +202,12 @@ def test_a_passphrase_is_asked_for(tmp_path: Path) -> None:
 def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
     private = ec.generate_private_key(ec.SECP521R1())
     path = tmp_path / "key"
-    path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    assert sign(statement(report(), "0" * 64), path, no_passphrase)  # the library knows this one
+    path.write_bytes(
+        private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    assert sign(
+        statement(report(), "0" * 64), path, no_passphrase
+    )  # the library knows this one
     path.write_bytes(b"-----BEGIN NONSENSE-----")
     with pytest.raises(UsageError, match="cannot sign") as failed:
         sign(statement(report(), "0" * 64), path, no_passphrase)

@@ -36,25 +36,45 @@ def test_a_good_fleet_is_one_line_and_nobody_deviates(tmp_path: Path) -> None:
     assert found.counts == {"keep": 200}
     ((state, names, what),) = found.lines
     assert (state, names) == ("keep", "gpu00000 and 199 more")
-    assert what == "cuda-linux quick, NVIDIA H100 80GB HBM3, nvidia 580.95.05, lock 79f30a88"
+    assert (
+        what
+        == "cuda-linux quick, NVIDIA H100 80GB HBM3, nvidia 580.95.05, lock 79f30a88"
+    )
     assert not found.bad
 
 
 def test_the_worst_come_first_and_alike_ones_share_a_line(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path, 30, NOW)
     for number, path in enumerate(paths[:5]):
-        change(path, verdict="remove", code="op-fails", reason=f"device.matmul: error 0x{number}")
-    change(paths[6], verdict="none", code="busy", reason="the device is used by python (9)")
+        change(
+            path,
+            verdict="remove",
+            code="op-fails",
+            reason=f"device.matmul: error 0x{number}",
+        )
+    change(
+        paths[6], verdict="none", code="busy", reason="the device is used by python (9)"
+    )
     change(paths[7], time=f"{NOW - 3 * DAY:%Y-%m-%dT%H:%M:%SZ}")
     change(paths[8], stack={"driver nvidia": "575.57"})
     found = report(tmp_path, "gpu00001", "gpu99999")
     assert [line[0] for line in found.lines] == [
-        "remove", "silent", "stale", "deviates", "none", "keep"
-    ]  # fmt: skip
+        "remove",
+        "silent",
+        "stale",
+        "deviates",
+        "none",
+        "keep",
+    ]
     assert found.lines[0][1] == "gpu00000 and 4 more"
     assert found.counts == {
-        "remove": 5, "silent": 1, "stale": 1, "deviates": 1, "none": 1, "keep": 22
-    }  # fmt: skip
+        "remove": 5,
+        "silent": 1,
+        "stale": 1,
+        "deviates": 1,
+        "none": 1,
+        "keep": 22,
+    }
     assert node(found, "gpu99999").state == "silent"
     assert found.bad
 
@@ -65,7 +85,7 @@ def test_another_driver_is_named_with_that_of_the_group(tmp_path: Path) -> None:
     found = report(tmp_path)
     assert node(found, "gpu00003").deviations == (
         "driver nvidia 575.57.08, 580.95.05 on 9 of 10",
-    )  # fmt: skip
+    )
     assert node(found, "gpu00003").driver == "nvidia 575.57.08"
     assert [each.node for each in found.nodes if each.deviations] == ["gpu00003"]
 
@@ -81,10 +101,26 @@ def test_half_a_fleet_on_a_new_driver_deviates_from_nobody(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("check", "number", "said"),
     [
-        ("operators.check3", {"rate": {"value": 600.0, "unit": "images/s"}}, "of its group"),
-        ("operators.check3", {"float16": {"value": 2e-3, "unit": "1", "limit": 4e-3}}, "times"),
-        ("device.ready", {"count": {"value": 7.0, "unit": "count"}}, "count 7 count, 88%"),
-        ("device.ready", {"memory": {"value": 39.5, "unit": "GiB"}}, "memory 39.5 GiB, 50%"),
+        (
+            "operators.check3",
+            {"rate": {"value": 600.0, "unit": "images/s"}},
+            "of its group",
+        ),
+        (
+            "operators.check3",
+            {"float16": {"value": 2e-3, "unit": "1", "limit": 4e-3}},
+            "times",
+        ),
+        (
+            "device.ready",
+            {"count": {"value": 7.0, "unit": "count"}},
+            "count 7 count, 88%",
+        ),
+        (
+            "device.ready",
+            {"memory": {"value": 39.5, "unit": "GiB"}},
+            "memory 39.5 GiB, 50%",
+        ),
     ],
 )
 def test_a_number_that_is_worse_than_the_group_s_is_named(
@@ -94,7 +130,9 @@ def test_a_number_that_is_worse_than_the_group_s_is_named(
     numbers = json.loads(paths[5].read_text(encoding="utf-8"))["numbers"]
     change(paths[5], numbers={check: numbers[check] | number})
     found = report(tmp_path)
-    assert [each.node for each in found.nodes if each.state == "deviates"] == ["gpu00005"]
+    assert [each.node for each in found.nodes if each.state == "deviates"] == [
+        "gpu00005"
+    ]
     (text,) = node(found, "gpu00005").deviations
     assert text.startswith(f"{check}: ")
     assert said in text
@@ -104,18 +142,25 @@ def test_a_busy_host_is_not_compared_by_its_speed(tmp_path: Path) -> None:
     for place, path in enumerate(write_fleet(tmp_path, 20, NOW)):
         share = {"value": 1.0 if place == 4 else 2.0, "unit": "s/s"}
         rate = {"value": 300.0 if place == 4 else 900.0 + place, "unit": "images/s"}
-        change(path, numbers={"throughput.training": {"CPU share": share, "rate": rate}})
+        change(
+            path, numbers={"throughput.training": {"CPU share": share, "rate": rate}}
+        )
     found = report(tmp_path)
     deviations = node(found, "gpu00004").deviations
-    assert not [text for text in deviations if text.startswith("throughput.training: rate")]
+    assert not [
+        text for text in deviations if text.startswith("throughput.training: rate")
+    ]
 
 
 def test_nodes_of_another_card_or_lock_are_another_group(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path, 12, NOW)
     for path in paths[:4]:
         numbers = json.loads(path.read_text(encoding="utf-8"))["numbers"]
-        slow = {check: each | {"rate": {"value": 90.0, "unit": "images/s"}}
-                for check, each in numbers.items() if "rate" in each}  # fmt: skip
+        slow = {
+            check: each | {"rate": {"value": 90.0, "unit": "images/s"}}
+            for check, each in numbers.items()
+            if "rate" in each
+        }
         change(path, device="NVIDIA T4", numbers=slow, stack={"driver nvidia": "570.1"})
     change(paths[11], lock="0" * 64)
     assert report(tmp_path).counts == {"keep": 12}
@@ -132,11 +177,14 @@ def test_what_changed_since_the_last_round_is_told(tmp_path: Path) -> None:
     paths[10].write_text(json.dumps(verdict("gpu00010", Random(1), NOW, **busy)))
     found = report(tmp_path)
     assert node(found, "gpu00000").changes == (
-        "driver nvidia: 580.95.05 -> 590.12", "CUDA driver library: 580.95.05 -> 590.12"
-    )  # fmt: skip
+        "driver nvidia: 580.95.05 -> 590.12",
+        "CUDA driver library: 580.95.05 -> 590.12",
+    )
     assert node(found, "gpu00011").changes == ("keep -> remove op-fails",)
     assert node(found, "gpu00010").changes == ()
-    assert node(found, "gpu00010").driver == "nvidia 580.95.05"  # of the last that told it
+    assert (
+        node(found, "gpu00010").driver == "nvidia 580.95.05"
+    )  # of the last that told it
     told = {names: text for _, names, text in found.changed}
     assert "gpu00000 and 8 more" in told
     assert len(found.nodes) == 12
@@ -180,7 +228,9 @@ def test_files_that_are_no_verdict_are_named_and_stop_nothing(tmp_path: Path) ->
 
 def test_two_verdicts_of_one_node_and_moment_are_named(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path, 5, NOW)
-    (tmp_path / "copy.json").write_bytes(paths[0].read_bytes())  # collected twice: the same
+    (tmp_path / "copy.json").write_bytes(
+        paths[0].read_bytes()
+    )  # collected twice: the same
     assert report(tmp_path).files == []
     change(tmp_path / "copy.json", code="op-fails", verdict="remove")
     ((path, fault),) = report(tmp_path).files
@@ -192,16 +242,35 @@ def call(*words: object) -> int:
     return main(["fleet", "report", *map(str, words)])
 
 
-def test_the_json_keeps_its_contract(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_keeps_its_contract(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_fleet(tmp_path, 3, NOW)
     assert call(tmp_path, "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["verb"]) == (1, "fleet")
-    assert sorted(document["result"]) == ["changed", "counts", "files", "lines", "nodes"]
+    assert sorted(document["result"]) == [
+        "changed",
+        "counts",
+        "files",
+        "lines",
+        "nodes",
+    ]
     assert sorted(document["result"]["nodes"][0]) == [
-        "changes", "code", "deviations", "device", "driver", "lock", "node", "reason", "runtime",
-        "state", "suite", "target", "time",
-    ]  # fmt: skip
+        "changes",
+        "code",
+        "deviations",
+        "device",
+        "driver",
+        "lock",
+        "node",
+        "reason",
+        "runtime",
+        "state",
+        "suite",
+        "target",
+        "time",
+    ]
 
 
 def test_the_table_is_a_line_per_row_and_the_page_escapes(
@@ -209,13 +278,21 @@ def test_the_table_is_a_line_per_row_and_the_page_escapes(
 ) -> None:
     paths = write_fleet(tmp_path / "verdicts", 100, NOW)
     for number, path in enumerate(paths[:60]):
-        change(path, verdict="remove", code=f"code-{chr(97 + number % 26)}{chr(97 + number // 26)}",
-               reason=f"<script>alert({number})</script> " + "a long symptom " * 12)  # fmt: skip
+        change(
+            path,
+            verdict="remove",
+            code=f"code-{chr(97 + number % 26)}{chr(97 + number // 26)}",
+            reason=f"<script>alert({number})</script> " + "a long symptom " * 12,
+        )
     hosts, page = tmp_path / "hosts.txt", tmp_path / "page.html"
-    hosts.write_text("# all\ngpu00001\ngpu00100  # new\n\n", "utf-16")  # as PowerShell writes it
+    hosts.write_text(
+        "# all\ngpu00001\ngpu00100  # new\n\n", "utf-16"
+    )  # as PowerShell writes it
     assert call(tmp_path / "verdicts", "--hosts", hosts, "--html", page) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + 40 + 1 + 1  # the head, the rows, what is left out, the counts
+    assert (
+        len(lines) == 1 + 40 + 1 + 1
+    )  # the head, the rows, what is left out, the counts
     assert sum("a long symptom a long symptom" in line for line in lines) == 40
     assert "60 remove, 1 silent, 40 keep" in lines
     assert [line for line in lines if line.startswith("! 22 more lines")]
@@ -224,7 +301,9 @@ def test_the_table_is_a_line_per_row_and_the_page_escapes(
     assert all(path.name.partition(".")[0] in text for path in paths)
 
 
-def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call(tmp_path / "absent") == 2
     assert call(tmp_path, "--hosts", tmp_path / "absent.txt") == 2
     assert "absent.txt" in capsys.readouterr().err

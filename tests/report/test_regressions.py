@@ -38,28 +38,52 @@ def report(
     checks: list[dict[str, Any]] = [
         {
             "id": name,
-            "outcome": "failed" if name in failed else "warned" if name in warned else "passed",
+            "outcome": "failed"
+            if name in failed
+            else "warned"
+            if name in warned
+            else "passed",
             "title": f"{name} is right",
             "stands_for": "a failure",
             "seconds": seconds,
             "numbers": numbers or rate,
             "finding": {
-                "code": "op-fails", "level": "error" if name in failed else "warning",
-                "symptom": f"{name} raises", "cause": "c", "remedy": "r", "evidence": ["e"],
-            } if name in (*failed, *warned) else None,
+                "code": "op-fails",
+                "level": "error" if name in failed else "warning",
+                "symptom": f"{name} raises",
+                "cause": "c",
+                "remedy": "r",
+                "evidence": ["e"],
+            }
+            if name in (*failed, *warned)
+            else None,
         }
         for name in ids
-    ]  # fmt: skip
-    return Report.model_validate({
-        "schema_version": 1, "suite": suite, "target": "arc-linux", "python": "3.11.7",
-        "torch": "2.9.1+xpu", "device": {"name": device, "driver": "25.18"} if device else {},
-        "started": f"2026-01-{day:02}T00:00:00Z", "seconds": 9.0, "checks": checks, "stack": stack,
-        "lock": lock, "not_run": not_run, "asked": asked, "devices": devices,
-    })  # fmt: skip
+    ]
+    return Report.model_validate(
+        {
+            "schema_version": 1,
+            "suite": suite,
+            "target": "arc-linux",
+            "python": "3.11.7",
+            "torch": "2.9.1+xpu",
+            "device": {"name": device, "driver": "25.18"} if device else {},
+            "started": f"2026-01-{day:02}T00:00:00Z",
+            "seconds": 9.0,
+            "checks": checks,
+            "stack": stack,
+            "lock": lock,
+            "not_run": not_run,
+            "asked": asked,
+            "devices": devices,
+        }
+    )
 
 
 def codes(*reports: Report) -> list[str]:
-    return [finding.code for finding in compare_reports(reports[:-1], reports[-1]).findings]
+    return [
+        finding.code for finding in compare_reports(reports[:-1], reports[-1]).findings
+    ]
 
 
 def only(*reports: Report) -> Finding:
@@ -71,9 +95,18 @@ TWINS = tuple({"name": "H100", "index": index} for index in (0, 1))
 
 
 def of_one(number: int, *failed: str, day: int) -> Report:
-    ids = tuple(f"device.{name}" + f"@{number}" * bool(number) for name in ("ready", "matmul"))
-    return report(failed, ids=("identity.versions", *ids), suite="quick", asked=str(number),
-                  device="H100", devices=(TWINS[number],), day=day)  # fmt: skip
+    ids = tuple(
+        f"device.{name}" + f"@{number}" * bool(number) for name in ("ready", "matmul")
+    )
+    return report(
+        failed,
+        ids=("identity.versions", *ids),
+        suite="quick",
+        asked=str(number),
+        device="H100",
+        devices=(TWINS[number],),
+        day=day,
+    )
 
 
 def test_devices_that_are_checked_by_turns_are_not_compared_with_each_other() -> None:
@@ -87,7 +120,9 @@ def test_devices_that_are_checked_by_turns_are_not_compared_with_each_other() ->
 def test_the_history_of_a_device_goes_on_where_all_are_checked() -> None:
     ids = ("device.matmul", "device.matmul@1")
     every = report(ids=ids, asked="all", device="H100", devices=TWINS)
-    one = report(("device.matmul@1",), ids=ids[1:], asked="1", device="H100", devices=TWINS[1:])
+    one = report(
+        ("device.matmul@1",), ids=ids[1:], asked="1", device="H100", devices=TWINS[1:]
+    )
     assert comparable([every], one) == [every]
     assert codes(every, one) == ["check-broke"]
     # A device that is gone is told where the same was asked before, and there alone.
@@ -104,11 +139,16 @@ def test_reports_of_earlier_versions_are_told_apart_by_their_devices() -> None:
 def test_nothing_changed_is_no_finding() -> None:
     result = compare_reports([report()], report())
     assert (result.moves, result.findings, result.bad) == ((), (), False)
-    assert (result.compared, result.new) == (("device.matmul", "throughput.training"), ())
+    assert (result.compared, result.new) == (
+        ("device.matmul", "throughput.training"),
+        (),
+    )
 
 
 def test_the_layer_that_changed_is_named_first_and_is_the_cause() -> None:
-    after = report(failed=("device.matmul",), stack=STACK | {"compute-runtime": "24.39"})
+    after = report(
+        failed=("device.matmul",), stack=STACK | {"compute-runtime": "24.39"}
+    )
     result = compare_reports([report()], after)
     assert [str(move) for move in result.moves] == ["compute-runtime: 25.18 -> 24.39"]
     (finding,) = result.findings
@@ -118,12 +158,17 @@ def test_the_layer_that_changed_is_named_first_and_is_the_cause() -> None:
 
 
 def test_a_break_without_a_change_says_so() -> None:
-    assert "nothing that is recorded changed" in only(report(), report(failed=IDS[:1])).cause
+    assert (
+        "nothing that is recorded changed"
+        in only(report(), report(failed=IDS[:1])).cause
+    )
 
 
 def test_a_break_in_the_second_run_after_a_change_names_that_change() -> None:
     newer = STACK | {"kernel": "6.2"}
-    finding = only(report(), report(stack=newer, day=2), report(IDS[:1], stack=newer, day=3))
+    finding = only(
+        report(), report(stack=newer, day=2), report(IDS[:1], stack=newer, day=3)
+    )
     assert finding.code == "check-broke"
     assert "the last change, 2026-01-02T00:00:00Z: kernel: 6.1 -> 6.2" in finding.cause
 
@@ -135,7 +180,10 @@ def test_errors_of_another_version_of_the_suite_are_no_standard() -> None:
 
     assert codes(of("a", 1e-7, 1), of("a", 5e-7, 2)) == ["accuracy-lost"] * 2
     assert codes(of("a", 1e-7, 1), of("b", 5e-7, 2)) == []
-    assert codes(of("a", 1e-7, 1), of("b", 1e-7, 2), of("b", 5e-7, 3)) == ["accuracy-lost"] * 2
+    assert (
+        codes(of("a", 1e-7, 1), of("b", 1e-7, 2), of("b", 5e-7, 3))
+        == ["accuracy-lost"] * 2
+    )
     assert (
         codes(report(), report(speed=800, day=2).model_copy(update={"files": "b"}))
         == ["slowed"] * 2
@@ -169,7 +217,10 @@ def test_the_quick_suite_after_the_full_one_has_lost_no_check() -> None:
 
 def test_a_check_without_an_earlier_result_is_not_called_as_good() -> None:
     result = compare_reports([report(ids=("device.matmul",))], report())
-    assert (result.compared, result.new) == (("device.matmul",), ("throughput.training",))
+    assert (result.compared, result.new) == (
+        ("device.matmul",),
+        ("throughput.training",),
+    )
 
 
 def test_a_healed_check_is_a_note() -> None:
@@ -187,13 +238,21 @@ def test_a_check_that_warns_now_is_worse_than_it_was_and_no_failure() -> None:
 
 
 def test_a_card_that_always_warns_is_compared_all_the_same() -> None:
-    slow: dict[str, Any] = {"warned": ("throughput.training",), "ids": ("throughput.training",)}
+    slow: dict[str, Any] = {
+        "warned": ("throughput.training",),
+        "ids": ("throughput.training",),
+    }
     earlier = [report(**slow, day=1 + number) for number in range(6)]
     assert codes(*earlier, report(**slow, speed=700.0, day=8)) == ["slowed"]
 
 
 def test_a_check_that_is_not_run_any_more_says_why() -> None:
-    gone = {"id": "throughput.training", "title": "t", "owed": False, "reason": "no C compiler"}
+    gone = {
+        "id": "throughput.training",
+        "title": "t",
+        "owed": False,
+        "reason": "no C compiler",
+    }
     finding = only(report(), report(ids=IDS[:1], not_run=(gone,), day=2))
     assert finding.code == "check-vanished"
     assert finding.symptom == "throughput.training is not run any more: no C compiler"
@@ -212,8 +271,13 @@ def test_a_lasting_failure_blinds_nothing_and_says_since_when() -> None:
 
 def test_a_failure_since_the_first_report_is_compared_all_the_same() -> None:
     red = ("device.matmul",)
-    result = compare_reports([report(failed=red)], report(failed=red, speed=700.0, day=2))
-    assert [finding.code for finding in result.findings] == ["slowed", "check-still-failing"]
+    result = compare_reports(
+        [report(failed=red)], report(failed=red, speed=700.0, day=2)
+    )
+    assert [finding.code for finding in result.findings] == [
+        "slowed",
+        "check-still-failing",
+    ]
     assert "the first report" in result.findings[1].symptom
 
 
@@ -221,7 +285,10 @@ def test_a_lasting_failure_names_what_changed_when_it_began() -> None:
     newer, newest = STACK | {"kernel": "6.2"}, STACK | {"kernel": "6.3"}
     red = ("device.matmul",)
     history = [report(), report(failed=red, stack=newer, day=2)]
-    assert only(*history, report(failed=red, stack=newest, day=3)).cause == "kernel: 6.1 -> 6.2"
+    assert (
+        only(*history, report(failed=red, stack=newest, day=3)).cause
+        == "kernel: 6.1 -> 6.2"
+    )
 
 
 def test_blocked_checks_are_one_note() -> None:
@@ -231,7 +298,10 @@ def test_blocked_checks_are_one_note() -> None:
     note = replace(blocked.finding, level=Level.NOTE)
     checks = (broken, blocked.model_copy(update={"finding": note}))
     result = compare_reports([report()], after.model_copy(update={"checks": checks}))
-    assert [finding.code for finding in result.findings] == ["check-broke", "checks-blocked"]
+    assert [finding.code for finding in result.findings] == [
+        "check-broke",
+        "checks-blocked",
+    ]
 
 
 def test_another_device_or_target_is_not_compared() -> None:
@@ -243,7 +313,9 @@ def test_another_device_or_target_is_not_compared() -> None:
     assert comparable([foreign], report()) == []
 
 
-@pytest.mark.parametrize(("speed", "slowed"), [(1590.0, 0), (1400.0, 0), (1200.0, 2), (213.0, 2)])
+@pytest.mark.parametrize(
+    ("speed", "slowed"), [(1590.0, 0), (1400.0, 0), (1200.0, 2), (213.0, 2)]
+)
 def test_slower_beyond_noise_and_tolerance(speed: float, slowed: int) -> None:
     assert codes(report(), report(speed=speed)).count("slowed") == slowed
 
@@ -263,7 +335,9 @@ def test_rates_of_the_other_suite_are_not_compared() -> None:
 def test_a_slowdown_says_since_when_and_what_changed_then() -> None:
     newer = STACK | {"driver xe": "6.2"}
     history = [report(), report(day=2), report(stack=newer, speed=900.0, day=3)]
-    finding = compare_reports(history, report(stack=newer, speed=900.0, day=4)).findings[0]
+    finding = compare_reports(
+        history, report(stack=newer, speed=900.0, day=4)
+    ).findings[0]
     assert "fell to 56%, since 2026-01-03" in finding.symptom
     assert finding.cause == "driver xe: 6.1 -> 6.2"
     assert finding.evidence == (
@@ -273,10 +347,16 @@ def test_a_slowdown_says_since_when_and_what_changed_then() -> None:
 
 def test_on_a_busy_host_a_slowdown_is_a_note() -> None:
     def measured(speed: float, share: float) -> Report:
-        return report(numbers={
-            "throughput": {"value": speed, "unit": "images/s", "rounds": [speed] * 15},
-            "CPU share": {"value": share, "unit": "1"},
-        })  # fmt: skip
+        return report(
+            numbers={
+                "throughput": {
+                    "value": speed,
+                    "unit": "images/s",
+                    "rounds": [speed] * 15,
+                },
+                "CPU share": {"value": share, "unit": "1"},
+            }
+        )
 
     history = [measured(1600.0, 2.0), measured(1610.0, 2.0)]
     result = compare_reports(history, measured(400.0, 1.0))
@@ -291,7 +371,9 @@ def test_an_error_that_grows_is_told_long_before_its_limit() -> None:
 
     finding = compare_reports([off(3.2e-5)], off(3.84e-4)).findings[0]
     assert (finding.code, finding.level) == ("accuracy-lost", Level.ERROR)
-    assert finding.symptom == "device.matmul: float16 grew to 9.6 times"  # 1 % of the limit is 0
+    assert (
+        finding.symptom == "device.matmul: float16 grew to 9.6 times"
+    )  # 1 % of the limit is 0
     assert "the limit is 0.004" in finding.evidence[0]
     assert codes(off(3.2e-5), off(6e-5)) == []
     assert codes(off(1e-9), off(1e-6)) == []
@@ -334,5 +416,8 @@ def test_a_check_that_takes_ten_times_as_long_is_a_warning() -> None:
 
 def test_the_same_machine_a_hundred_times_gives_at_most_one_finding() -> None:
     chance = random.Random(7)
-    history = [report(speed=chance.gauss(1600, 80), spread=300, ids=IDS[1:]) for _ in range(100)]
+    history = [
+        report(speed=chance.gauss(1600, 80), spread=300, ids=IDS[1:])
+        for _ in range(100)
+    ]
     assert sum(len(codes(*history[: at + 1])) for at in range(1, 100)) <= 1

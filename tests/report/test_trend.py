@@ -26,8 +26,9 @@ QUIET = [(0.05, 0.03), (0.05, 0.05), (0.10, 0.03), (0.10, 0.05)]  # of rounds, o
 
 def points(runs: Iterable[Run], *, shares: bool = True) -> list[Point]:
     return [
-        point(run.rates, "same", 1, median(run.shares) if shares else None, None) for run in runs
-    ]  # fmt: skip
+        point(run.rates, "same", 1, median(run.shares) if shares else None, None)
+        for run in runs
+    ]
 
 
 def found(fall: Fall | None) -> bool:
@@ -38,20 +39,26 @@ def rate(within: float, between: float, factor: float, history: int) -> float:
     """Return the part of the trials in which a run with this part of the speed is found."""
     hits = 0
     for seed in range(TRIALS):
-        runs = list(islice(generate.normal(random.Random(seed), within, between), history + 1))
+        runs = list(
+            islice(generate.normal(random.Random(seed), within, between), history + 1)
+        )
         hits += found(judge(points([*runs[:-1], runs[-1].slower(factor)]), TOLERANCE))
     return hits / TRIALS
 
 
 @pytest.mark.parametrize(("within", "between"), QUIET)
 @pytest.mark.parametrize("history", [5, 20])
-def test_a_fall_by_a_quarter_is_found(within: float, between: float, history: int) -> None:
+def test_a_fall_by_a_quarter_is_found(
+    within: float, between: float, history: int
+) -> None:
     assert rate(within, between, 0.75, history) >= 0.95
 
 
 @pytest.mark.parametrize(("within", "between"), QUIET)
 @pytest.mark.parametrize("history", [1, 5, 20])
-def test_half_the_speed_is_always_found(within: float, between: float, history: int) -> None:
+def test_half_the_speed_is_always_found(
+    within: float, between: float, history: int
+) -> None:
     assert rate(within, between, 0.5, history) == 1.0
 
 
@@ -69,8 +76,12 @@ def alarms(runs: Iterator[Run], count: int = 100, *, shares: bool = True) -> int
         {"busy": 0.1, "burst": 0.3, "hidden": 0.2},
     ],
 )
-def test_a_shared_host_gives_one_false_alarm_in_a_hundred_runs(options: dict[str, float]) -> None:
-    seen = [alarms(generate.shared(random.Random(seed), **options)) for seed in range(10)]
+def test_a_shared_host_gives_one_false_alarm_in_a_hundred_runs(
+    options: dict[str, float],
+) -> None:
+    seen = [
+        alarms(generate.shared(random.Random(seed), **options)) for seed in range(10)
+    ]
     assert sum(seen) / len(seen) <= 1.0
 
 
@@ -85,24 +96,33 @@ def test_a_swinging_host_gives_one_false_alarm_in_a_hundred_runs(kind: object) -
 def test_a_quiet_host_gives_one_false_alarm_in_a_hundred_runs(
     within: float, between: float
 ) -> None:
-    seen = [alarms(generate.normal(random.Random(seed), within, between)) for seed in range(10)]
+    seen = [
+        alarms(generate.normal(random.Random(seed), within, between))
+        for seed in range(10)
+    ]
     assert sum(seen) / len(seen) <= 1.0
 
 
 def test_a_shared_host_without_shares_gives_one_false_alarm_in_a_hundred_runs() -> None:
     """Reports of earlier versions have no CPU share."""
-    seen = [alarms(generate.shared(random.Random(seed)), shares=False) for seed in range(10)]
+    seen = [
+        alarms(generate.shared(random.Random(seed)), shares=False) for seed in range(10)
+    ]
     assert sum(seen) / len(seen) <= 1.0
 
 
 def test_recorded_runs_of_a_shared_host_give_no_false_alarm() -> None:
     runs = generate.recorded()
-    assert max(median(run.rates) for run in runs) > 20 * min(median(run.rates) for run in runs)
+    assert max(median(run.rates) for run in runs) > 20 * min(
+        median(run.rates) for run in runs
+    )
     assert alarms(iter(runs), len(runs)) == 0
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.75])
-def test_a_slower_device_is_found_on_the_recorded_host_when_it_is_idle(factor: float) -> None:
+def test_a_slower_device_is_found_on_the_recorded_host_when_it_is_idle(
+    factor: float,
+) -> None:
     """In a run that one burst hit at most; with more, it is shown until a second run confirms."""
     runs = generate.recorded()
     judged = 0

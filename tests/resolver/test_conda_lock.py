@@ -60,7 +60,9 @@ def target(platform: str, *dependencies: str) -> Target:
         platform=platform,
         python="3.11",
         pip=Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",)),
-        conda=Conda(channels=("forge",), dependencies=dependencies or ("python 3.11.*",)),
+        conda=Conda(
+            channels=("forge",), dependencies=dependencies or ("python 3.11.*",)
+        ),
     )
 
 
@@ -75,19 +77,34 @@ def lock(spec: Target) -> str:
 
 
 def urls(text: str) -> list[str]:
-    return [line.split("url: ")[1] for line in text.splitlines() if f"url: {FORGE}" in line]
+    return [
+        line.split("url: ")[1] for line in text.splitlines() if f"url: {FORGE}" in line
+    ]
 
 
 def test_repodata_shows_real_addresses_and_one_platform() -> None:
     data = conda_lock.repodata(CHANNEL, "win-64")
     assert data["info"] == {"subdir": "win-64", "base_url": f"{FORGE}win-64/"}
     assert set(data["packages"]) == {"zlib-1.3.1-h0_0.tar.bz2"}
-    assert set(data["packages.conda"]) == {"python-3.11.9-h0_0.conda", "ucrt-10.0-h0_0.conda"}
+    assert set(data["packages.conda"]) == {
+        "python-3.11.9-h0_0.conda",
+        "ucrt-10.0-h0_0.conda",
+    }
 
 
 def test_the_shim_reads_condas_command_line() -> None:
-    line = ["--prefix", "/x", "--dry-run", "--json", "--override-channels", "--channel", "forge",
-            "--channel", "file:///tmp/conda-lock-fake-repodata-1", "python 3.11.*"]  # fmt: skip
+    line = [
+        "--prefix",
+        "/x",
+        "--dry-run",
+        "--json",
+        "--override-channels",
+        "--channel",
+        "forge",
+        "--channel",
+        "file:///tmp/conda-lock-fake-repodata-1",
+        "python 3.11.*",
+    ]
     channels, specs = conda_shim.parse(line)
     assert channels == ["forge", "file:///tmp/conda-lock-fake-repodata-1"]
     assert specs == ["python 3.11.*"]
@@ -117,14 +134,19 @@ def test_without_its_tools_it_says_so_at_once(
     monkeypatch.setattr(conda_lock.sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolError, match="conda layer") as caught:
         conda_lock.find_shim()
-    assert f"--python {tmp_path / 'python'} conda-lock py-rattler`" in caught.value.remedy
+    assert (
+        f"--python {tmp_path / 'python'} conda-lock py-rattler`" in caught.value.remedy
+    )
 
 
 @pytest.mark.machine
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize(
     ("platform", "names"),
-    [("linux-64", ["python", "tzdata", "zlib"]), ("win-64", ["python", "tzdata", "ucrt", "zlib"])],
+    [
+        ("linux-64", ["python", "tzdata", "zlib"]),
+        ("win-64", ["python", "tzdata", "ucrt", "zlib"]),
+    ],
 )
 def test_each_platform_is_locked_from_here_with_real_addresses(
     platform: str, names: list[str]
@@ -134,7 +156,9 @@ def test_each_platform_is_locked_from_here_with_real_addresses(
     assert "zlib-1.2" not in text
     assert "file://" not in text
     assert text.count("  # size: 1\n") == len(names)
-    assert text.startswith("# engine: conda-lock 4.0.3, py-rattler 0.28.0\n# command: provision")
+    assert text.startswith(
+        "# engine: conda-lock 4.0.3, py-rattler 0.28.0\n# command: provision"
+    )
 
 
 @pytest.mark.machine
@@ -143,8 +167,13 @@ def test_the_same_spec_gives_the_same_bytes_anywhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     expected = lock(target("linux-64"))
-    for name, value in {"HOME": str(tmp_path), "TZ": "Asia/Kolkata", "LC_ALL": "C",
-                        "PYTHONHASHSEED": "7", "CONDA_PREFIX": "/else"}.items():  # fmt: skip
+    for name, value in {
+        "HOME": str(tmp_path),
+        "TZ": "Asia/Kolkata",
+        "LC_ALL": "C",
+        "PYTHONHASHSEED": "7",
+        "CONDA_PREFIX": "/else",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     assert lock(target("linux-64")) == expected
@@ -153,7 +182,9 @@ def test_the_same_spec_gives_the_same_bytes_anywhere(
 @pytest.mark.machine
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("spec", ["python 3.12.*", "cudatool", "nowhere"])
-def test_what_the_catalog_cannot_give_is_reported_in_the_words_of_the_solver(spec: str) -> None:
+def test_what_the_catalog_cannot_give_is_reported_in_the_words_of_the_solver(
+    spec: str,
+) -> None:
     with pytest.raises(SpecError, match="conda layer of thing") as caught:
         lock(target("linux-64", spec))
     assert spec.split(maxsplit=1)[0] in caught.value.evidence

@@ -30,7 +30,12 @@ def failed_run(text: str) -> Completed:
 def target(*requirements: str, **index: tuple[str, ...]) -> Target:
     pip = Pip(cutoff=dt.date(9999, 1, 1), requirements=requirements, index=index)
     return Target(
-        name="thing", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
+        name="thing",
+        summary="s",
+        accelerator="cpu",
+        platform="win-64",
+        python="3.11",
+        pip=pip,
     )
 
 
@@ -152,12 +157,16 @@ class Clashes:
     def __init__(self, *clashes: set[str], near: dict[str, str] | None = None) -> None:
         self.clashes, self.near, self.asked = clashes, near or {}, 0
 
-    def __call__(self, argv: Sequence[str | Path], *, cwd: Path, **_: object) -> Completed:
+    def __call__(
+        self, argv: Sequence[str | Path], *, cwd: Path, **_: object
+    ) -> Completed:
         self.asked += 1
         lines = (cwd / "requirements.in").read_text().splitlines()
         for clash in self.clashes:
             if clash <= {*lines}:
-                return failed_run(f"{HEAD}Because {' and '.join(sorted(clash))} clash, {END}")
+                return failed_run(
+                    f"{HEAD}Because {' and '.join(sorted(clash))} clash, {END}"
+                )
         found = self.near.get(" ".join(lines))
         return Completed(("uv",), 0, found or "", "", 0.1)
 
@@ -176,7 +185,10 @@ class Steps(list[str]):
 
 
 def explain(
-    target: Target, run: object, text: str, catalog: dict[str, list[Wheel]] | None = None
+    target: Target,
+    run: object,
+    text: str,
+    catalog: dict[str, list[Wheel]] | None = None,
 ) -> SpecError | ToolError:
     failed = failed_run(HEAD + text)
     return explain_conflict(target, failed, engine_of(run), catalog or {}, Steps())
@@ -188,7 +200,9 @@ def wheel(filename: str) -> Wheel:
     return Wheel(filename=filename, url=url, sha256=sha256, requires_dist=())
 
 
-def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it() -> None:
+def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it() -> (
+    None
+):
     text = (
         "Because there is no version of transformers==5.22.2 and you require "
         f"transformers==5.22.2, {END}\n\nhint: `transformers` was filtered by `exclude-newer` to "
@@ -202,7 +216,11 @@ def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it()
 
 @pytest.mark.parametrize(
     ("cutoff", "single"),
-    [("2025-01-01", {}), ("2025-01-01", {"c": "2026-01-01"}), ("9999-01-01", {"a": "2025-01-01"})],
+    [
+        ("2025-01-01", {}),
+        ("2025-01-01", {"c": "2026-01-01"}),
+        ("9999-01-01", {"a": "2025-01-01"}),
+    ],
 )
 def test_a_cutoff_that_hides_what_fits_is_the_cause_and_no_other_is(
     cutoff: str, single: dict[str, str]
@@ -218,7 +236,9 @@ def test_a_cutoff_that_hides_what_fits_is_the_cause_and_no_other_is(
         cutoff=dt.date.fromisoformat(cutoff),
         cutoffs={name: dt.date.fromisoformat(day) for name, day in single.items()},
     )
-    error = explain(wanted, run, f"Because only a<=1.5 is available and you require a>=2, {END}")
+    error = explain(
+        wanted, run, f"Because only a<=1.5 is available and you require a>=2, {END}"
+    )
     assert error.what == "thing: a>=2 is not available, and 1 more fault"
     assert error.cause.splitlines()[:2] == [
         "there is only a<=1.5",
@@ -235,7 +255,9 @@ def test_the_smallest_conflict_is_found_among_those_that_are_named() -> None:
     text = f"Because b and c and d clash, {END}"
     error = explain(target("a", "b", "c", "d", "e"), run, text)
     assert error.what == "thing: b and d cannot be installed together"
-    assert run.asked == 4  # once without each that is named, and once without the conflict
+    assert (
+        run.asked == 4
+    )  # once without each that is named, and once without the conflict
 
 
 def test_all_faults_are_reported_at_once_and_shown_when_they_are_found() -> None:
@@ -252,8 +274,11 @@ def test_all_faults_are_reported_at_once_and_shown_when_they_are_found() -> None
 
 def test_the_nearest_versions_that_fit_are_named() -> None:
     text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
-    near = {"torch>2.13.9": "torch==2.14.0", "torch<2.13.9": "torch==2.9.0+cpu",
-            "torch<2.9.0": "torch==2.8.0+cpu"}  # fmt: skip
+    near = {
+        "torch>2.13.9": "torch==2.14.0",
+        "torch<2.13.9": "torch==2.9.0+cpu",
+        "torch<2.9.0": "torch==2.8.0+cpu",
+    }
     error = explain(target("torch==2.13.9"), Clashes(near=near), text)
     assert error.cause.splitlines() == [
         "there is no torch==2.13.9",
@@ -273,7 +298,11 @@ def test_the_nearest_versions_that_fit_are_named() -> None:
         ("torch==2.13.9", "torch-2.13.9+cu130-cp311-cp311-win_amd64.whl", False),
         ("torch==2.13.9+cu130", "torch-2.13.9+cu130-cp311-cp311-win_amd64.whl", True),
         # Of another platform, and of another Python.
-        ("torch==2.13.9", "torch-2.13.9+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", False),
+        (
+            "torch==2.13.9",
+            "torch-2.13.9+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",
+            False,
+        ),
         ("torch==2.13.9", "torch-2.13.9+cpu-cp312-cp312-win_amd64.whl", False),
     ],
 )
@@ -295,8 +324,10 @@ def test_an_index_is_proposed_for_what_others_need_too(fact: str) -> None:
         "triton-xpu==3.7.1, we can conclude that torch==2.12.1 cannot be used.\n         And "
         f"because you require torch==2.12.1, {END}"
     )
-    wheels = [wheel("triton_xpu-3.7.1-cp311-cp311-win_amd64.whl"),
-              wheel("torch-2.12.1+xpu-cp311-cp311-win_amd64.whl")]  # fmt: skip
+    wheels = [
+        wheel("triton_xpu-3.7.1-cp311-cp311-win_amd64.whl"),
+        wheel("torch-2.12.1+xpu-cp311-cp311-win_amd64.whl"),
+    ]
     asked = target("torch==2.12.1", vendor=("torch",))
     error = explain(asked, Clashes(), text, {"vendor": wheels, "other": wheels})
     assert "triton-xpu==3.7.1 is in vendor" in error.cause
@@ -306,14 +337,18 @@ def test_an_index_is_proposed_for_what_others_need_too(fact: str) -> None:
 
 def test_of_an_assigned_index_an_update_is_proposed() -> None:
     text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
-    error = explain(target("torch==2.13.9", vendor=("torch",)), Clashes(), text, {"vendor": []})
+    error = explain(
+        target("torch==2.13.9", vendor=("torch",)), Clashes(), text, {"vendor": []}
+    )
     assert error.remedy.startswith("`provision update vendor` or change")
 
 
 def test_a_network_that_fails_is_no_conflict() -> None:
     text = "error: Failed to fetch: `https://mirror.example/simple/numpy/`\n  cause: refused"
     with pytest.raises(ToolError) as caught:
-        explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
+        explain_conflict(
+            target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps()
+        )
     assert "refused" in caught.value.evidence
     assert "network" in caught.value.remedy
 
@@ -321,7 +356,9 @@ def test_a_network_that_fails_is_no_conflict() -> None:
 def test_a_file_that_uv_cannot_use_is_no_matter_of_the_network() -> None:
     text = "error: `/mine` does not appear to be a Python project"
     with pytest.raises(ToolError) as caught:
-        explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
+        explain_conflict(
+            target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps()
+        )
     assert caught.value.remedy == "correct what uv names, or envs/thing.toml"
 
 

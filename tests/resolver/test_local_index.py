@@ -24,7 +24,11 @@ def test_a_page_shows_file_hash_size_and_python() -> None:
     (file,) = json.loads(reply.body)["files"]
     assert reply.content_type == "application/vnd.pypi.simple.v1+json"
     assert file["hashes"] == {"sha256": "a" * 64}
-    assert (file["size"], file["requires-python"], file["core-metadata"]) == (7, ">=3.10", True)
+    assert (file["size"], file["requires-python"], file["core-metadata"]) == (
+        7,
+        ">=3.10",
+        True,
+    )
     assert file["url"] == "../files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl"
 
 
@@ -40,9 +44,17 @@ def test_metadata_shows_requirements() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/d", "/d/vendor/", "/d/vendor/numpy/", "/d/empty/torch/", "/d/else/torch/",
-             "/d/empty/files/torch-2.13.0+cpu-cp311-cp311-win_amd64.whl"]
-)  # fmt: skip
+    "path",
+    [
+        "/",
+        "/d",
+        "/d/vendor/",
+        "/d/vendor/numpy/",
+        "/d/empty/torch/",
+        "/d/else/torch/",
+        "/d/empty/files/torch-2.13.0+cpu-cp311-cp311-win_amd64.whl",
+    ],
+)
 def test_nothing_else_is_there(path: str) -> None:
     assert local_index.respond(INDEXES, path).status == 404
 
@@ -55,11 +67,15 @@ def test_a_file_leads_to_its_vendor() -> None:
 
 
 @pytest.mark.machine
-def test_it_is_served_while_the_context_lasts_and_its_address_shows_the_content() -> None:
+def test_it_is_served_while_the_context_lasts_and_its_address_shows_the_content() -> (
+    None
+):
     with local_index.serve(INDEXES, "f" * 64) as urls:
         assert set(urls) == {"vendor", "empty"}
         assert f"/{'f' * 16}/vendor/" in urls["vendor"]
-        assert requests.get(urls["vendor"] + "torch/", timeout=5).json()["name"] == "torch"
+        assert (
+            requests.get(urls["vendor"] + "torch/", timeout=5).json()["name"] == "torch"
+        )
     with pytest.raises(requests.ConnectionError):
         requests.get(urls["vendor"], timeout=5)
 
@@ -71,7 +87,9 @@ def test_attack_another_user_does_not_learn_where_the_mirror_is(way: str) -> Non
     with local_index.serve(INDEXES, "f" * 64, mirror) as urls:
         host, word = urls["empty"].rsplit("/", 3)[0], "f" * 16
         path = {"right": f"/{word}", "without it": "", "a guess": f"/{word[1:]}"}[way]
-        reply = requests.get(f"{host}{path}/empty/numpy/", allow_redirects=False, timeout=5)
+        reply = requests.get(
+            f"{host}{path}/empty/numpy/", allow_redirects=False, timeout=5
+        )
     assert (reply.status_code, "hunter2" in str(reply.headers)) == (
         (302, True) if way == "right" else (404, False)
     )

@@ -22,7 +22,12 @@ wheels = [
 def target() -> Target:
     pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("numpy",))
     return Target(
-        name="t", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
+        name="t",
+        summary="s",
+        accelerator="cpu",
+        platform="win-64",
+        python="3.11",
+        pip=pip,
     )
 
 
@@ -48,7 +53,9 @@ setuptools==70.0          # via --override overrides.txt, torch
 
 def test_the_platforms_wheel_is_picked() -> None:
     pins = {"numpy": ("2.0", ("the spec",))}
-    ((pick, url),) = uv.parse_pylock(PYLOCK % ' sha256 = "a" ', pins, "linux-64", "3.11")
+    ((pick, url),) = uv.parse_pylock(
+        PYLOCK % ' sha256 = "a" ', pins, "linux-64", "3.11"
+    )
     assert pick.filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     assert (pick.sha256, pick.size) == ("a", 3)
     assert url == f"https://x/{pick.filename}"
@@ -58,7 +65,9 @@ def test_no_wheel_and_no_hash_are_reported_by_name() -> None:
     pins = {"numpy": ("2.0", ("the spec",))}
     with pytest.raises(ToolError, match=r"no SHA-256 for numpy-2\.0-cp311"):
         uv.parse_pylock(PYLOCK % "", pins, "linux-64", "3.11")
-    with pytest.raises(ToolError, match=r"numpy 2\.0 has no wheel for win-64 and Python 3\.12"):
+    with pytest.raises(
+        ToolError, match=r"numpy 2\.0 has no wheel for win-64 and Python 3\.12"
+    ):
         uv.parse_pylock(PYLOCK % "", pins, "win-64", "3.12")
 
 

@@ -37,7 +37,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def failures(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the codes that a user's report has, which the toolkit completes."""
-    return [(each["id"], each["finding"]["code"]) for each in with_causes(found) if each["finding"]]
+    return [
+        (each["id"], each["finding"]["code"])
+        for each in with_causes(found)
+        if each["finding"]
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +62,9 @@ def harness(python: Path) -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def sound(harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(
+    harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """An expectation that the environment meets."""
     path = tmp_path_factory.mktemp("smoke") / "expect.json"
     harness("--describe", path)
@@ -69,7 +75,9 @@ def sound(harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def suite(python: Path, sound: Path, tmp_path: Path) -> Callable[..., tuple[Completed, Any]]:
+def suite(
+    python: Path, sound: Path, tmp_path: Path
+) -> Callable[..., tuple[Completed, Any]]:
     """Run the suite as the toolkit does; return its process and its report, None without one."""
 
     # One thread, as above: on busy cores threads that wait for each other take up to five times
@@ -82,12 +90,16 @@ def suite(python: Path, sound: Path, tmp_path: Path) -> Callable[..., tuple[Comp
         expect.write_text(json.dumps(data | changes), encoding="utf-8")
         words = [python, "-I", SUITE, expect, report, *map(str, arguments)]
         done = run(words, env=env, cwd=tmp_path, timeout=400)
-        return done, json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
+        return done, json.loads(
+            report.read_text(encoding="utf-8")
+        ) if report.exists() else None
 
     return start
 
 
-def linked_environment(python: Path, home: Path, leave_out: tuple[str, ...] = ()) -> Path:
+def linked_environment(
+    python: Path, home: Path, leave_out: tuple[str, ...] = ()
+) -> Path:
     """Make a real environment with links to the modules of another; return its Python.
 
     Args:

@@ -94,9 +94,13 @@ def left_out(world: dict[str, Any]) -> set[str]:
 def fault(check: str, code: str, world: str = "cpu", **more: Any) -> Callable[..., Any]:
     """Register a generator function as a fault."""
 
-    def register(function: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
+    def register(
+        function: Callable[[], Iterator[None]],
+    ) -> Callable[[], Iterator[None]]:
         FAULTS.append(
-            Fault(function.__name__, check, code, contextmanager(function), world, **more)
+            Fault(
+                function.__name__, check, code, contextmanager(function), world, **more
+            )
         )
         return function
 
@@ -149,7 +153,9 @@ def distributions(*fakes: tuple[str, str, str]) -> Iterator[Path]:
 @fault("identity.python", "wrong-interpreter-site-packages")
 def a_folder_of_elsewhere_is_on_the_path() -> Iterator[None]:
     checks = module("smoke.test_identity")
-    with patch.object(checks, "PATH_AT_START", (*checks.PATH_AT_START, "/opt/elsewhere")):
+    with patch.object(
+        checks, "PATH_AT_START", (*checks.PATH_AT_START, "/opt/elsewhere")
+    ):
         yield
 
 
@@ -164,15 +170,29 @@ def a_second_numpy_over_the_locked_one() -> Iterator[None]:
         yield
 
 
-@fault("identity.versions", "not-as-locked", expect={"packages": {"locked-and-absent": "1.0"}})
+@fault(
+    "identity.versions",
+    "not-as-locked",
+    expect={"packages": {"locked-and-absent": "1.0"}},
+)
 def a_locked_package_is_absent() -> Iterator[None]:
     yield
 
 
-IDENTITY = ("identity.python", "identity.versions", "identity.owners", "identity.environment")
+IDENTITY = (
+    "identity.python",
+    "identity.versions",
+    "identity.owners",
+    "identity.environment",
+)
 
 
-@fault("identity.forbidden", "ipex-in-cuda-env", expect={"accelerator": "cuda"}, only=IDENTITY)
+@fault(
+    "identity.forbidden",
+    "ipex-in-cuda-env",
+    expect={"accelerator": "cuda"},
+    only=IDENTITY,
+)
 def ipex_in_a_cuda_environment() -> Iterator[None]:
     with distributions((IPEX, "2.8.0", "intel_extension_for_pytorch")):
         yield
@@ -185,7 +205,8 @@ def ipex_in_a_cuda_environment() -> Iterator[None]:
 )
 def ipex_beside_an_ipex_llm_without_it() -> Iterator[None]:
     with distributions(
-        ("ipex-llm", "2.2.0", "ipex_llm"), (IPEX, "2.8.0", "intel_extension_for_pytorch")
+        ("ipex-llm", "2.2.0", "ipex_llm"),
+        (IPEX, "2.8.0", "intel_extension_for_pytorch"),
     ):
         yield
 
@@ -201,11 +222,17 @@ def a_distribution_that_the_spec_forbids() -> Iterator[None]:
 
 @fault("identity.owners", "two-owners-of-a-module")
 def a_second_triton() -> Iterator[None]:
-    with distributions(("triton", "3.5", "triton"), ("pytorch-triton-xpu", "3.5", "triton")):
+    with distributions(
+        ("triton", "3.5", "triton"), ("pytorch-triton-xpu", "3.5", "triton")
+    ):
         yield
 
 
-@fault("identity.requirements", "missing-package", expect={"requirements": ["half-installed"]})
+@fault(
+    "identity.requirements",
+    "missing-package",
+    expect={"requirements": ["half-installed"]},
+)
 def a_requirement_lacks_its_module() -> Iterator[None]:
     with distributions(("half-installed", "1.0", "half_installed")):
         yield
@@ -235,7 +262,10 @@ def a_cuda_build_on_a_cpu_target() -> Iterator[None]:
 
 
 @fault(
-    "identity.build", "cpu-build-of-torch-installed", expect={"accelerator": "xpu"}, only=IDENTITY
+    "identity.build",
+    "cpu-build-of-torch-installed",
+    expect={"accelerator": "xpu"},
+    only=IDENTITY,
 )
 def the_xpu_index_gave_a_cpu_build() -> Iterator[None]:
     with torch_says("__version__ = '2.13.0+cpu'\nxpu: Optional[str] = None\n"):
@@ -248,7 +278,9 @@ def a_library_of_elsewhere_is_loaded_for_torchs_own() -> Iterator[None]:
     own = next(Path(torch.__file__).parent.glob("lib/libtorch_cpu.so"))
     with tempfile.TemporaryDirectory() as folder:
         maps = Path(folder, "maps")
-        maps.write_text(f"7f00-7f01 r-xp 00000000 08:01 9 {Path('/opt/elsewhere', own.name)}\n")
+        maps.write_text(
+            f"7f00-7f01 r-xp 00000000 08:01 9 {Path('/opt/elsewhere', own.name)}\n"
+        )
         with patch.object(checks, "MAPS", maps):
             yield
 
@@ -263,7 +295,11 @@ def small_numbers_are_taken_for_zero() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-@fault("identity.environment", "environment-not-set", expect={"environment": {"SYCL_CACHE": "1"}})
+@fault(
+    "identity.environment",
+    "environment-not-set",
+    expect={"environment": {"SYCL_CACHE": "1"}},
+)
 def started_without_the_targets_variables() -> Iterator[None]:
     yield
 
@@ -285,7 +321,10 @@ def fake_ipex(source: str) -> Iterator[None]:
 
 # What IPEX prints to stdout, in the ways in which its versions then end the process.
 MISMATCH = "print('ERROR! IPEX needs to work with PyTorch 2.5.*, but PyTorch 2.13 is found.')\n"
-WITH_IPEX = {"expect": {"packages": {IPEX: "2.5.0"}}, "arguments": ("--only", "identity.import")}
+WITH_IPEX = {
+    "expect": {"packages": {IPEX: "2.5.0"}},
+    "arguments": ("--only", "identity.import"),
+}
 
 
 @fault("identity.import", "ipex-torch-version-mismatch", "process", **WITH_IPEX)
@@ -381,7 +420,10 @@ def two_devices(broken: Callable[[], bool] = lambda: False) -> Iterator[None]:
         if broken():
             raise RuntimeError("this device does not compute")
 
-    with patch.object(pretend.Backend, "device_count", lambda _self: 2), first_operation(act):
+    with (
+        patch.object(pretend.Backend, "device_count", lambda _self: 2),
+        first_operation(act),
+    ):
         yield
 
 
@@ -482,7 +524,11 @@ def no_kernel_driver_has_taken_the_gpu() -> Iterator[None]:
 
 
 @fault(
-    "device.ready", "driver-missing", "pretend", expect={"accelerator": "cuda"}, only=NOTHING_ELSE
+    "device.ready",
+    "driver-missing",
+    "pretend",
+    expect={"accelerator": "cuda"},
+    only=NOTHING_ELSE,
 )
 def no_nvidia_driver() -> Iterator[None]:
     with invisible(words="Found no NVIDIA driver on your system."):
@@ -502,19 +548,27 @@ def wsl_has_no_library_for_its_gpu() -> Iterator[None]:
     expect={"accelerator": "cuda"},
     only=NOTHING_ELSE,
 )
-def a_container_hides_the_version_of_its_driver_and_a_selector_the_device() -> Iterator[None]:
+def a_container_hides_the_version_of_its_driver_and_a_selector_the_device() -> Iterator[
+    None
+]:
     with invisible("/dev/nvidia0"):
         yield
 
 
 @fault("device.ready", "driver-too-old", "pretend", only=NOTHING_ELSE)
 def torch_says_that_the_driver_is_too_old() -> Iterator[None]:
-    with invisible("/dev/dri/renderD128", words="The NVIDIA driver on your system is too old"):
+    with invisible(
+        "/dev/dri/renderD128", words="The NVIDIA driver on your system is too old"
+    ):
         yield
 
 
 @fault(
-    "device.ready", "driver-too-old", "pretend", expect={"accelerator": "cuda"}, only=NOTHING_ELSE
+    "device.ready",
+    "driver-too-old",
+    "pretend",
+    expect={"accelerator": "cuda"},
+    only=NOTHING_ELSE,
 )
 def cuda_says_that_the_driver_is_insufficient() -> Iterator[None]:
     with invisible(words="CUDA driver version is insufficient", driver="470.10"):
@@ -609,7 +663,13 @@ def a_gpu_that_the_target_is_not_for() -> Iterator[None]:
 def judged(verdict: str) -> dict[str, Any]:
     """Return what of the expectation the toolkit judged this machine's driver to be."""
     reason = f"the driver of the machine is {verdict}"
-    return {"driver_judgement": {"verdict": verdict, "reason": reason, "evidence": ["driver 1"]}}
+    return {
+        "driver_judgement": {
+            "verdict": verdict,
+            "reason": reason,
+            "evidence": ["driver 1"],
+        }
+    }
 
 
 @fault("device.fallback", "cpu-fallback-enabled", "pretend")
@@ -620,7 +680,9 @@ def what_the_device_lacks_runs_on_the_cpu() -> Iterator[None]:
 
 @fault("none", "", "pretend")
 def a_fallback_that_is_switched_off() -> Iterator[None]:
-    with patch.dict(os.environ, PYTORCH_ENABLE_XPU_FALLBACK="0", PYTORCH_XPU_FALLBACK_OP="x"):
+    with patch.dict(
+        os.environ, PYTORCH_ENABLE_XPU_FALLBACK="0", PYTORCH_XPU_FALLBACK_OP="x"
+    ):
         yield
 
 
@@ -848,7 +910,9 @@ def ipex_llm(spoil: float, *, fused: bool = False) -> Iterator[None]:
     names = ["ipex_llm", "ipex_llm.transformers", "ipex_llm.transformers.models"]
     home, utils = (ModuleType(f"{names[-1]}.{name}") for name in ("chatglm2", "utils"))
 
-    def forward(layer: Any, x: Any, _mask: Any, rotary: Any, _cache: Any, _use: bool) -> Any:
+    def forward(
+        layer: Any, x: Any, _mask: Any, rotary: Any, _cache: Any, _use: bool
+    ) -> Any:
         wide = module("copy").deepcopy(layer).cpu().double()
         found = wide.plain(x.cpu().double(), rotary[1][0].cpu())
         return (found * spoil).to(x.dtype).to(x.device), None
@@ -901,7 +965,9 @@ def transformers_turns_the_wrong_half() -> Iterator[None]:
 def a_resume_loses_the_optimizers_state() -> Iterator[None]:
     import torch
 
-    with patch.object(torch.optim.Optimizer, "load_state_dict", lambda _self, _state: None):
+    with patch.object(
+        torch.optim.Optimizer, "load_state_dict", lambda _self, _state: None
+    ):
         yield
 
 
@@ -913,20 +979,26 @@ def optimizer_state_stays_on_the_cpu() -> Iterator[None]:
         return value
 
     with patch.object(
-        torch.optim.Optimizer, "_process_value_according_to_param_policy", staticmethod(as_it_is)
+        torch.optim.Optimizer,
+        "_process_value_according_to_param_policy",
+        staticmethod(as_it_is),
     ):
         yield
 
 
 @fault("resume.order", "wrong-order-unnoticed", "pretend")
 def stray_optimizer_state_is_not_seen() -> Iterator[None]:
-    with patch.object(module("smoke.training"), "mismatches", lambda _model, _update: []):
+    with patch.object(
+        module("smoke.training"), "mismatches", lambda _model, _update: []
+    ):
         yield
 
 
 @fault("resume.order", "wrong-order-unnoticed")
 def stray_optimizer_state_is_not_seen_on_the_cpu() -> Iterator[None]:
-    with patch.object(module("smoke.training"), "mismatches", lambda _model, _update: []):
+    with patch.object(
+        module("smoke.training"), "mismatches", lambda _model, _update: []
+    ):
         yield
 
 
@@ -972,7 +1044,9 @@ def without_float64(**properties: object) -> Iterator[None]:
             raise RuntimeError("Required aspect fp64 is not supported on the device")
         return result
 
-    said = SimpleNamespace(total_memory=2**34, device_id=pretend.SAYS["id"], **properties)
+    said = SimpleNamespace(
+        total_memory=2**34, device_id=pretend.SAYS["id"], **properties
+    )
     with (
         pretend.spoiled("aten::reciprocal", change),
         patch.object(pretend.Backend, "get_device_properties", lambda *_args: said),
@@ -1002,7 +1076,9 @@ def a_card_that_promises_float64_refuses_it() -> Iterator[None]:
 def the_loss_scale_starts_over() -> Iterator[None]:
     import torch
 
-    with patch.object(torch.amp.GradScaler, "load_state_dict", lambda _self, _state: None):
+    with patch.object(
+        torch.amp.GradScaler, "load_state_dict", lambda _self, _state: None
+    ):
         yield
 
 
@@ -1064,7 +1140,12 @@ def the_device_is_no_faster_than_the_cpu() -> Iterator[None]:
         yield
 
 
-@fault("throughput.training", "tensors-elsewhere", "pretend", expect={"speedup_over_cpu": 0.001})
+@fault(
+    "throughput.training",
+    "tensors-elsewhere",
+    "pretend",
+    expect={"speedup_over_cpu": 0.001},
+)
 def the_model_stays_on_the_cpu() -> Iterator[None]:
     models = module("smoke.models")
     with patch.object(models.PlateReader, "to", lambda self, *_args: self, create=True):
@@ -1165,7 +1246,11 @@ def bytes_change_on_their_way() -> Iterator[None]:
     from pretend import spoiled
 
     def flip(result: Any, source: Any) -> Any:
-        return result ^ 1 if source.dtype == torch.uint8 and source.shape == (130, 70) else result
+        return (
+            result ^ 1
+            if source.dtype == torch.uint8 and source.shape == (130, 70)
+            else result
+        )
 
     with spoiled("aten::_to_copy", flip):
         yield
@@ -1174,7 +1259,9 @@ def bytes_change_on_their_way() -> Iterator[None]:
 @fault("transfer.speed", "slow", "pretend")
 def the_link_is_as_slow_as_can_be() -> Iterator[None]:
     checks = module("smoke.test_transfer")
-    with patch.object(checks.devices, "synchronize", lambda _device: module("time").sleep(0.002)):
+    with patch.object(
+        checks.devices, "synchronize", lambda _device: module("time").sleep(0.002)
+    ):
         yield
 
 

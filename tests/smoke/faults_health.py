@@ -87,7 +87,11 @@ def slot(**files: str) -> Iterator[Path]:
         port = Path(folder, "pci0000:00", "0000:00:01.0")
         place = port / "0000:01:00.0"
         place.mkdir(parents=True)
-        both = {"max_link_speed": "16.0 GT/s PCIe", "max_link_width": "16", "vendor": "0x8086"}
+        both = {
+            "max_link_speed": "16.0 GT/s PCIe",
+            "max_link_width": "16",
+            "vendor": "0x8086",
+        }
         here = {"current_link_speed": "16.0 GT/s PCIe", "current_link_width": "16"}
         for name, text in {**both, **here, "vendor": "0x10de", **files}.items():
             place.joinpath(name).write_text(text + "\n", encoding="ascii")
@@ -119,7 +123,9 @@ def an_idle_link_trains_up_under_load() -> Iterator[None]:
 
     def train(folder: Path, which: str) -> Any:
         if which == "current":
-            folder.joinpath("current_link_speed").write_text(next(speeds, "16.0") + " GT/s PCIe")
+            folder.joinpath("current_link_speed").write_text(
+                next(speeds, "16.0") + " GT/s PCIe"
+            )
         return read(folder, which)
 
     with slot() as place, card(place), patch.object(sensors, "_link", train):
@@ -128,10 +134,16 @@ def an_idle_link_trains_up_under_load() -> Iterator[None]:
 
 @fault("none", "", "pretend", only=("transfer.speed",))
 def a_virtual_machine_shows_half_of_a_link() -> Iterator[None]:
-    with slot(current_link_width="8") as place, tempfile.NamedTemporaryFile("w") as text:
+    with (
+        slot(current_link_width="8") as place,
+        tempfile.NamedTemporaryFile("w") as text,
+    ):
         text.write("flags : fpu hypervisor\n")
         text.flush()
-        with card(place), patch.object(module("smoke.sensors"), "CPUINFO", Path(text.name)):
+        with (
+            card(place),
+            patch.object(module("smoke.sensors"), "CPUINFO", Path(text.name)),
+        ):
             yield
 
 
@@ -160,7 +172,11 @@ def a_card_reaches_a_millionth_of_its_peak() -> Iterator[None]:
 
 
 @fault(
-    "none", "", "pretend", expect={"peaks": {"Arc B570": {"float32": 1e6}}}, only=("health.speed",)
+    "none",
+    "",
+    "pretend",
+    expect={"peaks": {"Arc B570": {"float32": 1e6}}},
+    only=("health.speed",),
 )
 def another_card_has_the_peak() -> Iterator[None]:
     yield
@@ -269,8 +285,12 @@ def a_card_at_its_power_cap() -> Iterator[None]:
 
 @fault("none", "", "pretend", **NONE)
 def a_geforce_without_ecc_in_a_container() -> Iterator[None]:
-    unsupported = ("nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows",
-                   "nvmlDeviceRegisterEvents", "nvmlDeviceGetPowerUsage")  # fmt: skip
+    unsupported = (
+        "nvmlDeviceGetTotalEccErrors",
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceRegisterEvents",
+        "nvmlDeviceGetPowerUsage",
+    )
     with card(**dict.fromkeys(unsupported, NOT_SUPPORTED)):
         yield
 

@@ -56,14 +56,18 @@ def in_float16_a_product_leaves_out_its_last_terms(found: Any, a: Any, b: Any) -
 
 
 @operator("models.llama", "embedding_dense_backward")
-def a_word_that_comes_twice_keeps_one_gradient(found: Any, given: Any, words: Any, *_: Any) -> Any:
+def a_word_that_comes_twice_keeps_one_gradient(
+    found: Any, given: Any, words: Any, *_: Any
+) -> Any:
     for place, word in enumerate(words.flatten()):
         found[word] = given.flatten(0, 1)[place]
     return found
 
 
 @operator("models.whisper", "gelu_backward")
-def a_transposed_gradient_is_read_as_contiguous(found: Any, given: Any, x: Any, **_: Any) -> Any:
+def a_transposed_gradient_is_read_as_contiguous(
+    found: Any, given: Any, x: Any, **_: Any
+) -> Any:
     """Do what torch 2.1 does on the CPU."""
     if given.is_contiguous():
         return found
@@ -72,7 +76,9 @@ def a_transposed_gradient_is_read_as_contiguous(found: Any, given: Any, x: Any, 
 
 
 @operator("models.whisper", "convolution")
-def a_long_convolution_forgets_its_padding_at_the_end(found: Any, x: Any, *_: Any) -> Any:
+def a_long_convolution_forgets_its_padding_at_the_end(
+    found: Any, x: Any, *_: Any
+) -> Any:
     if x.dim() == 3 and x.shape[-1] == 3000:
         found[..., -1] *= 0.9
     return found
@@ -84,7 +90,9 @@ def a_group_norm_has_another_epsilon(_found: Any, *args: Any) -> Any:
 
 
 @operator("models.unet", "upsample_nearest2d")
-def in_float16_pixels_are_repeated_for_the_wrong_row(found: Any, x: Any, *_: Any) -> Any:
+def in_float16_pixels_are_repeated_for_the_wrong_row(
+    found: Any, x: Any, *_: Any
+) -> Any:
     return found.roll(1, -2) if str(x.dtype) == "torch.float16" else found
 
 
@@ -115,7 +123,9 @@ def the_likeliest_token_is_always_drawn(_found: Any, shares: Any, *_: Any) -> An
 
 
 @operator("models.generate", "topk")
-def the_largest_are_not_found_among_many(found: Any, x: Any, count: int, *_: Any) -> Any:
+def the_largest_are_not_found_among_many(
+    found: Any, x: Any, count: int, *_: Any
+) -> Any:
     values, places = found
     return (values - 9, places) if count == 50 and x.shape[-1] > 256 else found
 
@@ -156,14 +166,18 @@ def in_bfloat16_weights_do_not_decay() -> Iterator[None]:
 
 
 @operator("fused.adamw", "_fused_adamw_")
-def a_long_tensor_is_stepped_to_the_65536th_element(found: Any, tensors: Any, *_: Any) -> Any:
+def a_long_tensor_is_stepped_to_the_65536th_element(
+    found: Any, tensors: Any, *_: Any
+) -> Any:
     for each in tensors:
         each[65536:] = each[65536:].flip(0)
     return found
 
 
 @operator("fused.adamw", "_fused_adamw_")
-def a_transposed_matrix_is_stepped_in_another_order(found: Any, tensors: Any, *_: Any) -> Any:
+def a_transposed_matrix_is_stepped_in_another_order(
+    found: Any, tensors: Any, *_: Any
+) -> Any:
     for each in tensors:
         if each.dim() == 2:
             each.copy_(each.flip(0))
@@ -171,7 +185,9 @@ def a_transposed_matrix_is_stepped_in_another_order(found: Any, tensors: Any, *_
 
 
 @operator("resume.scaler", "_amp_foreach_non_finite_check_and_unscale_")
-def infinity_is_seen_in_the_first_gradient_only(result: Any, gradients: Any, *found: Any) -> Any:
+def infinity_is_seen_in_the_first_gradient_only(
+    result: Any, gradients: Any, *found: Any
+) -> Any:
     found[0].fill_(float(not gradients[0].isfinite().all()))
     return result
 
@@ -183,7 +199,11 @@ def under_autocast_a_normalisation_is_rounded() -> Iterator[None]:
 
     def layer_norm(*args: Any, **more: Any) -> Any:
         found = plain(*args, **more)
-        return found.bfloat16() if torch.is_autocast_enabled(args[0].device.type) else found
+        return (
+            found.bfloat16()
+            if torch.is_autocast_enabled(args[0].device.type)
+            else found
+        )
 
     with patch.object(functional, "layer_norm", layer_norm):
         yield
@@ -207,7 +227,11 @@ def compiled(change: Callable[[str, Any], Any]) -> Iterator[None]:
 @fault("compile.mul_add", "wrong-numbers")
 def compiled_sums_are_of_another_type() -> Iterator[None]:
     def change(name: str, run: Any) -> Any:
-        return run if name == "mul_add" else lambda *given: [each.float() for each in run(*given)]
+        return (
+            run
+            if name == "mul_add"
+            else lambda *given: [each.float() for each in run(*given)]
+        )
 
     with compiled(change):
         yield
@@ -355,7 +379,9 @@ def the_first_gradient_alone_is_clipped() -> Iterator[None]:
     utils = module("torch.nn.utils")
     plain = utils.clip_grad_norm_
 
-    with patch.object(utils, "clip_grad_norm_", lambda some, *args: plain(some[:1], *args)):
+    with patch.object(
+        utils, "clip_grad_norm_", lambda some, *args: plain(some[:1], *args)
+    ):
         yield
 
 
@@ -379,7 +405,9 @@ def under_autocast_gradients_are_still_scaled() -> Iterator[None]:
 
     def scaled(*args: Any, **more: Any) -> Any:
         by = 2.0 if torch._C._is_any_autocast_enabled() else 1.0
-        return tuple(each * by if each.dim() == 4 else each for each in grad(*args, **more))
+        return tuple(
+            each * by if each.dim() == 4 else each for each in grad(*args, **more)
+        )
 
     with patch.object(torch.autograd, "grad", scaled):
         yield
@@ -397,7 +425,9 @@ def random_numbers_start_over() -> Iterator[None]:
 @fault("resume.fresh", "resume-differs", children=True)
 def the_schedule_starts_over() -> Iterator[None]:
     rates = module("torch.optim.lr_scheduler")
-    with patch.object(rates.SequentialLR, "load_state_dict", lambda _self, _state: None):
+    with patch.object(
+        rates.SequentialLR, "load_state_dict", lambda _self, _state: None
+    ):
         yield
 
 

@@ -98,7 +98,9 @@ def a_known_pth_file_got_another_line() -> Iterator[None]:
 @fault("none", "", only=("identity.code",))
 def pth_files_that_only_name_folders_and_those_of_editable_projects() -> Iterator[None]:
     lines = "/home/somebody/project\n# import nothing\n"
-    finder = "import __editable___mine_0_1_finder; __editable___mine_0_1_finder.install()\n"
+    finder = (
+        "import __editable___mine_0_1_finder; __editable___mine_0_1_finder.install()\n"
+    )
     with packages(("mine.pth", lines), ("__editable__.mine-0.1.pth", finder)):
         yield
 
@@ -184,7 +186,9 @@ def mapped(line: str) -> Iterator[None]:
     with tempfile.NamedTemporaryFile("w", suffix=".maps") as file:
         file.write(f"{own}7f00-7f01 r-xp 00000000 08:01 42    {line}\n")
         file.flush()
-        with patch.object(checks, "Path", lambda *a: Path(file.name) if a == (MAPS,) else Path(*a)):
+        with patch.object(
+            checks, "Path", lambda *a: Path(file.name) if a == (MAPS,) else Path(*a)
+        ):
             yield
 
 
@@ -223,7 +227,10 @@ def cudnn_and_nccl_are_those_of_the_lock() -> Iterator[None]:
 
 
 @fault(
-    "selection.clean", "foreign-code-loaded", only=("identity.python",), expect={"packages": NVIDIA}
+    "selection.clean",
+    "foreign-code-loaded",
+    only=("identity.python",),
+    expect={"packages": NVIDIA},
 )
 def the_systems_cudnn_is_loaded() -> Iterator[None]:
     with nvidia(90100, (2, 28, 9)):
@@ -231,7 +238,10 @@ def the_systems_cudnn_is_loaded() -> Iterator[None]:
 
 
 @fault(
-    "selection.clean", "foreign-code-loaded", only=("identity.python",), expect={"packages": NVIDIA}
+    "selection.clean",
+    "foreign-code-loaded",
+    only=("identity.python",),
+    expect={"packages": NVIDIA},
 )
 def another_nccl_than_the_wheels() -> Iterator[None]:
     with nvidia(91501, (2, 27, 7)):
@@ -286,12 +296,16 @@ def optimize_model(model: Any, low_bit: str | None = None) -> Any:
 
         def forward(self, x: Any) -> Any:
             rows = x.reshape(-1, x.shape[-1])
-            found = home.ggml_matmul_src1_x_src0_t(self.weight.data, rows, self.shape, low_bit)
+            found = home.ggml_matmul_src1_x_src0_t(
+                self.weight.data, rows, self.shape, low_bit
+            )
             found = found.view(*x.shape[:-1], -1)
             return found if self.bias is None else found + self.bias
 
     if low_bit == "bf16":
-        model.to(torch.bfloat16).register_forward_pre_hook(lambda _m, given: (given[0].bfloat16(),))
+        model.to(torch.bfloat16).register_forward_pre_hook(
+            lambda _m, given: (given[0].bfloat16(),)
+        )
     elif low_bit:
         for parent in [*model.modules()]:
             for name, child in [*parent.named_children()]:
@@ -306,7 +320,11 @@ class AutoModelForCausalLM:
         transformers = module("transformers")
         model = transformers.AutoModelForCausalLM.from_pretrained(folder).float()
         model = optimize_model(model, load_in_low_bit)
-        saved = {"folder": folder, "low_bit": load_in_low_bit, "state": model.state_dict()}
+        saved = {
+            "folder": folder,
+            "low_bit": load_in_low_bit,
+            "state": model.state_dict(),
+        }
         model.save_low_bit = lambda path: module("torch").save(saved, path)
         return model
 
@@ -358,7 +376,9 @@ def stored(kind: tuple[object, ...], change: Callable[[Any], Any]) -> Iterator[N
     def spoil(convert: Any, weight: Any, given: Any, **more: Any) -> Any:
         data = convert(weight, given, **more)
         length = data.numel() * BLOCK // weight.numel()
-        return change(data.view(-1, length).clone()).flatten() if given in kind else data
+        return (
+            change(data.view(-1, length).clone()).flatten() if given in kind else data
+        )
 
     with low_bit_stack(), changed(LINEAR, "ggml_convert_qtype", spoil):
         yield
@@ -420,12 +440,20 @@ def one_model_type_pairs_its_channels_otherwise() -> Iterator[None]:
         found = optimize(model, **more)
         if "Qwen2" in type(model).__name__:
             forward = type(found.model.layers[0].self_attn).forward
-            names = [vars(each) for name, each in sys.modules.items() if name == IPEX_LLM_UTILS]
+            names = [
+                vars(each)
+                for name, each in sys.modules.items()
+                if name == IPEX_LLM_UTILS
+            ]
             names.append(inspect.unwrap(forward).__globals__)
             stack.enter_context(patch.dict(names[0], rotate_half=pairs))
         return found
 
-    with ExitStack() as stack, low_bit_stack(), changed("ipex_llm", "optimize_model", optimize):
+    with (
+        ExitStack() as stack,
+        low_bit_stack(),
+        changed("ipex_llm", "optimize_model", optimize),
+    ):
         yield
 
 
@@ -433,7 +461,9 @@ def one_model_type_pairs_its_channels_otherwise() -> Iterator[None]:
 def a_saved_block_comes_back_otherwise() -> Iterator[None]:
     def change(load: Any, *args: Any, **more: Any) -> Any:
         model = load(*args, **more)
-        weights = [each for each in model.parameters() if str(each.dtype) == "torch.uint8"]
+        weights = [
+            each for each in model.parameters() if str(each.dtype) == "torch.uint8"
+        ]
         weights[3].data.view(-1)[340:680] = weights[3].data.view(-1)[:340].clone()
         return model
 
@@ -511,7 +541,9 @@ def tied_weights_that_stay_on_the_device_are_separated() -> Iterator[None]:
     def change(_retie: Any, model: Any, _tied: Any) -> None:
         if not model.head.weight.is_meta:
             module("torch").nn.Module.__setattr__(
-                model.head, "weight", type(model.head.weight)(model.head.weight.clone(), False)
+                model.head,
+                "weight",
+                type(model.head.weight)(model.head.weight.clone(), False),
             )
 
     with changed(BIG, "retie_parameters", change):
@@ -520,7 +552,9 @@ def tied_weights_that_stay_on_the_device_are_separated() -> Iterator[None]:
 
 @fault("offload.cpu", "tensors-elsewhere", "pretend")
 def offloaded_weights_stay_on_the_device() -> Iterator[None]:
-    with changed(HOOK, "post_forward", lambda _original, _hook, _module, output: output):
+    with changed(
+        HOOK, "post_forward", lambda _original, _hook, _module, output: output
+    ):
         yield
 
 
@@ -543,7 +577,11 @@ def bfloat16_loses_bits_on_disk() -> Iterator[None]:
 
     def change(load: Any, file: Any, info: Any) -> Any:
         found = load(file, info)
-        return found.to(torch.float8_e4m3fn).to(found.dtype) if found.itemsize == 2 else found
+        return (
+            found.to(torch.float8_e4m3fn).to(found.dtype)
+            if found.itemsize == 2
+            else found
+        )
 
     with changed("accelerate.utils.offload", "load_offloaded_weight", change):
         yield
@@ -564,7 +602,8 @@ def the_automatic_map_leaves_the_second_device_out() -> Iterator[None]:
 
     def change(infer: Any, model: Any, **more: Any) -> Any:
         return {
-            part: place or 0 if place != 1 else 0 for part, place in infer(model, **more).items()
+            part: place or 0 if place != 1 else 0
+            for part, place in infer(model, **more).items()
         }
 
     with (

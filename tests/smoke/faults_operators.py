@@ -19,7 +19,9 @@ else:  # `faults` is a module of the tests, and at the top in the environment
 
 
 @contextmanager
-def spoiled_where(operator: str, where: Callable[..., bool], change: Callable[..., Any]) -> Any:
+def spoiled_where(
+    operator: str, where: Callable[..., bool], change: Callable[..., Any]
+) -> Any:
     """Let an operator of the device give another result for some arguments."""
     from pretend import spoiled
 
@@ -45,7 +47,9 @@ def end_scaled(result: Any, *_args: Any) -> Any:
 @fault("matrix.product", "wrong-numbers", "pretend")
 def a_product_of_512_rows_is_wrong_in_its_last_tile_in_bfloat16() -> Iterator[None]:
     of_512 = half("bfloat16")
-    with spoiled_where("aten::mm", lambda a, _b: of_512(a) and len(a) == 512, end_scaled):
+    with spoiled_where(
+        "aten::mm", lambda a, _b: of_512(a) and len(a) == 512, end_scaled
+    ):
         yield
 
 
@@ -62,7 +66,9 @@ def one_element_of_a_product_of_512_rows_is_wrong() -> Iterator[None]:
 @fault("matrix.product", "wrong-numbers", "pretend")
 def the_last_two_of_sixteen_products_are_confused() -> Iterator[None]:
     order = [*range(14), 15, 14]
-    with spoiled_where("aten::bmm", lambda a, _b: len(a) == 16, lambda result, *_: result[order]):
+    with spoiled_where(
+        "aten::bmm", lambda a, _b: len(a) == 16, lambda result, *_: result[order]
+    ):
         yield
 
 
@@ -93,13 +99,17 @@ def interpolation_is_off_by_a_pixel_for_strided_images() -> Iterator[None]:
     def strided(x: Any, *_args: Any) -> bool:
         return not x.is_contiguous()
 
-    with spoiled_where("aten::upsample_bilinear2d", strided, lambda x, *_: x.roll(1, -1)):
+    with spoiled_where(
+        "aten::upsample_bilinear2d", strided, lambda x, *_: x.roll(1, -1)
+    ):
         yield
 
 
 @fault("operators.arithmetic", "wrong-numbers", "pretend")
 def the_mean_of_a_million_leaves_some_out() -> Iterator[None]:
-    with spoiled_where("aten::mean", lambda x, *_: x.numel() > 2**20, lambda r, *_: r * 0.98):
+    with spoiled_where(
+        "aten::mean", lambda x, *_: x.numel() > 2**20, lambda r, *_: r * 0.98
+    ):
         yield
 
 
@@ -193,7 +203,9 @@ def the_gradient_of_a_layer_norm_is_wrong_for_long_rows() -> Iterator[None]:
 
 
 @fault("operators.variants", "wrong-numbers", "pretend")
-def a_normalisation_reads_channels_last_images_in_the_order_of_memory() -> Iterator[None]:
+def a_normalisation_reads_channels_last_images_in_the_order_of_memory() -> Iterator[
+    None
+]:
     def last(x: Any, *_args: Any) -> bool:
         return x.dim() == 4 and x.stride(1) == 1
 
@@ -222,7 +234,13 @@ def float16_holds_the_parts_of_a_sum() -> Iterator[None]:
         return total
 
     def long(x: Any, axes: Any = (), keep: Any = False, *_args: Any) -> bool:
-        return half()(x) and x.dim() == 2 and axes == [-1] and x.shape[-1] > 4096 and not keep
+        return (
+            half()(x)
+            and x.dim() == 2
+            and axes == [-1]
+            and x.shape[-1] > 4096
+            and not keep
+        )
 
     with spoiled_where("aten::sum", long, change):
         yield
@@ -230,7 +248,9 @@ def float16_holds_the_parts_of_a_sum() -> Iterator[None]:
 
 @fault("operators.variants", "wrong-numbers", "pretend")
 def the_sum_of_nothing_is_one() -> Iterator[None]:
-    with spoiled_where("aten::sum", lambda x, *_args: not x.numel(), lambda r, *_args: r + 1):
+    with spoiled_where(
+        "aten::sum", lambda x, *_args: not x.numel(), lambda r, *_args: r + 1
+    ):
         yield
 
 
@@ -252,7 +272,9 @@ def the_remainder_of_a_negative_integer_is_negative() -> Iterator[None]:
     def change(_result: Any, x: Any, by: Any) -> Any:
         return x.fmod(by)
 
-    with spoiled_where("aten::remainder", lambda x, _by: not x.is_floating_point(), change):
+    with spoiled_where(
+        "aten::remainder", lambda x, _by: not x.is_floating_point(), change
+    ):
         yield
 
 
@@ -308,7 +330,9 @@ def the_next_of_many_words_is_drawn() -> Iterator[None]:
     def many(x: Any, *_args: Any) -> bool:
         return bool(x.shape[-1] > 16384)
 
-    with spoiled_where("aten::multinomial", many, lambda r, x, *_args: (r + 1) % x.shape[-1]):
+    with spoiled_where(
+        "aten::multinomial", many, lambda r, x, *_args: (r + 1) % x.shape[-1]
+    ):
         yield
 
 
@@ -350,7 +374,9 @@ def patches_of_an_image_forget_their_padding() -> Iterator[None]:
 
 @fault("operators.modules", "wrong-numbers", "pretend")
 def dropout_scales_its_gradient_otherwise() -> Iterator[None]:
-    with spoiled_where("aten::native_dropout_backward", half(), lambda r, *_args: r * 0.75):
+    with spoiled_where(
+        "aten::native_dropout_backward", half(), lambda r, *_args: r * 0.75
+    ):
         yield
 
 
@@ -409,7 +435,9 @@ def the_first_of_few_words_see_the_last_keys() -> Iterator[None]:
 
 @fault("attention.shapes", "wrong-numbers", "pretend")
 def attention_over_2048_words_is_wrong() -> Iterator[None]:
-    with spoiled_where("aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 2048, end_scaled):
+    with spoiled_where(
+        "aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 2048, end_scaled
+    ):
         yield
 
 
@@ -427,7 +455,9 @@ def an_additive_mask_of_other_lengths_counts_half() -> Iterator[None]:
     def masked(_scores: Any, bias: Any, *_args: Any) -> bool:
         return getattr(bias, "shape", ())[-2:] == (129, 77)
 
-    with spoiled_where("aten::add", masked, lambda _result, x, bias, *_args: x + bias / 2):
+    with spoiled_where(
+        "aten::add", masked, lambda _result, x, bias, *_args: x + bias / 2
+    ):
         yield
 
 
@@ -456,7 +486,9 @@ def a_word_of_no_weight_is_drawn_among_a_million() -> Iterator[None]:
         result[77] = 1
         return result
 
-    with spoiled_where("aten::multinomial", lambda _weights, count, *_: count > 10**6, change):
+    with spoiled_where(
+        "aten::multinomial", lambda _weights, count, *_: count > 10**6, change
+    ):
         yield
 
 
@@ -466,7 +498,9 @@ def a_word_is_drawn_twice_without_replacement() -> Iterator[None]:
         result[0, 77] = result[0, 78]
         return result
 
-    with spoiled_where("aten::multinomial", lambda _weights, count, *_: count == 1000, change):
+    with spoiled_where(
+        "aten::multinomial", lambda _weights, count, *_: count == 1000, change
+    ):
         yield
 
 
@@ -498,7 +532,9 @@ def a_generator_does_not_take_its_state_back() -> Iterator[None]:
 
 @fault("memory.large", "wrong-numbers", "pretend")
 def addresses_wrap_at_four_gibibytes() -> Iterator[None]:
-    def change(_result: Any, x: Any, axis: int, start: int, end: int, *_args: Any) -> Any:
+    def change(
+        _result: Any, x: Any, axis: int, start: int, end: int, *_args: Any
+    ) -> Any:
         return x.narrow(axis, start - 2**32, end - start)
 
     def beyond(_x: Any, _axis: int, start: int = 0, *_args: Any) -> bool:
@@ -574,13 +610,17 @@ def large_integers_are_drawn_from_32_bits() -> Iterator[None]:
     def wide(_x: Any, _low: int = 0, high: int = 0, *_args: Any) -> bool:
         return high > 2**32
 
-    with spoiled_where("aten::random_", wide, lambda result, *_args: result.remainder_(2**32)):
+    with spoiled_where(
+        "aten::random_", wide, lambda result, *_args: result.remainder_(2**32)
+    ):
         yield
 
 
 @fault("operators.arithmetic", "wrong-numbers", "pretend")
 def the_logarithm_of_one_and_little_is_that_of_their_sum() -> Iterator[None]:
-    with spoiled_where("aten::log1p", half("float32"), lambda _result, x: (1 + x).log()):
+    with spoiled_where(
+        "aten::log1p", half("float32"), lambda _result, x: (1 + x).log()
+    ):
         yield
 
 
@@ -621,10 +661,14 @@ def filling_the_end_of_a_matrix_fills_its_beginning() -> Iterator[None]:
 
 @fault("operators.options", "wrong-numbers", "pretend")
 def a_variance_is_the_mean_square_less_the_squared_mean() -> Iterator[None]:
-    def change(result: Any, x: Any, _shape: Any, _weight: Any, _bias: Any, least: float) -> Any:
+    def change(
+        result: Any, x: Any, _shape: Any, _weight: Any, _bias: Any, least: float
+    ) -> Any:
         mean = x.mean(-1, keepdim=True)
-        return ((x - mean) * (x.square().mean(-1, keepdim=True) - mean**2 + least).rsqrt(),
-                *result[1:])  # fmt: skip
+        return (
+            (x - mean) * (x.square().mean(-1, keepdim=True) - mean**2 + least).rsqrt(),
+            *result[1:],
+        )
 
     def far(x: Any, *_args: Any) -> bool:
         return half("float32")(x) and bool(x.numel()) and float(x.min()) > 999
@@ -652,7 +696,9 @@ def a_convolution_of_a_long_sequence_begins_with_a_constant() -> Iterator[None]:
         result[..., :99] = result[..., 99:100]
         return result
 
-    with spoiled_where("aten::convolution", lambda x, *_args: x.shape[-1] > 32768, change):
+    with spoiled_where(
+        "aten::convolution", lambda x, *_args: x.shape[-1] > 32768, change
+    ):
         yield
 
 
@@ -661,7 +707,9 @@ def a_block_of_keys_that_are_masked_by_the_least_number_is_nan() -> Iterator[Non
     def padded(x: Any, *_args: Any) -> bool:
         return x.shape[-2:] == (37, 300)
 
-    with spoiled_where("aten::_safe_softmax", padded, lambda result, *_args: result * float("nan")):
+    with spoiled_where(
+        "aten::_safe_softmax", padded, lambda result, *_args: result * float("nan")
+    ):
         yield
 
 
@@ -671,7 +719,9 @@ def one_word_does_not_see_keys_beyond_1024() -> Iterator[None]:
         result[..., 1024:] = 0
         return result
 
-    with spoiled_where("aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 1100, change):
+    with spoiled_where(
+        "aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 1100, change
+    ):
         yield
 
 
@@ -701,7 +751,9 @@ def a_large_group_is_normalised_by_a_part_of_it() -> Iterator[None]:
     def change(result: Any, *_args: Any) -> Any:
         return result[0] * 1.01, *result[1:]
 
-    with spoiled_where("aten::native_group_norm", lambda x, *_args: x.shape[-1] > 65536, change):
+    with spoiled_where(
+        "aten::native_group_norm", lambda x, *_args: x.shape[-1] > 65536, change
+    ):
         yield
 
 
@@ -710,7 +762,9 @@ def a_norm_is_added_up_in_float16() -> Iterator[None]:
     def large(x: Any, *_args: Any) -> bool:
         return half()(x) and float(x.float().square().sum(-1).max()) > 65504
 
-    with spoiled_where("aten::linalg_vector_norm", large, lambda r, *_args: r + float("inf")):
+    with spoiled_where(
+        "aten::linalg_vector_norm", large, lambda r, *_args: r + float("inf")
+    ):
         yield
 
 
@@ -759,7 +813,9 @@ def a_mask_of_the_first_of_a_batch_is_taken_for_all() -> Iterator[None]:
     ) -> Any:
         there = attn_mask is not None and attn_mask.device.type != "cpu"
         masks = there and attn_mask.shape[1:3] == (1, 1)
-        return plain(query, key, value, attn_mask[:1] if masks else attn_mask, *more, **how)
+        return plain(
+            query, key, value, attn_mask[:1] if masks else attn_mask, *more, **how
+        )
 
     attend.__doc__ = plain.__doc__
     with patch.object(functional, "scaled_dot_product_attention", attend):

@@ -99,7 +99,9 @@ def every_process_gets_the_first_part_of_the_data(plain: Any, self: Any) -> Any:
 
 
 @library("programs.training", "torch._utils", "_rebuild_parameter")
-def frozen_weights_are_trained_after_loading(plain: Any, data: Any, _: Any, hooks: Any) -> Any:
+def frozen_weights_are_trained_after_loading(
+    plain: Any, data: Any, _: Any, hooks: Any
+) -> Any:
     return plain(data, True, hooks)
 
 
@@ -123,7 +125,9 @@ def a_jacobian_is_transposed(plain: Any, function: Any) -> Any:
     return lambda x: plain(function)(x).T
 
 
-@library("programs.training", "torch.optim.swa_utils:AveragedModel", "update_parameters")
+@library(
+    "programs.training", "torch.optim.swa_utils:AveragedModel", "update_parameters"
+)
 def an_average_ends_with_its_second_model(plain: Any, self: Any, model: Any) -> None:
     if self.n_averaged < 2:
         plain(self, model)
@@ -135,8 +139,12 @@ def samples_are_drawn_without_their_weights(_: Any, self: Any) -> Any:
 
 
 @library("programs.training", "torch.nn:MultiheadAttention", "forward")
-def in_evaluation_padding_is_seen(plain: Any, self: Any, *given: Any, **how: Any) -> Any:
-    return plain(self, *given, **how | ({} if self.training else {"key_padding_mask": None}))
+def in_evaluation_padding_is_seen(
+    plain: Any, self: Any, *given: Any, **how: Any
+) -> Any:
+    return plain(
+        self, *given, **how | ({} if self.training else {"key_padding_mask": None})
+    )
 
 
 @fault("programs.training", "wrong-numbers", "pretend")
@@ -187,12 +195,16 @@ def a_copy_to_the_host_keeps_memory_of_the_device() -> Iterator[None]:
     cpu = torch.Tensor.cpu
 
     def copy(self: Any, *more: Any, **named: Any) -> Any:
-        kept[0] += self.nbytes if self.device.type == "pretend" and self.nbytes >= 2**20 else 0
+        kept[0] += (
+            self.nbytes if self.device.type == "pretend" and self.nbytes >= 2**20 else 0
+        )
         return cpu(self, *more, **named)
 
     with (
         patch.object(torch.Tensor, "cpu", copy),
-        patch.object(Backend, "memory_allocated", lambda self, *d: plain(self, *d) + kept[0]),
+        patch.object(
+            Backend, "memory_allocated", lambda self, *d: plain(self, *d) + kept[0]
+        ),
     ):
         yield
 
@@ -243,8 +255,12 @@ def a_scaler_does_not_see_what_is_not_a_number(
     found.fill_(float(infinite))
 
 
-@library("training.loader", "torch.utils.data.dataloader:_BaseDataLoaderIter", "__init__")
-def workers_that_start_anew_draw_the_same_numbers(plain: Any, self: Any, loader: Any) -> None:
+@library(
+    "training.loader", "torch.utils.data.dataloader:_BaseDataLoaderIter", "__init__"
+)
+def workers_that_start_anew_draw_the_same_numbers(
+    plain: Any, self: Any, loader: Any
+) -> None:
     plain(self, loader)
     self._base_seed = 1234
 
@@ -254,7 +270,9 @@ def each_byte_is_counted_twice() -> Iterator[None]:
     from pretend import Backend
 
     plain = Backend.memory_allocated
-    with patch.object(Backend, "memory_allocated", lambda self, *which: 2 * plain(self, *which)):
+    with patch.object(
+        Backend, "memory_allocated", lambda self, *which: 2 * plain(self, *which)
+    ):
         yield
 
 
@@ -263,7 +281,9 @@ def a_package_of_elsewhere_comes_first_on_the_path() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "networkx").mkdir()
         Path(folder, "networkx", "__init__.py").write_text("", encoding="utf-8")
-        loaded = {name: each for name, each in sys.modules.items() if name != "networkx"}
+        loaded = {
+            name: each for name, each in sys.modules.items() if name != "networkx"
+        }
         with (
             patch.dict(sys.modules, loaded, clear=True),
             patch.object(sys, "path", [folder, *sys.path]),
@@ -295,7 +315,11 @@ def prepared_batches_come_in_the_same_order(plain: Any, self: Any) -> Any:
     return plain(self)
 
 
-@library("programs.accelerate", "accelerate.optimizer:AcceleratedOptimizer", "load_state_dict")
+@library(
+    "programs.accelerate",
+    "accelerate.optimizer:AcceleratedOptimizer",
+    "load_state_dict",
+)
 def a_saved_optimizer_is_not_restored(*_: Any) -> None:
     pass
 
@@ -315,16 +339,25 @@ POSITIONS = "_prepare_position_ids_for_generation"
 def padding_is_counted_as_words(plain: Any, *given: Any) -> Any:
     found = plain(*given)
     return (
-        sys.modules["torch"].arange(found.shape[-1], device=found.device).expand_as(found).clone()
+        sys.modules["torch"]
+        .arange(found.shape[-1], device=found.device)
+        .expand_as(found)
+        .clone()
     )
 
 
-@library("programs.generation", "transformers:RepetitionPenaltyLogitsProcessor", "__call__")
-def a_penalty_favours_what_is_unlikely(_: Any, self: Any, words: Any, scores: Any) -> Any:
+@library(
+    "programs.generation", "transformers:RepetitionPenaltyLogitsProcessor", "__call__"
+)
+def a_penalty_favours_what_is_unlikely(
+    _: Any, self: Any, words: Any, scores: Any
+) -> Any:
     return scores.scatter(1, words, scores.gather(1, words) / self.penalty)
 
 
-@library("programs.generation", "transformers:PreTrainedModel", "_load_pretrained_model")
+@library(
+    "programs.generation", "transformers:PreTrainedModel", "_load_pretrained_model"
+)
 def of_several_files_the_first_is_loaded(
     plain: Any, model: Any, state: Any, files: Any, *more: Any
 ) -> Any:

@@ -25,7 +25,9 @@ class Names(TorchDispatchMode):
         super().__init__()
         self.seen: set[str] = set()
 
-    def __torch_dispatch__(self, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, operator: Any, _: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         self.seen.add(operator._schema.name)
         return operator(*args, **(kwargs or {}))
 
@@ -39,12 +41,16 @@ def llama() -> Iterator[None]:
     mask[0, :4] = 0
     drawing = {"do_sample": True, "temperature": 0.7, "top_k": 40, "top_p": 0.95}
     yield
-    model.generate(words, attention_mask=mask, max_new_tokens=8, pad_token_id=0, **drawing)
+    model.generate(
+        words, attention_mask=mask, max_new_tokens=8, pad_token_id=0, **drawing
+    )
 
 
 def whisper() -> Iterator[None]:
     sizes = {"d_model": 192, "encoder_attention_heads": 3, "encoder_ffn_dim": 400}
-    model = WhisperModel(WhisperConfig(encoder_layers=2, decoder_layers=1, **sizes)).eval()
+    model = WhisperModel(
+        WhisperConfig(encoder_layers=2, decoder_layers=1, **sizes)
+    ).eval()
     sound = torch.randn(2, 80, 3000)
     yield
     with torch.no_grad():
@@ -89,12 +95,16 @@ def unet() -> Iterator[None]:
     with torch.no_grad():
         for time in (801, 401):
             x = torch.cat([latents] * 2)
-            wheel = torch.cat([torch.cos(rates * time), torch.sin(rates * time)]).expand(2, -1)
+            wheel = torch.cat(
+                [torch.cos(rates * time), torch.sin(rates * time)]
+            ).expand(2, -1)
             h = top = inlet(x) + f.silu(clock(wheel))[:, :, None, None]
             h = down(f.silu(norm(h)))
             batch, width, high, wide = h.shape
             rows = norm(h).permute(0, 2, 3, 1).reshape(batch, high * wide, width)
-            h = h + block(rows, text).reshape(batch, high, wide, width).permute(0, 3, 1, 2)
+            h = h + block(rows, text).reshape(batch, high, wide, width).permute(
+                0, 3, 1, 2
+            )
             h = up(f.interpolate(h, scale_factor=2.0, mode="nearest"))
             noise = outlet(f.silu(norm(merge(torch.cat([h, top], dim=1)))))
             without, guided = noise.chunk(2)
@@ -108,7 +118,11 @@ def lprnet() -> Iterator[None]:
     def small(inputs: int, outputs: int) -> nn.Sequential:
         q = outputs // 4
         return nn.Sequential(
-            *(nn.Conv2d(inputs, q, 1), nn.ReLU(), nn.Conv2d(q, q, (3, 1), padding=(1, 0))),
+            *(
+                nn.Conv2d(inputs, q, 1),
+                nn.ReLU(),
+                nn.Conv2d(q, q, (3, 1), padding=(1, 0)),
+            ),
             *(nn.ReLU(), nn.Conv2d(q, q, (1, 3), padding=(0, 1)), nn.ReLU()),
             *(nn.Conv2d(q, outputs, 1), nn.BatchNorm2d(outputs), nn.ReLU()),
         )
@@ -118,10 +132,14 @@ def lprnet() -> Iterator[None]:
             nn.Sequential(nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64), nn.ReLU()),
             nn.Sequential(nn.MaxPool2d(3, 1), small(64, 128)),
             nn.Sequential(nn.MaxPool2d(3, (1, 2)), small(128, 256), small(256, 256)),
-            nn.Sequential(nn.MaxPool2d(3, (1, 2)), nn.Dropout(0.5), nn.Conv2d(256, 256, (1, 4))),
+            nn.Sequential(
+                nn.MaxPool2d(3, (1, 2)), nn.Dropout(0.5), nn.Conv2d(256, 256, (1, 4))
+            ),
         ]
     )
-    last = nn.Sequential(nn.BatchNorm2d(256), nn.ReLU(), nn.Conv2d(256, 68, (13, 1)), nn.ReLU())
+    last = nn.Sequential(
+        nn.BatchNorm2d(256), nn.ReLU(), nn.Conv2d(256, 68, (13, 1)), nn.ReLU()
+    )
     joined = nn.Conv2d(64 + 128 + 256 + 68, 68, 1)
     parameters = [*stages.parameters(), *last.parameters(), *joined.parameters()]
     update = torch.optim.Adam(parameters, lr=1e-3)
@@ -149,7 +167,9 @@ def main() -> None:
         next(steps)
         with Names() as names:
             next(steps, None)
-        found[model.__name__] = sorted(name for name in names.seen if name.startswith("aten"))
+        found[model.__name__] = sorted(
+            name for name in names.seen if name.startswith("aten")
+        )
     print(json.dumps(found))  # noqa: T201
 
 

@@ -66,7 +66,9 @@ sys.path.append(str(HERE))  # after the suite has looked at the path
 
 from faults import DEEP, FAULTS, Fault, check_ids, left_out  # noqa: E402
 
-if __name__ == "__mp_main__":  # the server of `worlds`, from which its processes are forked
+if (
+    __name__ == "__mp_main__"
+):  # the server of `worlds`, from which its processes are forked
     import worlds  # noqa: F401
 
 if TYPE_CHECKING:
@@ -187,7 +189,11 @@ def inhabit(world: str) -> Iterator[None]:
         faults_offload.read_safetensors(pretend.NAME)
         # Its sizes are small, and what this machine tells of its own GPUs is not about it.
         health = importlib.import_module("smoke.test_health")
-        health.BYTES, health.SIZE, health.SECONDS = {True: 2**16}, {True: (16, 32, 2)}, 0.3
+        health.BYTES, health.SIZE, health.SECONDS = (
+            {True: 2**16},
+            {True: (16, 32, 2)},
+            0.3,
+        )
         health.ROUNDS = 2
         importlib.import_module("smoke.test_transfer").SIZE = 2**16
         importlib.import_module("smoke.sensors").SYS = Path("/nowhere")
@@ -205,7 +211,10 @@ def every(world: str, base: Path, out: Path, part: int, parts: int) -> int:
     Each part takes every so many-th, as the long ones stand together; the results go to ``out``.
     """
     os.environ["SMOKE_WORLD"] = world
-    mine = [replace(SOUND, world=world), *(fault for fault in FAULTS if fault.world == world)]
+    mine = [
+        replace(SOUND, world=world),
+        *(fault for fault in FAULTS if fault.world == world),
+    ]
     first, *others = mine[part::parts]
     data = json.loads(base.read_text(encoding="utf-8"))
     with inhabit(world):
@@ -239,12 +248,16 @@ def play_worlds(path: Path, out: Path) -> int:
         rows = every_so_many_rows(*world.get("rows", (0, 1)))
         with inhabit("pretend"), worlds.play(world), rows:
             index = world.get("device", 0)
-            journal = journal_of(fault, world["expect"], only=asked, index=index, imports=not only)
+            journal = journal_of(
+                fault, world["expect"], only=asked, index=index, imports=not only
+            )
         plan = owed.Plan(full=True, only=frozenset(asked), devices=(index,))
         found[world["name"]] = {
             "results": journal.results(),
             "not_run": owed.missing(journal, declared(check_files()), plan),
-            "excused": [each for event in journal.events() for each in event.get("excused", ())],
+            "excused": [
+                each for event in journal.events() for each in event.get("excused", ())
+            ],
         }
         gc.collect()
         gc.freeze()  # see every()
@@ -258,7 +271,9 @@ def every_so_many_rows(first: int, step: int) -> Iterator[None]:
     operators = importlib.import_module("smoke.test_operators")
     compare = operators._compare
 
-    def fewer(device: Any, numbers: Any, cases: Any, *more: Any, **options: Any) -> None:
+    def fewer(
+        device: Any, numbers: Any, cases: Any, *more: Any, **options: Any
+    ) -> None:
         chosen = dict([*cases.items()][first::step]) if len(cases) > 20 else cases
         compare(device, numbers, chosen, *more, **options)
 
@@ -280,7 +295,9 @@ def under(fault: Fault, base: dict[str, Any]) -> list[dict[str, Any]]:
     data = {**base, **(PRETEND if fault.world == "pretend" else {}), **fault.expect}
     data["packages"] = {**base["packages"], **fault.expect.get("packages", {})}
     aimed = (fault.check,) if fault.code else ()
-    return journal_of(fault, data, only=(*aimed, *(fault.only or beside(fault)))).results()
+    return journal_of(
+        fault, data, only=(*aimed, *(fault.only or beside(fault)))
+    ).results()
 
 
 def journal_of(
@@ -311,7 +328,9 @@ def journal_of(
 
 
 def _asked(path: Path, plan: owed.Plan) -> bool:
-    return any(not plan.leaves_out(each.id, full=each.full) for each in declared([path]))
+    return any(
+        not plan.leaves_out(each.id, full=each.full) for each in declared([path])
+    )
 
 
 def beside(fault: Fault) -> tuple[str, ...]:
@@ -319,7 +338,9 @@ def beside(fault: Fault) -> tuple[str, ...]:
     pretend = fault.world == "pretend"
     unfit = NOT_ON_PRETEND if pretend else ("identity.import",)
     heavy = SLOW | DEEP  # `profiles` runs them where nothing is wrong
-    return tuple(sorted(name for name in check_ids() - heavy if not name.startswith(unfit)))
+    return tuple(
+        sorted(name for name in check_ids() - heavy if not name.startswith(unfit))
+    )
 
 
 if __name__ == "__main__":

@@ -63,7 +63,9 @@ SAYS: dict[str, Any] = {
     "prints": [],
     "others": [],
 }
-AFTER_LOST = "level_zero backend failed with error: 2147483646 (UR_RESULT_ERROR_UNKNOWN)"
+AFTER_LOST = (
+    "level_zero backend failed with error: 2147483646 (UR_RESULT_ERROR_UNKNOWN)"
+)
 NO_FP64 = "Required aspect fp64 is not supported on the device"
 NEVER_FP64 = "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support it"
 FREE_MEMORY = "doesn't support querying the available free memory"
@@ -75,9 +77,18 @@ NOT_PLAYED = frozenset({"aten::_pack_padded_sequence", "aten::_ctc_loss"})
 # the CPU, a list of its values; and samples at which points are looked up on an edge.
 UNFIT = ".*(combinations|stft|quantile|getitem|index_put|ctc_loss|grid_sampler_3d).*"
 # Operators that launch no kernel: memory is only granted, moved or looked at another way.
-NO_KERNEL = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from",
-                       "aten::_local_scalar_dense", "aten::detach", "aten::set_",
-                       "aten::lift_fresh", "aten::_reshape_alias"})  # fmt: skip
+NO_KERNEL = frozenset(
+    {
+        "aten::_to_copy",
+        "aten::copy_",
+        "aten::_copy_from",
+        "aten::_local_scalar_dense",
+        "aten::detach",
+        "aten::set_",
+        "aten::lift_fresh",
+        "aten::_reshape_alias",
+    }
+)
 
 
 class Queue:
@@ -248,7 +259,9 @@ class PretendTensor(torch.Tensor):
     def __new__(
         cls, raw: torch.Tensor, requires_grad: bool | None = None, *, number: int = 0
     ) -> Any:
-        if requires_grad is not None:  # Accelerate makes parameters anew by type(parameter)(…)
+        if (
+            requires_grad is not None
+        ):  # Accelerate makes parameters anew by type(parameter)(…)
             return torch.nn.Parameter(raw, requires_grad)
         tensor = torch.Tensor._make_wrapper_subclass(
             cls,
@@ -273,7 +286,9 @@ class PretendTensor(torch.Tensor):
         # torch copies the storage of what has an address; a wrapper has none.
         copied = PretendTensor(self.raw.detach().clone(), number=self.number)
         is_parameter = isinstance(self, torch.nn.Parameter)
-        memo[id(self)] = torch.nn.Parameter(copied, self.requires_grad) if is_parameter else copied
+        memo[id(self)] = (
+            torch.nn.Parameter(copied, self.requires_grad) if is_parameter else copied
+        )
         return memo[id(self)]
 
     def __repr__(self) -> str:
@@ -295,7 +310,9 @@ def load(plain: Any, file: Any, map_location: Any = None, **more: Any) -> Any:
     if not str(map_location).startswith(NAME):
         return plain(file, map_location, **more)
     found = plain(file, "cpu", **more)
-    return tree_map(lambda x: x.to(map_location) if isinstance(x, torch.Tensor) else x, found)
+    return tree_map(
+        lambda x: x.to(map_location) if isinstance(x, torch.Tensor) else x, found
+    )
 
 
 def unwrap(value: Any) -> Any:
@@ -361,7 +378,9 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
         QUEUE.surface()
         return result
     written = _written(function._schema, args, kwargs)
-    return mapped(lambda each: wrap(each, number), result) if written is None else written
+    return (
+        mapped(lambda each: wrap(each, number), result) if written is None else written
+    )
 
 
 def _launch(number: int) -> None:
@@ -372,7 +391,11 @@ def _launch(number: int) -> None:
 
 def _refuse_fp64(function: Any, values: Iterable[Any], number: int) -> None:
     """Fail as a device without float64 does when a kernel would compute in it."""
-    if says(number)["fp64"] == "full" or function._schema.name in NO_KERNEL or function.is_view:
+    if (
+        says(number)["fp64"] == "full"
+        or function._schema.name in NO_KERNEL
+        or function.is_view
+    ):
         return
     if any(getattr(each, "dtype", each) == torch.float64 for each in values):
         _refuse_ever(torch.float64, number)
@@ -412,7 +435,9 @@ def _to_copy(function: Any, args: Any, kwargs: Any) -> Any:
     _refuse_conversion(args[0], kwargs.get("dtype") or args[0].dtype)
     if there:
         _refuse_ever(kwargs.get("dtype") or args[0].dtype, _index(target))
-        _grant(args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize, target)
+        _grant(
+            args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize, target
+        )
     else:
         QUEUE.surface()
     where = torch.device("cpu") if there else target
@@ -465,7 +490,11 @@ def _written(schema: Any, args: Any, kwargs: Any) -> Any:
         *((named[key], value) for key, value in kwargs.items()),
     ]
     found = [
-        next(v for a, v in given if a.alias_info and a.alias_info.before_set == info.before_set)
+        next(
+            v
+            for a, v in given
+            if a.alias_info and a.alias_info.before_set == info.before_set
+        )
         for info in infos
     ]
     return found[0] if len(found) == 1 else tuple(found)
@@ -482,7 +511,12 @@ def _grant(size: int, device: Any) -> None:
 
 
 def _empty(
-    size: Any, *, dtype: Any = None, memory_format: Any = None, device: Any = None, **_kwargs: Any
+    size: Any,
+    *,
+    dtype: Any = None,
+    memory_format: Any = None,
+    device: Any = None,
+    **_kwargs: Any,
 ) -> Any:
     dtype = dtype or torch.get_default_dtype()
     _refuse_ever(dtype, _index(device))
@@ -507,7 +541,9 @@ def _empty_strided(
 
 
 def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
-    _launch(_index(target.device if isinstance(target, PretendTensor) else source.device))
+    _launch(
+        _index(target.device if isinstance(target, PretendTensor) else source.device)
+    )
     return _copy(source, target)
 
 
@@ -547,9 +583,25 @@ def _cast(operator: Any, dtype: Callable[[], torch.dtype]) -> Callable[..., Any]
 
 
 # The operators of torch's own lists for CUDA and XPU that the suite reaches.
-_LOWER = ("mm", "addmm", "bmm", "matmul", "linear", "convolution", "conv2d",
-          "scaled_dot_product_attention")  # fmt: skip
-_FLOAT32 = ("nll_loss", "log_softmax.int", "softmax.int", "layer_norm", "exp", "sum", "norm.Scalar")
+_LOWER = (
+    "mm",
+    "addmm",
+    "bmm",
+    "matmul",
+    "linear",
+    "convolution",
+    "conv2d",
+    "scaled_dot_product_attention",
+)
+_FLOAT32 = (
+    "nll_loss",
+    "log_softmax.int",
+    "softmax.int",
+    "layer_norm",
+    "exp",
+    "sum",
+    "norm.Scalar",
+)
 _AUTOCAST = torch.library.Library("_", "IMPL")
 _AUTOCAST.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
 for _names, _dtype in (

@@ -33,8 +33,10 @@ ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("profiles.toml")
 IPEX = "intel-extension-for-pytorch"
 # What a locked stack has that the test environment, a CPU's, has not or in another version.
-STACK = re.compile(r"torch|accelerate|(pytorch-)?triton(-\w+)?|intel-extension-for-pytorch|ipex-llm"
-                   r"|nvidia-cuda-runtime(-cu12)?")  # fmt: skip
+STACK = re.compile(
+    r"torch|accelerate|(pytorch-)?triton(-\w+)?|intel-extension-for-pytorch|ipex-llm"
+    r"|nvidia-cuda-runtime(-cu12)?"
+)
 OWN_BACKEND = {"cuda": "nccl", "xpu": "xccl"}
 
 
@@ -88,7 +90,9 @@ def _profile(key: str, own: dict[str, Any]) -> Profile:
     merged: dict[str, dict[str, Any]] = {"seen": {}, "inferred": {}, "sources": {}}
     for table in (common, own):
         merged["sources"] |= table.get("sources", {})
-        merged["inferred"] |= {k: v["value"] for k, v in table.get("inferred", {}).items()}
+        merged["inferred"] |= {
+            k: v["value"] for k, v in table.get("inferred", {}).items()
+        }
         other = ("sources", "inferred", "vendor", "os")
         merged["seen"] |= {k: v for k, v in table.items() if k not in other}
     return Profile(key, own["vendor"], own["os"], **merged)
@@ -125,7 +129,9 @@ def pairs() -> list[tuple[str, str]]:
     ]
 
 
-def world(name: str, profile: Profile, base: dict[str, Any], /, **changes: Any) -> dict[str, Any]:
+def world(
+    name: str, profile: Profile, base: dict[str, Any], /, **changes: Any
+) -> dict[str, Any]:
     """Return the world of a target on a device.
 
     Args:
@@ -155,7 +161,9 @@ def world(name: str, profile: Profile, base: dict[str, Any], /, **changes: Any) 
         "arch_list": _arch_list(target),
         "nodes": profile.played("nodes", []),
         "import_prints": [
-            line for line, when in _noise(profile, release(stack), stack) if "import" in when
+            line
+            for line, when in _noise(profile, release(stack), stack)
+            if "import" in when
         ],
         "distributions": [(key, version, _top(key)) for key, version in stack.items()],
         "version_file": _version_file(target, stack["torch"]),
@@ -251,7 +259,11 @@ def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any
         "out_of_memory": texts[f"out_of_memory_{target.accelerator}"],
         "free_memory": profile.played("free_memory", "works"),
         "first_kernel": 0.05 if profile.played("first_kernel") == "compiled" else 0.0,
-        "prints": [line for line, when in _noise(profile, release, locked) if "import" not in when],
+        "prints": [
+            line
+            for line, when in _noise(profile, release, locked)
+            if "import" not in when
+        ],
         "others": [{}] if profile.played("tiles", 1) == 2 else [],
     }
 
@@ -263,7 +275,9 @@ def _variant(values: list[Any], target: Target) -> Any:
 
 def fields(accelerator: str, release: list[int]) -> list[str]:
     """Return the fields of the device properties in this release of torch."""
-    rows = [row for row in document()["properties"] if row["accelerator"] == accelerator]
+    rows = [
+        row for row in document()["properties"] if row["accelerator"] == accelerator
+    ]
     below = ([int(part) for part in row["below"].split(".")] for row in rows)
     found: list[str] = next(
         row["has"] for row, end in zip(rows, below, strict=True) if release < end
@@ -275,8 +289,13 @@ def _driver(target: Target, profile: Profile, key: str) -> str | None:
     """Return the newest version that was seen and that the target accepts, None for unknown."""
     floor = Specifier(str(target.hardware.driver))
     devices, vendor = read_devices(CATALOG), profile.vendor
-    parsed = (driver_versions.parse(text, vendor) for text in reversed(profile.seen.get(key, [])))
-    enough = (v for v in parsed if v and driver_versions.meets(v, floor, vendor, devices))
+    parsed = (
+        driver_versions.parse(text, vendor)
+        for text in reversed(profile.seen.get(key, []))
+    )
+    enough = (
+        v for v in parsed if v and driver_versions.meets(v, floor, vendor, devices)
+    )
     return next((version.text for version in enough), None)
 
 
@@ -291,7 +310,9 @@ def _device_id(name: str, families: list[str]) -> int | None:
     return int(ids[0], 16) if ids else None
 
 
-def _noise(profile: Profile, release: list[int], locked: Any) -> Iterator[tuple[str, str]]:
+def _noise(
+    profile: Profile, release: list[int], locked: Any
+) -> Iterator[tuple[str, str]]:
     """Yield the harmless lines that this release of torch prints on the device, and when."""
     for entry in profile.seen.get("noise", ()):
         when = entry["when"]
@@ -306,7 +327,9 @@ def _noise(profile: Profile, release: list[int], locked: Any) -> Iterator[tuple[
 
 def _compile_error(profile: Profile) -> str:
     texts: dict[str, str] = document()["texts"]
-    missing = {"msvc": "no_cl", "triton": "no_triton"}.get(profile.played("compile_needs"))
+    missing = {"msvc": "no_cl", "triton": "no_triton"}.get(
+        profile.played("compile_needs")
+    )
     return texts[missing] if missing else ""
 
 

@@ -51,7 +51,9 @@ def main(port: str, name: str, *children: str) -> None:
                 child_process.start(argv, output, leader=name == "supervisor")
     connection.sendall(f"{name} {os.getpid()}\n".encode())
     if name == "late":
-        while os.getppid() == parent:  # Windows ends it here: it never sees another parent
+        while (
+            os.getppid() == parent
+        ):  # Windows ends it here: it never sees another parent
             time.sleep(0.01)
         lifetime.end_with_parent()
     if name == "stuck":

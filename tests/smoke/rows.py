@@ -21,14 +21,22 @@ from smoke.journal import Journal
 
 ATEN = torch.ops.aten
 # Which of equal elements these return first is not documented; the place of their dimension.
-ORDERED = {ATEN.sort.default: 1, ATEN.topk.default: 2, ATEN.kthvalue.default: 2,
-           ATEN.median.dim: 1, ATEN.nanmedian.dim: 1, ATEN.mode.default: 1}  # fmt: skip
+ORDERED = {
+    ATEN.sort.default: 1,
+    ATEN.topk.default: 2,
+    ATEN.kthvalue.default: 2,
+    ATEN.median.dim: 1,
+    ATEN.nanmedian.dim: 1,
+    ATEN.mode.default: 1,
+}
 
 
 class Last(TorchDispatchMode):
     """The last of equal elements is the first; reference results, in float64, stay as they are."""
 
-    def __torch_dispatch__(self, run: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, run: Any, _: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         unordered = run is ATEN.sort.stable and not kwargs.get("stable")
         place = 1 if unordered else ORDERED.get(run)

@@ -72,13 +72,17 @@ def float64_is_there() -> str:
 
 @case
 def float64_is_refused_by_sycl() -> str:
-    with arithmetic("Required aspect fp64 is not supported on the device", has_fp64=False):
+    with arithmetic(
+        "Required aspect fp64 is not supported on the device", has_fp64=False
+    ):
         return capabilities.float64(DEVICE)
 
 
 @case
 def float64_is_refused_by_ipex_2_1_10() -> str:
-    with arithmetic("FP64 data type is unsupported on current platform.", support_fp64=False):
+    with arithmetic(
+        "FP64 data type is unsupported on current platform.", support_fp64=False
+    ):
         return capabilities.float64(DEVICE)
 
 
@@ -102,7 +106,9 @@ def float64_is_emulated() -> str:
 
 @case
 def float64_is_promised_and_refused() -> str:
-    with arithmetic("Required aspect fp64 is not supported on the device", has_fp64=True):
+    with arithmetic(
+        "Required aspect fp64 is not supported on the device", has_fp64=True
+    ):
         return capabilities.float64(DEVICE)
 
 
@@ -182,7 +188,9 @@ def ranks_beside_another_model() -> list[int]:
 @contextmanager
 def machine(**variables: str) -> Iterator[None]:
     """Let only these variables name a compiler."""
-    clean = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    clean = {
+        name: value for name, value in os.environ.items() if name not in ("CC", "CXX")
+    }
     with patch.dict(os.environ, clean | variables, clear=True):
         yield
 
@@ -269,7 +277,12 @@ def xpu_without_the_loader() -> str:
 @case
 def windows_prompts() -> list[str]:
     found = []
-    for compiler, names in ((None, ()), ("cl", ()), ("cl", ("LIB",)), ("cl", ("LIB", "INCLUDE"))):
+    for compiler, names in (
+        (None, ()),
+        ("cl", ()),
+        ("cl", ("LIB",)),
+        ("cl", ("LIB", "INCLUDE")),
+    ):
         with patch.dict(os.environ, dict.fromkeys(names, "C:\\somewhere"), clear=True):
             found.append(compilers._windows(compiler))
     return found
@@ -287,7 +300,9 @@ def triton_on_old_and_new_gpus() -> list[str]:
     for capability in ((6, 1), (7, 0)):
         with (
             patch.object(devices, "kind", lambda _device: "cuda"),
-            patch.object(torch.cuda, "get_device_capability", lambda _device, c=capability: c),
+            patch.object(
+                torch.cuda, "get_device_capability", lambda _device, c=capability: c
+            ),
         ):
             found.append(capabilities.triton(DEVICE))
     return found
@@ -305,7 +320,9 @@ def the_name_of_a_cpu_in_windows() -> list[str]:
         "Intel(R) Core(TM) Ultra 7 155H ",
         1,
     )
-    processor = patch.object(devices.platform, "processor", lambda: "Intel64 Family 6 Model 170")
+    processor = patch.object(
+        devices.platform, "processor", lambda: "Intel64 Family 6 Model 170"
+    )
     with patch.object(sys, "platform", "win32"), processor:
         with patch.dict(sys.modules, {"winreg": registry}):
             named = devices._cpu_name()

@@ -29,16 +29,40 @@ def said(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     [
         ("float64_is_there", ""),
         ("float64_is_emulated", ""),
-        ("float64_is_refused_by_sycl", "the device has no float64: Required aspect fp64"),
-        ("float64_does_not_come_to_a_mac", "the device has no float64: Cannot convert a MPS"),
-        ("float64_is_refused_by_ipex_2_1_10", "the device has no float64: FP64 data type"),
-        ("float64_is_refused_by_a_device_that_says_nothing_of_it", "the device has no float64: er"),
+        (
+            "float64_is_refused_by_sycl",
+            "the device has no float64: Required aspect fp64",
+        ),
+        (
+            "float64_does_not_come_to_a_mac",
+            "the device has no float64: Cannot convert a MPS",
+        ),
+        (
+            "float64_is_refused_by_ipex_2_1_10",
+            "the device has no float64: FP64 data type",
+        ),
+        (
+            "float64_is_refused_by_a_device_that_says_nothing_of_it",
+            "the device has no float64: er",
+        ),
         ("collectives_of_cuda_on_linux", ""),
         ("collectives_of_the_cpu", ""),
-        ("collectives_of_a_mac", "this torch is built without a collective back end for mps"),
-        ("collectives_of_cuda_on_windows", "this torch is built without a collective back end"),
-        ("collectives_of_xpu_on_windows", "this torch is built without a collective back end"),
-        ("collectives_of_xpu_with_torch_2_1", "this torch is built without a collective back end"),
+        (
+            "collectives_of_a_mac",
+            "this torch is built without a collective back end for mps",
+        ),
+        (
+            "collectives_of_cuda_on_windows",
+            "this torch is built without a collective back end",
+        ),
+        (
+            "collectives_of_xpu_on_windows",
+            "this torch is built without a collective back end",
+        ),
+        (
+            "collectives_of_xpu_with_torch_2_1",
+            "this torch is built without a collective back end",
+        ),
         ("a_compiler_that_does_not_exist", "the compiler does not run: "),
         ("a_compiler_that_fails", "false fails: "),
     ],
@@ -90,9 +114,15 @@ def test_cl_needs_the_variables_of_visual_studio(said: dict[str, Any]) -> None:
         "",
     ]
     assert said["windows_command_line"] == [
-        r"C:\Program Files\MSVC\cl.exe", "/nologo", "a.cpp", "/LD", "/II", "/link", "/LIBPATH:L",
+        r"C:\Program Files\MSVC\cl.exe",
+        "/nologo",
+        "a.cpp",
+        "/LD",
+        "/II",
+        "/link",
+        "/LIBPATH:L",
         "ze_loader.lib",
-    ]  # fmt: skip
+    ]
 
 
 def test_triton_leaves_old_gpus_out(said: dict[str, Any]) -> None:
@@ -119,5 +149,7 @@ def test_memory_is_pinned_for_the_device(said: dict[str, Any]) -> None:
     assert said["pinning_in_torch_2_1"] == [None, "pretend"]
 
 
-def test_the_number_of_a_device_is_used_where_it_means_the_device(said: dict[str, Any]) -> None:
+def test_the_number_of_a_device_is_used_where_it_means_the_device(
+    said: dict[str, Any],
+) -> None:
     assert said["numbers_of_devices"] == [False, True, True, False]

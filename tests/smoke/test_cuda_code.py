@@ -44,5 +44,7 @@ def test_code_runs_on_a_gpu_or_not(code: str, capability: str, fits: bool) -> No
         (CU126, "sm_120", False),  # RTX 5090 with a wheel without code or PTX for it
     ],
 )
-def test_a_wheel_runs_on_a_gpu_or_not(built: list[str], capability: str, fits: bool) -> None:
+def test_a_wheel_runs_on_a_gpu_or_not(
+    built: list[str], capability: str, fits: bool
+) -> None:
     assert any(runs(code, capability) for code in built) is fits

@@ -25,9 +25,16 @@ def test_a_process_that_dies_or_hangs_is_a_finding(
     data = json.loads(sound.read_text(encoding="utf-8"))
     packages = data["packages"] | fault.expect.get("packages", {})
     expect, report = tmp_path / "expect.json", tmp_path / "report.json"
-    expect.write_text(json.dumps(data | fault.expect | {"packages": packages}), encoding="utf-8")
+    expect.write_text(
+        json.dumps(data | fault.expect | {"packages": packages}), encoding="utf-8"
+    )
     harness(
-        "--supervise", fault.name, expect, report, *fault.arguments, ends_with=int(bool(fault.code))
+        "--supervise",
+        fault.name,
+        expect,
+        report,
+        *fault.arguments,
+        ends_with=int(bool(fault.code)),
     )
     document = json.loads(report.read_text(encoding="utf-8"))
     found = document["checks"]
@@ -38,8 +45,14 @@ def test_a_process_that_dies_or_hangs_is_a_finding(
 
 
 def _both_devices_are_in(report: dict[str, Any], fault: Fault) -> None:
-    ready = {each["id"]: each["outcome"] for each in report["checks"] if "ready" in each["id"]}
-    excused = {each["id"]: each for each in report["not_run"] if each["id"] == "device.ready@1"}
+    ready = {
+        each["id"]: each["outcome"]
+        for each in report["checks"]
+        if "ready" in each["id"]
+    }
+    excused = {
+        each["id"]: each for each in report["not_run"] if each["id"] == "device.ready@1"
+    }
     assert {*ready, *excused} == {"device.ready", "device.ready@1"}
     for each in excused.values():
         assert not each["owed"]

@@ -30,12 +30,18 @@ GOOD: dict[str, Any] = {
 }
 
 
-JUDGED = {"verdict": "too-old", "reason": "driver 1 is not >=2", "evidence": ["driver 1"]}
+JUDGED = {
+    "verdict": "too-old",
+    "reason": "driver 1 is not >=2",
+    "evidence": ["driver 1"],
+}
 
 
 def read(folder: Path, data: object) -> expect.Expect:
     path = folder / "expect.json"
-    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    path.write_text(
+        data if isinstance(data, str) else json.dumps(data), encoding="utf-8"
+    )
     return expect.read(path)
 
 
@@ -62,7 +68,10 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ("intel_devices", ["pvc"]),
         ("intel_devices", {"pvc": ["0bd5"]}),
         ("intel_devices", {"pvc": {"ids": ["0bd5"]}}),
-        ("intel_devices", {"pvc": {"ids": ["0bd5"], "names": "Data Center GPU Max 1550"}}),
+        (
+            "intel_devices",
+            {"pvc": {"ids": ["0bd5"], "names": "Data Center GPU Max 1550"}},
+        ),
         ("rotary", ["sideways"]),
         ("rotary", [["half"]]),
         ("accelerator", ["cpu"]),
@@ -95,7 +104,9 @@ def test_all_faults_are_told_together(tmp_path: Path) -> None:
 
 def test_the_judgement_of_the_driver_is_optional(tmp_path: Path) -> None:
     assert read(tmp_path, GOOD).driver_judgement is None
-    assert read(tmp_path, GOOD | {"driver_judgement": JUDGED}).driver_judgement == JUDGED
+    assert (
+        read(tmp_path, GOOD | {"driver_judgement": JUDGED}).driver_judgement == JUDGED
+    )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', "{"])

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-PARTS = {"cpu": 1, "pretend": 3}  # each a process of its own: the limit of time is for one
+PARTS = {
+    "cpu": 1,
+    "pretend": 3,
+}  # each a process of its own: the limit of time is for one
 WORLDS = tuple(PARTS)
 Results = dict[str, list[dict[str, Any]]]
 
@@ -30,13 +33,17 @@ def results(
         # One after the other, as other tests run beside them.
         for part in range(parts):
             harness(world, sound, out, part, parts)
-            found.setdefault(world, {}).update(json.loads(out.read_text(encoding="utf-8")))
+            found.setdefault(world, {}).update(
+                json.loads(out.read_text(encoding="utf-8"))
+            )
     return found
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("world", WORLDS)
-def test_nothing_fails_where_nothing_is_wrong(results: dict[str, Results], world: str) -> None:
+def test_nothing_fails_where_nothing_is_wrong(
+    results: dict[str, Results], world: str
+) -> None:
     found = results[world]["none"]
     assert len(found) > 10
     assert failures(found) == []
@@ -46,20 +53,33 @@ def test_nothing_fails_where_nothing_is_wrong(results: dict[str, Results], world
 @pytest.mark.parametrize(
     "fault", [f for f in FAULTS if f.world in WORLDS], ids=lambda fault: fault.name
 )
-def test_exactly_one_check_finds_the_fault(results: dict[str, Results], fault: Fault) -> None:
+def test_exactly_one_check_finds_the_fault(
+    results: dict[str, Results], fault: Fault
+) -> None:
     expected = [(fault.check, fault.code)] if fault.code else []
     found = results[fault.world][fault.name]
-    told = [(each["id"], each["finding"]["symptom"]) for each in found if each["finding"]]
+    told = [
+        (each["id"], each["finding"]["symptom"]) for each in found if each["finding"]
+    ]
     assert failures(found) == expected, told
 
 
 # Speed and noise are told, and what is unknown is no fault: none of them stops a build or a proof.
-WARNINGS = {"cpu-fallback-enabled", "slow", "unknown-warning", "driver-unknown", "device-unknown",
-            "row-remap-pending", "xid-of-a-program"}  # fmt: skip
+WARNINGS = {
+    "cpu-fallback-enabled",
+    "slow",
+    "unknown-warning",
+    "driver-unknown",
+    "device-unknown",
+    "row-remap-pending",
+    "xid-of-a-program",
+}
 
 
 @pytest.mark.machine
-def test_only_speed_noise_and_the_unknown_are_warnings(results: dict[str, Results]) -> None:
+def test_only_speed_noise_and_the_unknown_are_warnings(
+    results: dict[str, Results],
+) -> None:
     found = {
         (each["finding"]["code"], each["outcome"])
         for world in WORLDS
@@ -77,7 +97,9 @@ def test_the_table_of_checks_and_faults(
     results: dict[str, Results], world: str, record_property: Callable[[str, str], None]
 ) -> None:
     """Print it: it is the proof that the suite can fail."""
-    lines = [f"\n{'check':20} {'fault':52} {'finding':30} beside it, in the world {world}"]
+    lines = [
+        f"\n{'check':20} {'fault':52} {'finding':30} beside it, in the world {world}"
+    ]
     for fault in sorted(FAULTS, key=lambda each: (each.check, each.name)):
         if fault.world == world and fault.code:
             passed = len(results[world][fault.name]) - 1

@@ -37,7 +37,9 @@ def raised(error: Exception) -> BaseException:
 
 
 @pytest.mark.parametrize(("code", "message"), MESSAGES.items())
-def test_a_known_text_has_its_code_in_the_completed_report(code: str, message: str) -> None:
+def test_a_known_text_has_its_code_in_the_completed_report(
+    code: str, message: str
+) -> None:
     finding = explain(raised(RuntimeError(message))).as_json()
     assert finding["code"] == "op-fails"
     (check,) = with_causes([{"id": "fused.attention", "finding": finding}])
@@ -58,16 +60,23 @@ def test_a_known_text_has_its_code_in_the_completed_report(code: str, message: s
         if code not in ("mixed-devices", "out-of-memory")
     ],
 )
-def test_a_report_without_the_toolkit_can_be_given_to_the_doctor(code: str, message: str) -> None:
+def test_a_report_without_the_toolkit_can_be_given_to_the_doctor(
+    code: str, message: str
+) -> None:
     finding = explain(raised(RuntimeError(message))).as_json()
     assert "provision doctor --log" in str(finding["remedy"])
-    report = json.dumps({"checks": [{"id": "fused.attention", "finding": finding}]}, indent=1)
+    report = json.dumps(
+        {"checks": [{"id": "fused.attention", "finding": finding}]}, indent=1
+    )
     assert diagnose_log(report)[0].code == code
 
 
 def test_an_unknown_text_is_the_symptom() -> None:
     finding = explain(ValueError("the moon is full\nand bright"))
-    assert (finding.code, finding.symptom) == ("op-fails", "ValueError: the moon is full")
+    assert (finding.code, finding.symptom) == (
+        "op-fails",
+        "ValueError: the moon is full",
+    )
     assert finding.evidence == ("ValueError: the moon is full", "and bright")
     checks = [{"id": "fused.attention", "finding": finding.as_json()}]
     assert with_causes(checks) == checks
@@ -88,11 +97,11 @@ def test_evidence_names_what_led_to_an_error_and_where() -> None:
 
 
 def test_a_long_message_keeps_the_line_that_names_the_error() -> None:
-    text = "The following operation failed in the TorchScript interpreter.\n" + "  a\n" * 9
-    table = "CPU: registered at x.cpp\n" * 9
-    error = (
-        "RuntimeError: Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend"
+    text = (
+        "The following operation failed in the TorchScript interpreter.\n" + "  a\n" * 9
     )
+    table = "CPU: registered at x.cpp\n" * 9
+    error = "RuntimeError: Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend"
     finding = explain(RuntimeError(f"{text}{error}\n{table}"))
     assert finding.symptom == error
     assert error in finding.evidence

@@ -105,4 +105,7 @@ def test_a_small_bar_slows_copies_with_i915_and_hides_the_card_with_xe(
 
 
 def test_every_kind_of_line_has_a_reason_and_a_source() -> None:
-    assert all(each["reason"] and each["pattern"] and each["source"] for each in harmless.HARMLESS)
+    assert all(
+        each["reason"] and each["pattern"] and each["source"]
+        for each in harmless.HARMLESS
+    )

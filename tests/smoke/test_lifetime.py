@@ -29,7 +29,9 @@ pytestmark = pytest.mark.machine
 PYTHONS = [sys._base_executable, *([sys.executable] if sys.platform == "win32" else [])]
 RELATIVE = Path(__file__).with_name("relative.py")
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has jobs only")
-NOT_MACOS = pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no signal of a pipe")
+NOT_MACOS = pytest.mark.skipif(
+    sys.platform == "darwin", reason="macOS has no signal of a pipe"
+)
 SYNCHRONIZE = 0x100000  # winnt.h: the right to wait for a process
 SECONDS = 60.0  # until a process counts as not started, or as not ended
 
@@ -63,7 +65,10 @@ class Family:
 
     def kill(self, name: str) -> None:
         """End one of them without a last word: SIGKILL, or TerminateProcess on Windows."""
-        os.kill(self.pids[name], signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+        os.kill(
+            self.pids[name],
+            signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL,
+        )
 
     def survivors(self) -> list[str]:
         """Return who is still there although every one of them should have ended."""
@@ -72,7 +77,9 @@ class Family:
     def has_ended(self, name: str) -> bool:
         """Wait for the end of one of them; return whether it came."""
         if sys.platform == "win32":
-            ended = _winapi.WaitForSingleObject(self._handles[name], int(SECONDS * 1000))
+            ended = _winapi.WaitForSingleObject(
+                self._handles[name], int(SECONDS * 1000)
+            )
             return ended == _winapi.WAIT_OBJECT_0
         try:
             return self._connections[name].recv(1) == b""
@@ -151,7 +158,9 @@ def test_a_rank_ends_with_its_killed_worker(family: Family) -> None:
 def test_no_read_of_standard_input_can_wait(tmp_path: Path) -> None:
     code = "import os, sys; sys.exit(len(os.read(0, 1)))"
     with (tmp_path / "log").open("wb") as log:
-        child = child_process.start([sys.executable, "-I", "-c", code], log, leader=True)
+        child = child_process.start(
+            [sys.executable, "-I", "-c", code], log, leader=True
+        )
         try:
             assert child.wait(SECONDS) == 0
         finally:

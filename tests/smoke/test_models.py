@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 FOUR = Path(__file__).with_name("four_models.py")
 COMPARED = (
-    *("models.llama", "models.unet", "models.whisper", "models.plates", "models.generate"),
+    *(
+        "models.llama",
+        "models.unet",
+        "models.whisper",
+        "models.plates",
+        "models.generate",
+    ),
     *("autocast.gradient", "training.checkpointing", "fused.adamw"),
 )
 
@@ -26,13 +32,17 @@ COMPARED = (
 @pytest.fixture
 def compared(suite: Callable[..., tuple[Completed, Any]]) -> set[str]:
     """The operators of which the suite's report says that a check has run them."""
-    done, report = suite("--full", *(part for name in COMPARED for part in ("--only", name)))
+    done, report = suite(
+        "--full", *(part for name in COMPARED for part in ("--only", name))
+    )
     assert done.returncode == 0, done.stdout
     assert report["operators"] == sorted(set(report["operators"]))
     return set(report["operators"])
 
 
-def test_the_operators_of_four_models_are_compared(python: Path, compared: set[str]) -> None:
+def test_the_operators_of_four_models_are_compared(
+    python: Path, compared: set[str]
+) -> None:
     env = clean_environment(extra={"OMP_NUM_THREADS": "1"})  # see the fixture `suite`
     done = run([python, "-I", FOUR], env=env, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -55,6 +65,10 @@ def test_without_transformers_a_llama_of_torch_is_compared(
     done, report = suite("--full", "--only", "models.llama", packages=kept)
     assert done.returncode == 0, done.stdout
     (result,) = [check for check in report["checks"] if check["id"] == "models.llama"]
-    assert set(result["numbers"]) >= {"float32 output", "float32 gradient", "bfloat16 output"}
+    assert set(result["numbers"]) >= {
+        "float32 output",
+        "float32 gradient",
+        "bfloat16 output",
+    }
     done, _ = suite("--full", "--only", "models.generate", packages=kept)
     assert "needs transformers, which is not locked" in done.stderr

@@ -14,7 +14,15 @@ from provision.core.process import clean_environment, run
 from smoke.check_files import Declared, check_files, declared
 from smoke.checks import IMPORT
 from smoke.journal import Journal
-from smoke.owed import CUT_SHORT, NO_TORCH, NOT_ASKED, NOT_COLLECTED, ONLY_IN_FULL, Plan, missing
+from smoke.owed import (
+    CUT_SHORT,
+    NO_TORCH,
+    NOT_ASKED,
+    NOT_COLLECTED,
+    ONLY_IN_FULL,
+    Plan,
+    missing,
+)
 from tests.smoke.conftest import SUITE
 from tests.smoke.faults import check_ids
 
@@ -45,13 +53,19 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def test_a_worker_that_says_nothing_owes_everything(journal: Journal) -> None:
-    assert told(journal, ALL) == {"a.quick": (True, NOT_COLLECTED), "a.full": (True, NOT_COLLECTED)}
+    assert told(journal, ALL) == {
+        "a.quick": (True, NOT_COLLECTED),
+        "a.full": (True, NOT_COLLECTED),
+    }
 
 
 def test_without_torch_the_rest_is_owed_because_of_that(journal: Journal) -> None:
     journal.write(result=result(IMPORT["id"], "failed"))
     quick = Plan(full=False, only=frozenset(), devices=(0,))
-    assert told(journal, quick) == {"a.quick": (True, NO_TORCH), "a.full": (False, ONLY_IN_FULL)}
+    assert told(journal, quick) == {
+        "a.quick": (True, NO_TORCH),
+        "a.full": (False, ONLY_IN_FULL),
+    }
 
 
 def test_a_worker_that_runs_fewer_than_it_collected_is_told(journal: Journal) -> None:
@@ -62,7 +76,10 @@ def test_a_worker_that_runs_fewer_than_it_collected_is_told(journal: Journal) ->
 
 def test_what_was_not_asked_for_is_not_owed(journal: Journal) -> None:
     plan = Plan(full=False, only=frozenset({"a.full"}), devices=(0,))
-    assert told(journal, plan) == {"a.full": (True, NOT_COLLECTED), "a.quick": (False, NOT_ASKED)}
+    assert told(journal, plan) == {
+        "a.full": (True, NOT_COLLECTED),
+        "a.quick": (False, NOT_ASKED),
+    }
 
 
 def test_each_device_owes_the_checks_of_devices(journal: Journal) -> None:
@@ -74,8 +91,10 @@ def test_each_device_owes_the_checks_of_devices(journal: Journal) -> None:
 
 
 def test_a_reason_is_not_repeated_for_each_device(journal: Journal) -> None:
-    lacks = [{"id": name, "title": "t", "owed": False, "reason": "no wings"}
-             for name in ("a.quick", "a.quick@1")]  # fmt: skip
+    lacks = [
+        {"id": name, "title": "t", "owed": False, "reason": "no wings"}
+        for name in ("a.quick", "a.quick@1")
+    ]
     journal.write(owed=[head(FULL)], not_owed=lacks)
     journal.write(result=result("a.full"))
     assert told(journal, Plan(full=True, only=frozenset(), devices=(0, 1))) == {
@@ -129,8 +148,14 @@ def test_a_worker_that_ends_early_is_no_success(
     (tmp_path / "smoke" / "test_extra.py").write_text(text)
     report = tmp_path / "report.json"
     words = [python, "-I", tmp_path / "smoke" / "run.py", sound, report]
-    only = [part for name in re.findall(r"extra\.\w+", text) for part in ("--only", name)]
-    done = run([*words, *only, "--runner", runner_folder()], env=clean_environment(), timeout=120)
+    only = [
+        part for name in re.findall(r"extra\.\w+", text) for part in ("--only", name)
+    ]
+    done = run(
+        [*words, *only, "--runner", runner_folder()],
+        env=clean_environment(),
+        timeout=120,
+    )
     assert done.returncode == 3, done.stdout + done.stderr
     entries = json.loads(report.read_text(encoding="utf-8"))["not_run"]
     owed = {entry["id"] for entry in entries if entry["owed"]}

@@ -28,7 +28,9 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
         clock: dict[str, float | None] = {"now": 1000.0, "used": 5.0}
         later = {"now": 1000.0 + seconds, "used": None if used is None else 5.0 + used}
         monkeypatch.setattr(patience, "cpu_seconds", lambda _process: clock["used"])
-        monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: clock["now"]))
+        monkeypatch.setattr(
+            patience, "time", SimpleNamespace(monotonic=lambda: clock["now"])
+        )
 
         class Silent:
             """A process that ends at the second look, unless it is given up at the first."""
@@ -95,7 +97,9 @@ def test_a_sign_of_life_begins_its_time_anew() -> None:
 
 
 @pytest.mark.machine
-def test_whoever_watches_the_waiting_process_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_watches_the_waiting_process_hears_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(child_process, "BEAT", 2)
     heard: list[bool] = []
     monkeypatch.setattr(child_process, "alive", lambda: heard.append(True))

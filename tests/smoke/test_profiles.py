@@ -111,14 +111,20 @@ def test_every_value_that_counts_as_seen_has_a_source() -> None:
 
 def test_every_profile_is_for_a_target_or_named_as_for_none() -> None:
     pairs = profiles.pairs()
-    assert {profile for _target, profile in pairs} == set(profiles.profiles()) - FOR_NO_TARGET
+    assert {profile for _target, profile in pairs} == set(
+        profiles.profiles()
+    ) - FOR_NO_TARGET
     assert {target for target, _profile in pairs} == set(profiles.targets())
 
 
 @pytest.mark.parametrize(
     ("release", "present", "absent"),
     [
-        ([2, 1], {"dev_type", "support_fp64"}, {"driver_version", "device_id", "has_fp64", "type"}),
+        (
+            [2, 1],
+            {"dev_type", "support_fp64"},
+            {"driver_version", "device_id", "has_fp64", "type"},
+        ),
         ([2, 8], {"driver_version", "has_fp64"}, {"device_id", "uuid"}),
         ([2, 9], {"driver_version", "device_id"}, {"is_integrated_gpu"}),
         ([2, 13], {"is_integrated_gpu"}, set()),
@@ -135,12 +141,16 @@ def test_the_properties_are_those_of_the_release(
 # The pretend device itself ------------------------------------------------------------------------
 
 TRAITS = re.findall(
-    r"^def (trait_\w+)", Path(__file__).with_name("traits.py").read_text(encoding="utf-8"), re.M
+    r"^def (trait_\w+)",
+    Path(__file__).with_name("traits.py").read_text(encoding="utf-8"),
+    re.M,
 )
 
 
 @pytest.fixture(scope="module")
-def traits(harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def traits(
+    harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """What each trait found."""
     out = tmp_path_factory.mktemp("traits") / "out.json"
     harness("--traits", out)
@@ -167,7 +177,9 @@ FAULTY = [
 ROWS = {"cuda-linux": (1, 4), "max-linux": (3, 4)}
 
 
-def worlds_of(pairs: list[tuple[str, str]], base: dict[str, Any], *, deep: bool) -> list[World]:
+def worlds_of(
+    pairs: list[tuple[str, str]], base: dict[str, Any], *, deep: bool
+) -> list[World]:
     """Return the world of each pair; where it is asked for, some run the checks of `DEEP`, too."""
     known = profiles.profiles()
     return [
@@ -190,7 +202,11 @@ def fast(play: Callable[..., Results], base: dict[str, Any]) -> Results:
 @pytest.fixture(scope="module")
 def every(play: Callable[..., Results], base: dict[str, Any]) -> Results:
     """What was found in every world: together, as each play imports torch several times."""
-    sound = [*worlds_of(profiles.pairs(), base, deep=True), *invented(base), *second(base)]
+    sound = [
+        *worlds_of(profiles.pairs(), base, deep=True),
+        *invented(base),
+        *second(base),
+    ]
     faults = [world for pair in FAULTY for world in faulty(pair, base)]
     return play([*sound, *faults, *unhealthy(base)])
 
@@ -225,7 +241,11 @@ NEW_ARC = {
 INVENTED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "an Arc in no list": ("arc-linux", "arc-b580-linux", NEW_ARC),
     "an Arc without any float64": ("arc-linux", "arc-b580-linux", {"fp64": "none"}),
-    "an Arc without a name": ("arc-windows", "lnl-140v-windows", {"name": "Intel(R) Graphics"}),
+    "an Arc without a name": (
+        "arc-windows",
+        "lnl-140v-windows",
+        {"name": "Intel(R) Graphics"},
+    ),
     "a slice of an A100": (
         "cuda-linux",
         "a100-linux",
@@ -234,7 +254,11 @@ INVENTED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a GeForce of tomorrow": (
         "cuda-linux",
         "rtx5090-linux",
-        {"name": "NVIDIA GeForce RTX 9090", "capability": "12.1", "memory": 98304 * 2**20},
+        {
+            "name": "NVIDIA GeForce RTX 9090",
+            "capability": "12.1",
+            "memory": 98304 * 2**20,
+        },
     ),
     "a Max with a driver of tomorrow": (
         "max-linux",
@@ -254,7 +278,11 @@ INVENTED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "an A770 beside the processor's GPU": (
         "arc-linux",
         "arc-a770-linux",
-        {"others": [{"name": "Intel(R) UHD Graphics 770", "id": 0x4680, "fp64": "none"}]},
+        {
+            "others": [
+                {"name": "Intel(R) UHD Graphics 770", "id": 0x4680, "fp64": "none"}
+            ]
+        },
     ),
 }
 
@@ -268,7 +296,8 @@ def invented(base: dict[str, Any]) -> list[World]:
         found.append({**made, "name": name})
     # A server of a user who has no compiler at all.
     bare = replace(
-        known["max-1100-linux"], seen=known["max-1100-linux"].seen | {"compile_needs": ""}
+        known["max-1100-linux"],
+        seen=known["max-1100-linux"].seen | {"compile_needs": ""},
     )
     found.append({**profiles.world("max-linux", bare, base), "name": "no compiler"})
     return found
@@ -285,9 +314,13 @@ def second(base: dict[str, Any]) -> list[World]:
 
 @pytest.mark.profiles
 @pytest.mark.parametrize("name", OTHERS.values())
-def test_a_second_device_that_the_target_is_not_for_is_left_out(every: Results, name: str) -> None:
+def test_a_second_device_that_the_target_is_not_for_is_left_out(
+    every: Results, name: str
+) -> None:
     assert [each for each in every[name]["results"] if each["finding"]] == []
-    assert {"device.ready@1", "device.matmul@1"} <= {each["id"] for each in every[name]["excused"]}
+    assert {"device.ready@1", "device.matmul@1"} <= {
+        each["id"] for each in every[name]["excused"]
+    }
 
 
 @pytest.mark.machine
@@ -331,9 +364,15 @@ NO_FAULT = {
         *("no_kernel_driver_has_taken_the_gpu", "wsl_has_no_library_for_its_gpu"),
         *("the_sum_leaves_one_process_out", "a_large_sum_loses_its_tail"),
         "a_tensor_in_another_layout_is_not_summed",
-        *("gathered_parts_are_those_of_the_next_rank", "a_tied_weight_is_filed_under_another_name"),
+        *(
+            "gathered_parts_are_those_of_the_next_rank",
+            "a_tied_weight_is_filed_under_another_name",
+        ),
         "whole_numbers_are_summed_as_float32",
-        *("the_automatic_map_ignores_the_memory", "the_automatic_map_leaves_the_second_device_out"),
+        *(
+            "the_automatic_map_ignores_the_memory",
+            "the_automatic_map_leaves_the_second_device_out",
+        ),
         # MPS keeps no peak, and its memory is counted by a module of its own.
         *("a_peak_forgets_what_is_still_held", "each_byte_is_counted_twice"),
         "a_copy_to_the_host_keeps_memory_of_the_device",
@@ -346,7 +385,13 @@ OF_THE_CPU = {
 }
 # About the CPU, about packages (which the test environment has, and no device), or about another
 # accelerator than the profile's.
-ELSEWHERE = ("identity.", "low-bit.", "rotary.ipex-llm", "rotary.scripted", "random.seed")
+ELSEWHERE = (
+    "identity.",
+    "low-bit.",
+    "rotary.ipex-llm",
+    "rotary.scripted",
+    "random.seed",
+)
 
 
 def faults_on(target: str) -> list[Fault]:
@@ -410,7 +455,12 @@ UNHEALTHY: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str, str]] 
         *("device.ready", "busy or unavailable"),
     ),
     "the second tile is broken": (
-        *("max-linux", "max-1550-linux-flat", {"others": [{"refuses": LOST}]}, {"device": 1}),
+        *(
+            "max-linux",
+            "max-1550-linux-flat",
+            {"others": [{"refuses": LOST}]},
+            {"device": 1},
+        ),
         *("device.ready@1", "UR_RESULT_ERROR_DEVICE_LOST"),
     ),
     "the first kernel loses the device, and a copy raises the error": (
@@ -426,7 +476,12 @@ UNHEALTHY: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str, str]] 
         *("device.ready", "no mps device is usable"),
     ),
     "a Mac whose GPU another program has taken down": (
-        *("mps-macos", "apple-mps", {"refuses": "command buffer exited with error status"}, {}),
+        *(
+            "mps-macos",
+            "apple-mps",
+            {"refuses": "command buffer exited with error status"},
+            {},
+        ),
         *("device.ready", "command buffer exited"),
     ),
     "the wheel has no code for the device": (
@@ -454,4 +509,6 @@ def test_an_unhealthy_device_does_not_pass(every: Results, name: str) -> None:
     assert first["id"] == check
     lines = [first["finding"]["symptom"], *first["finding"]["evidence"]]
     assert any(text in line for line in lines), lines
-    assert all(each["finding"]["code"] == "blocked" for each in failed if each is not first)
+    assert all(
+        each["finding"]["code"] == "blocked" for each in failed if each is not first
+    )

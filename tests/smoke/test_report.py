@@ -17,24 +17,41 @@ PASSED: dict[str, Any] = {
     "stands_for": "a wrong one",
     "outcome": "passed",
     "seconds": 0.5,
-    "numbers": {"error": {"value": 1e-7, "unit": "1"}, "speed": {"value": 213.4, "unit": "MB/s"}},
+    "numbers": {
+        "error": {"value": 1e-7, "unit": "1"},
+        "speed": {"value": 213.4, "unit": "MB/s"},
+    },
     "finding": None,
 }
-BAD = Finding("wrong-numbers", "off by <0.1>", "a driver", "another driver", ("float16",))
-FAILED = PASSED | {"id": "device.gradient", "outcome": "failed", "finding": BAD.as_json()}
+BAD = Finding(
+    "wrong-numbers", "off by <0.1>", "a driver", "another driver", ("float16",)
+)
+FAILED = PASSED | {
+    "id": "device.gradient",
+    "outcome": "failed",
+    "finding": BAD.as_json(),
+}
 
 
 def test_a_line_has_the_numbers_with_their_units() -> None:
-    assert report.line(PASSED) == f"passed {'device.matmul':24} error 1e-07, speed 213 MB/s"
+    assert (
+        report.line(PASSED)
+        == f"passed {'device.matmul':24} error 1e-07, speed 213 MB/s"
+    )
 
 
 def test_a_line_of_a_failure_has_the_finding() -> None:
-    assert report.line(FAILED) == f"failed {'device.gradient':24} wrong-numbers: off by <0.1>"
+    assert (
+        report.line(FAILED)
+        == f"failed {'device.gradient':24} wrong-numbers: off by <0.1>"
+    )
 
 
 def test_junit_counts_and_escapes() -> None:
-    missing = [{"id": "a.owed", "owed": True, "reason": "o"},
-               {"id": "a.not", "owed": False, "reason": "n"}]  # fmt: skip
+    missing = [
+        {"id": "a.owed", "owed": True, "reason": "o"},
+        {"id": "a.not", "owed": False, "reason": "n"},
+    ]
     checks = [PASSED, FAILED, FAILED | {"id": "device.slow", "outcome": "warned"}]
     text = report.junit({"target": "cpu-linux", "checks": checks, "not_run": missing})
     root = ET.fromstring(text.partition("\n")[2])

@@ -26,7 +26,11 @@ def site(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site-packages of a real environment with three packages more."""
     made = linked_environment(python, tmp_path_factory.mktemp("named") / "env")
     (found,) = made.parent.parent.glob("lib/python3.*/site-packages")
-    install(found, "torchvision", {"torchvision/__init__.py": VISION, "tests/__init__.py": VISION})
+    install(
+        found,
+        "torchvision",
+        {"torchvision/__init__.py": VISION, "tests/__init__.py": VISION},
+    )
     install(found, "pytorch-lightning", {"pytorch_lightning/__init__.py": LIGHTNING})
     install(found, "only-data", {"../../../share/only-data.txt": "data"})
     return found
@@ -35,22 +39,30 @@ def site(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install(site: Path, name: str, files: dict[str, str]) -> None:
     info = site / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+    )
     (info / "RECORD").write_text("".join(f"{path},,\n" for path in files))
     for path, text in files.items():
         (site / path).parent.mkdir(exist_ok=True)
         (site / path).write_text(text)
 
 
-def check(site: Path, sound: Path, folder: Path, *requirements: str) -> tuple[int, dict[str, Any]]:
+def check(
+    site: Path, sound: Path, folder: Path, *requirements: str
+) -> tuple[int, dict[str, Any]]:
     data = json.loads(sound.read_text(encoding="utf-8"))
     expect, report = folder / "expect.json", folder / "report.json"
-    expect.write_text(json.dumps(data | {"requirements": requirements}), encoding="utf-8")
+    expect.write_text(
+        json.dumps(data | {"requirements": requirements}), encoding="utf-8"
+    )
     python = site.parents[2] / "bin" / "python"
     words = [python, "-I", SUITE, expect, report, "--only", "identity.requirements"]
     done = run(words, env=clean_environment(), timeout=400)
     checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
-    return done.returncode, next(each for each in checks if each["id"] == "identity.requirements")
+    return done.returncode, next(
+        each for each in checks if each["id"] == "identity.requirements"
+    )
 
 
 def test_a_torchvision_of_another_index_is_not_proven(
@@ -68,7 +80,9 @@ def test_all_that_fail_are_named(site: Path, sound: Path, tmp_path: Path) -> Non
     assert code == 1
     assert "pytorch-lightning can't be imported" in found["finding"]["symptom"]
     assert "no_pkg_resources" in found["finding"]["symptom"]
-    assert any(line.startswith("torchvision: ") for line in found["finding"]["evidence"])
+    assert any(
+        line.startswith("torchvision: ") for line in found["finding"]["evidence"]
+    )
 
 
 def test_what_has_no_module_is_named_and_no_failure(

@@ -51,7 +51,13 @@ def test_child() -> None:
     assert answer.finding, "pytest was importable"
     assert answer.finding.symptom == SYMPTOM, answer.finding
 '''
-CHECKED = ("identity.versions", "device.ready", "device.matmul", "offload.tied", "selection.order")
+CHECKED = (
+    "identity.versions",
+    "device.ready",
+    "device.matmul",
+    "offload.tied",
+    "selection.order",
+)
 ABSENT = "ModuleNotFoundError: No module named 'pytest'"
 BROKEN = "RuntimeError: this pytest is broken"
 
@@ -75,7 +81,9 @@ def check(
     return done, json.loads(report.read_text(encoding="utf-8"))
 
 
-def test_without_a_pytest_nothing_is_green(bare: Path, sound: Path, tmp_path: Path) -> None:
+def test_without_a_pytest_nothing_is_green(
+    bare: Path, sound: Path, tmp_path: Path
+) -> None:
     """The false green: one check passed, and the environment was proven."""
     done, report = check(bare, sound, tmp_path)
     assert done.returncode == 3
@@ -83,7 +91,12 @@ def test_without_a_pytest_nothing_is_green(bare: Path, sound: Path, tmp_path: Pa
     assert "--runner" in done.stderr
     assert [each["id"] for each in report["checks"]] == ["identity.import"]
     owed = {entry["id"] for entry in report["not_run"] if entry["owed"]}
-    assert {"identity.requirements", "device.ready", "device.matmul", "offload.tied"} <= owed
+    assert {
+        "identity.requirements",
+        "device.ready",
+        "device.matmul",
+        "offload.tied",
+    } <= owed
 
 
 def test_with_the_suites_own_it_is_checked_like_any_other(
@@ -105,15 +118,26 @@ def test_nothing_but_the_runner_is_replaced(
 ) -> None:
     shutil.copytree(SUITE.parent, tmp_path / "smoke")
     assert all((runner_folder() / name).is_dir() for name in OTHERS)
-    facts = f"RUNNER, OTHERS, SYMPTOM = {str(runner_folder())!r}, {OTHERS!r}, {symptom!r}\n"
+    facts = (
+        f"RUNNER, OTHERS, SYMPTOM = {str(runner_folder())!r}, {OTHERS!r}, {symptom!r}\n"
+    )
     (tmp_path / "smoke" / "test_extra.py").write_text(facts + CHECKS)
     (site,) = bare.parent.parent.glob("lib/python3.*/site-packages")
     own = site / "pytest.py"
     try:
         if symptom == BROKEN:
             own.write_text("raise RuntimeError('this pytest is broken')\n")
-        only = ("--only", "extra.runner", "--only", "extra.child", "--runner", runner_folder())
-        done, report = check(bare, sound, tmp_path, *only, suite=tmp_path / "smoke" / "run.py")
+        only = (
+            "--only",
+            "extra.runner",
+            "--only",
+            "extra.child",
+            "--runner",
+            runner_folder(),
+        )
+        done, report = check(
+            bare, sound, tmp_path, *only, suite=tmp_path / "smoke" / "run.py"
+        )
     finally:
         own.unlink(missing_ok=True)
     assert done.returncode == 0, report

@@ -71,7 +71,9 @@ def torch_says(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let torch have one device of this kind, with these properties."""
 
     def say(kind: str, device_id: str | None = None, **properties: Any) -> None:
-        module = SimpleNamespace(get_device_properties=lambda _: SimpleNamespace(**properties))
+        module = SimpleNamespace(
+            get_device_properties=lambda _: SimpleNamespace(**properties)
+        )
         stub = SimpleNamespace(
             kind=lambda _: kind, backend=lambda _: module, device_id=lambda _: device_id
         )
@@ -127,7 +129,9 @@ def test_intel_tells_through_sysfs(
 
 def test_what_may_not_be_read_is_named(tree: Any) -> None:
     card = tree({f"{CARD}/vendor": "0x8086"}) / CARD
-    (card / "hwmon" / "hwmon0" / "temp1_input").mkdir(parents=True)  # no file: root reads all files
+    (card / "hwmon" / "hwmon0" / "temp1_input").mkdir(
+        parents=True
+    )  # no file: root reads all files
     found = sensors.Sensors("xpu", card)
     with pytest.raises(Unmeasured, match=r"Is a directory: .*temp1_input"):
         found.read("temperature")
@@ -158,31 +162,45 @@ def test_of_two_like_cards_none_is_guessed(tree: Any, torch_says: Any) -> None:
 
 def test_neither_a_laptop_nor_a_processor_has_cooling_for_its_gpu(tree: Any) -> None:
     root = tree(
-        {f"{CARD}/vendor": "0x8086", "sys/devices/pci0000:00/0000:00:02.0/vendor": "0x8086"}
+        {
+            f"{CARD}/vendor": "0x8086",
+            "sys/devices/pci0000:00/0000:00:02.0/vendor": "0x8086",
+        }
     )
     assert sensors.Sensors("xpu", root / CARD).fixed
-    assert not sensors.Sensors("xpu", root / "sys/devices/pci0000:00/0000:00:02.0").fixed
+    assert not sensors.Sensors(
+        "xpu", root / "sys/devices/pci0000:00/0000:00:02.0"
+    ).fixed
     assert not sensors.Sensors("cpu", root / "sys").fixed
     tree({"sys/class/power_supply/BAT0/type": "Battery"})
     assert not sensors.Sensors("xpu", root / CARD).fixed
 
 
 @pytest.mark.parametrize(
-    "folder", ["devices/platform/coretemp.0/hwmon/hwmon2", "bus/pci/drivers/k10temp/x/hwmon/hwmon2"]
+    "folder",
+    [
+        "devices/platform/coretemp.0/hwmon/hwmon2",
+        "bus/pci/drivers/k10temp/x/hwmon/hwmon2",
+    ],
 )
 def test_a_processor_tells_through_sysfs(
     tree: Any, torch_says: Any, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     counts = [
-        f"sys/devices/system/cpu/cpu{n}/thermal_throttle/package_throttle_count" for n in "01"
+        f"sys/devices/system/cpu/cpu{n}/thermal_throttle/package_throttle_count"
+        for n in "01"
     ]
-    tree({
-        f"sys/{folder}/temp1_input": "71000", f"sys/{folder}/temp2_input": "69000",
-        "sys/class/hwmon/hwmon9/temp1_input": "99000",  # of a disk
-        "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "3600000",
-        "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq": "1200000",
-        "sys/class/powercap/intel-rapl:0/energy_uj": "5000000", **dict.fromkeys(counts, "40"),
-    })  # fmt: skip
+    tree(
+        {
+            f"sys/{folder}/temp1_input": "71000",
+            f"sys/{folder}/temp2_input": "69000",
+            "sys/class/hwmon/hwmon9/temp1_input": "99000",  # of a disk
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "3600000",
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq": "1200000",
+            "sys/class/powercap/intel-rapl:0/energy_uj": "5000000",
+            **dict.fromkeys(counts, "40"),
+        }
+    )
     torch_says("cpu")
     found = find("cpu")
     assert (found.read("temperature"), found.read("clock")) == ([71.0], [3600.0])
@@ -203,8 +221,10 @@ def ends(folder: str, *, now: str, most: str, vendor: str = "0x8086") -> dict[st
     found = {f"{folder}/vendor": vendor}
     for which, text in (("current", now), ("max", most)):
         speed, width = text.split(" x")
-        found |= {f"{folder}/{which}_link_speed": f"{speed} GT/s PCIe",
-                  f"{folder}/{which}_link_width": width}  # fmt: skip
+        found |= {
+            f"{folder}/{which}_link_speed": f"{speed} GT/s PCIe",
+            f"{folder}/{which}_link_width": width,
+        }
     return found
 
 
@@ -293,7 +313,10 @@ def test_xids_count_from_the_first_look_on(
     ("properties", "why"), [({}, "does not load"), ({"uuid": "9"}, "not load")]
 )
 def test_without_nvml_the_reason_is_told(
-    torch_says: Any, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], why: str
+    torch_says: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    properties: dict[str, str],
+    why: str,
 ) -> None:
     monkeypatch.setattr(sensors, "nvml", lambda: None)
     torch_says("cuda", **properties)

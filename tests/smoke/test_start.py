@@ -23,7 +23,9 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.mark.machine
-def test_code_of_no_distribution_is_named(python: Path, sound: Path, tmp_path: Path) -> None:
+def test_code_of_no_distribution_is_named(
+    python: Path, sound: Path, tmp_path: Path
+) -> None:
     own = linked_environment(python, tmp_path / "env")
     (site,) = (tmp_path / "env").glob("lib/python3.*/site-packages")
     assert _evidence(own, sound, tmp_path) == []
@@ -41,8 +43,11 @@ def test_packages_of_the_system_are_where_they_were_installed(
 ) -> None:
     own = linked_environment(python, tmp_path / "env")
     (site,) = (tmp_path / "env").glob("lib/python3.*/site-packages")
-    files = {"other/__init__.py": "", "other-1.0.dist-info/METADATA": "Name: other\nVersion: 1.0\n",
-             "other-1.0.dist-info/RECORD": "other/__init__.py,,\n"}  # fmt: skip
+    files = {
+        "other/__init__.py": "",
+        "other-1.0.dist-info/METADATA": "Name: other\nVersion: 1.0\n",
+        "other-1.0.dist-info/RECORD": "other/__init__.py,,\n",
+    }
     for name, text in files.items():
         path = tmp_path / "dist-packages" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,15 +24,37 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.machine
 KEYS = {
-    "schema", "suite", "target", "python", "torch", "device", "started", "seconds", "checks",
-    "not_run", "devices", "operators",
-}  # fmt: skip
+    "schema",
+    "suite",
+    "target",
+    "python",
+    "torch",
+    "device",
+    "started",
+    "seconds",
+    "checks",
+    "not_run",
+    "devices",
+    "operators",
+}
 CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "finding"}
 # What the plain CPU target has no part in.
 ELSEWHERE = {
-    *("device.family", "device.driver", "device.fallback", "fused.operators", "rotary.ipex-llm"),
+    *(
+        "device.family",
+        "device.driver",
+        "device.fallback",
+        "fused.operators",
+        "rotary.ipex-llm",
+    ),
     *("low-bit.linear", "low-bit.models"),
-    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted", "memory.large"),
+    *(
+        "resume.portable",
+        "transfer.roundtrip",
+        "transfer.speed",
+        "rotary.scripted",
+        "memory.large",
+    ),
 }
 
 
@@ -40,7 +62,11 @@ def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None
     done, report = suite("--full", "--junit", tmp_path / "junit.xml")
     assert done.returncode == 0, done.stdout
     assert set(report) == KEYS
-    assert (report["schema"], report["suite"], report["target"]) == (1, "full", "cpu-linux")
+    assert (report["schema"], report["suite"], report["target"]) == (
+        1,
+        "full",
+        "cpu-linux",
+    )
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["started"])
     assert report["device"]["name"]
     assert report["seconds"] > 0
@@ -65,7 +91,9 @@ def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None
 def _junit_says_the_same(path: Path, report: dict[str, Any]) -> None:
     cases = ET.parse(path).getroot().findall("testcase")
     names = [f"{case.get('classname')}.{case.get('name')}" for case in cases]
-    assert sorted(names) == sorted(each["id"] for each in report["checks"] + report["not_run"])
+    assert sorted(names) == sorted(
+        each["id"] for each in report["checks"] + report["not_run"]
+    )
 
 
 def test_the_quick_suite_leaves_the_long_checks_out(suite: Suite) -> None:
@@ -90,7 +118,10 @@ def test_the_quick_suite_leaves_the_long_checks_out(suite: Suite) -> None:
 def test_one_check_can_be_run_again(suite: Suite) -> None:
     done, report = suite("--only", "fused.attention")
     assert done.returncode == 0
-    assert [check["id"] for check in report["checks"]] == ["identity.import", "fused.attention"]
+    assert [check["id"] for check in report["checks"]] == [
+        "identity.import",
+        "fused.attention",
+    ]
     assert len(done.stdout.splitlines()) == 2
 
 
@@ -103,17 +134,26 @@ def test_a_check_that_does_not_exist_breaks_the_run(suite: Suite) -> None:
 def test_a_check_that_does_not_apply_is_not_green(suite: Suite) -> None:
     done, _ = suite("--only", "transfer.speed")
     assert done.returncode == 3
-    assert "not for cpu-linux: transfer.speed (only for targets with a GPU)" in done.stderr
+    assert (
+        "not for cpu-linux: transfer.speed (only for targets with a GPU)" in done.stderr
+    )
 
 
 def test_an_area_can_be_asked_for(suite: Suite) -> None:
     done, report = suite("--full", "--only", "health")
     assert done.returncode == 0
     found = {each["id"]: each for each in report["checks"]}
-    assert set(found) == {"identity.import", "health.speed", "health.memory", "health.load"}
+    assert set(found) == {
+        "identity.import",
+        "health.speed",
+        "health.memory",
+        "health.load",
+    }
     load = found["health.load"]
     # What this machine does not tell is named, and what it tells is drawn.
-    told = {name for name in ("temperature", "power", "clock") if name in load["numbers"]}
+    told = {
+        name for name in ("temperature", "power", "clock") if name in load["numbers"]
+    }
     assert told | set(load.get("not_measured", ())) >= {"temperature", "power", "clock"}
     assert load["numbers"]["throughput"]["every"] > 0
     done, _ = suite("--full", "--only", "transfer")
@@ -134,7 +174,9 @@ def test_a_switch_takes_no_value(suite: Suite) -> None:
     assert (done.returncode, report) == (2, None)
 
 
-def test_no_bytecode_is_left_in_the_suite(python: Path, sound: Path, tmp_path: Path) -> None:
+def test_no_bytecode_is_left_in_the_suite(
+    python: Path, sound: Path, tmp_path: Path
+) -> None:
     # A copy: tests that import modules of the suite leave their own bytecode beside it.
     copy = tmp_path / "smoke"
     shutil.copytree(SUITE.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -144,10 +186,14 @@ def test_no_bytecode_is_left_in_the_suite(python: Path, sound: Path, tmp_path: P
     assert not list(copy.rglob("*.pyc"))
 
 
-def test_the_caller_cannot_change_the_outcome(python: Path, sound: Path, tmp_path: Path) -> None:
+def test_the_caller_cannot_change_the_outcome(
+    python: Path, sound: Path, tmp_path: Path
+) -> None:
     """Neither pytest's variables nor a configuration or conftest in the working directory."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
-    (tmp_path / "conftest.py").write_text("raise SystemExit('from the working directory')\n")
+    (tmp_path / "conftest.py").write_text(
+        "raise SystemExit('from the working directory')\n"
+    )
     env = clean_environment(
         extra={"PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "nowhere"}
     )
@@ -214,9 +260,13 @@ def test_what_a_device_lacks_excuses_a_check_and_nothing_else_does(
         "extra.advisory": "warned",
         "extra.skips": "failed",
     }
-    levels = {check["id"]: (check["finding"] or {}).get("level") for check in report["checks"]}
+    levels = {
+        check["id"]: (check["finding"] or {}).get("level") for check in report["checks"]
+    }
     assert levels["extra.advisory"] == "warning"
-    (excused,) = [entry for entry in report["not_run"] if entry["id"] == "extra.excused"]
+    (excused,) = [
+        entry for entry in report["not_run"] if entry["id"] == "extra.excused"
+    ]
     assert not excused["owed"]
     assert excused["reason"] == "cpu has no wings"
 
@@ -255,7 +305,9 @@ def test_extra(device) -> None:
 def test_a_new_check_file_is_run_without_being_named_anywhere(
     python: Path, sound: Path, tmp_path: Path
 ) -> None:
-    done, report = run_extra(python, sound, tmp_path, EXTRA, "extra.fails", "identity.python")
+    done, report = run_extra(
+        python, sound, tmp_path, EXTRA, "extra.fails", "identity.python"
+    )
     assert done.returncode == 1, done.stderr
     outcomes = {check["id"]: check["outcome"] for check in report["checks"]}
     assert outcomes == {

@@ -45,7 +45,9 @@ PLAIN: dict[str, Any] = {
 def judge() -> dict[str, str | None]:
     """Return the traceback of each trait that is not played, None for the others."""
     return {
-        name: _judged(function) for name, function in globals().items() if name.startswith("trait_")
+        name: _judged(function)
+        for name, function in globals().items()
+        if name.startswith("trait_")
     }
 
 
@@ -80,7 +82,12 @@ def trait_float64_arithmetic_is_refused() -> None:
     for fp64 in ("conversions", "none"):
         with device(fp64=fp64) as there:
             wide = torch.ones(4, dtype=torch.float64).to(there)
-            for compute in (torch.sum, torch.reciprocal, lambda x: x * 2, lambda x: x @ x):
+            for compute in (
+                torch.sum,
+                torch.reciprocal,
+                lambda x: x * 2,
+                lambda x: x @ x,
+            ):
                 with refused(pretend.NO_FP64):
                     compute(wide)
             with refused(pretend.NO_FP64):
@@ -111,18 +118,27 @@ def trait_float64_travels_without_a_kernel() -> None:
 def trait_to_a_mac_no_float64_comes_at_all() -> None:
     with device(fp64="never") as there:
         wide = torch.ones(4, dtype=torch.float64)
-        for move in (lambda: wide.to(there), lambda: torch.ones(4, device=there).double(),
-                     lambda: torch.empty(4, dtype=torch.float64, device=there),
-                     lambda: torch.ones(4, device=there).sum(dtype=torch.float64)):  # fmt: skip
+        for move in (
+            lambda: wide.to(there),
+            lambda: torch.ones(4, device=there).double(),
+            lambda: torch.empty(4, dtype=torch.float64, device=there),
+            lambda: torch.ones(4, device=there).sum(dtype=torch.float64),
+        ):
             with refused(pretend.NEVER_FP64, TypeError):
                 move()
         assert torch.ones(4, device=there).cpu().double().sum().item() == 4
 
 
 def trait_a_mac_answers_by_functions_of_its_own() -> None:
-    with device({"accelerator": "mps"}, name="Apple M4", driver="26.7", memory=2**30) as there:
+    with device(
+        {"accelerator": "mps"}, name="Apple M4", driver="26.7", memory=2**30
+    ) as there:
         told = devices.facts(there)
-        assert (told["name"], told["memory"], told["driver"]) == ("Apple M4", 2**30, "26.7")
+        assert (told["name"], told["memory"], told["driver"]) == (
+            "Apple M4",
+            2**30,
+            "26.7",
+        )
         assert devices.has_float64(there) is False
         before = devices.backend(there).memory_allocated()
         kept = torch.empty(2**26, dtype=torch.uint8, device=there)
@@ -204,7 +220,11 @@ def trait_errors_surface_when_the_device_is_awaited() -> None:
 
 
 def trait_reading_a_number_awaits_the_device() -> None:
-    for read in (lambda x: x.sum().item(), lambda x: x.cpu(), lambda x: torch.zeros(4).copy_(x)):
+    for read in (
+        lambda x: x.sum().item(),
+        lambda x: x.cpu(),
+        lambda x: torch.zeros(4).copy_(x),
+    ):
         with device() as there:
             ones = torch.ones(4, device=there)
             pretend.QUEUE.fail(LOST)
@@ -260,11 +280,16 @@ def trait_a_busy_device_is_available_and_refuses() -> None:
 def trait_a_collective_that_is_not_built_is_refused() -> None:
     for backend in ("nccl", "xccl"):
         with device(), refused(f"doesn't have {backend.upper()} built in"):
-            distributed.init_process_group(backend, init_method="file:///nowhere", rank=0)
+            distributed.init_process_group(
+                backend, init_method="file:///nowhere", rank=0
+            )
 
 
 def trait_a_collective_that_is_built_sums() -> None:
-    with device({"collectives": ["xccl"]}) as there, tempfile.TemporaryDirectory() as folder:
+    with (
+        device({"collectives": ["xccl"]}) as there,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         distributed.init_process_group(
             "xccl", init_method=f"file://{folder}/store", rank=0, world_size=1
         )

@@ -49,7 +49,12 @@ World = dict[str, Any]
 # What a world imports is forgotten with it, see `_compilers`: pytest, for one, took a third of a
 # second each time.
 CHECKS = [import_module(f"smoke.{path.stem}") for path in check_files()]
-KEPT = [each for module in CHECKS for each in vars(module).values() if hasattr(each, "cache_clear")]
+KEPT = [
+    each
+    for module in CHECKS
+    for each in vars(module).values()
+    if hasattr(each, "cache_clear")
+]
 # Torch's tests try the CUDA device when they are imported.
 import_module("smoke.test_samples")._table()
 
@@ -58,7 +63,9 @@ import_module("smoke.test_samples")._table()
 def play(world: World) -> Iterator[None]:
     """Be the device of a world while this lasts."""
     says = {**pretend.SAYS, **world["says"]}
-    if number := world.get("device", 0):  # the one that the run is for is the first it sees
+    if number := world.get(
+        "device", 0
+    ):  # the one that the run is for is the first it sees
         says |= {**says["others"][number - 1], "others": [world["says"]]}
     pretend.QUEUE.reset()
     for each in KEPT:  # as if they were imported anew
@@ -89,7 +96,14 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield torch, "compile", _compile(world)
     yield torch, "load", partial(pretend.load, torch.load)
     yield distributed, "init_process_group", _init_process_group(world)
-    for name in ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter"):
+    for name in (
+        "all_reduce",
+        "all_gather",
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+    ):
         yield distributed, name, _collective(world, getattr(distributed, name))
     yield distributed, "is_nccl_available", lambda: "nccl" in world["collectives"]
     yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]
@@ -112,9 +126,17 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
         yield module, "is_available", _named(module, chosen)
         if chosen:
             backend = pretend.Backend()
-            for name in ("device_count", "get_device_name", "get_device_capability",
-                         "get_device_properties", "mem_get_info", "memory_allocated",
-                         "memory_reserved", "synchronize", "empty_cache"):  # fmt: skip
+            for name in (
+                "device_count",
+                "get_device_name",
+                "get_device_capability",
+                "get_device_properties",
+                "mem_get_info",
+                "memory_allocated",
+                "memory_reserved",
+                "synchronize",
+                "empty_cache",
+            ):
                 yield module, name, faults.as_of(module, getattr(backend, name))
             yield module, "get_arch_list", lambda: list(world["arch_list"])
 
@@ -124,21 +146,32 @@ def _metal(world: World) -> Iterator[tuple[object, str, Any]]:
     if world["accelerator"] != "mps":
         return
     backend = pretend.Backend()
-    said = {"device_count": backend.device_count, "is_available": backend.is_available,
-            "synchronize": backend.synchronize,
-            "current_allocated_memory": backend.memory_allocated,
-            "recommended_max_memory": lambda: pretend.says()["memory"],
-            # It draws with the host's generator, whose state is saved with it.
-            "manual_seed": lambda _seed: None,
-            "get_rng_state": lambda _device: torch.get_rng_state(),
-            "set_rng_state": lambda _state, _device: None}  # fmt: skip
+    said = {
+        "device_count": backend.device_count,
+        "is_available": backend.is_available,
+        "synchronize": backend.synchronize,
+        "current_allocated_memory": backend.memory_allocated,
+        "recommended_max_memory": lambda: pretend.says()["memory"],
+        # It draws with the host's generator, whose state is saved with it.
+        "manual_seed": lambda _seed: None,
+        "get_rng_state": lambda _device: torch.get_rng_state(),
+        "set_rng_state": lambda _state, _device: None,
+    }
     for name in dir(torch.mps):  # nothing of the real one answers here
         if name in torch.mps.__all__:
             yield torch.mps, name, said.get(name, _absent(name))
     yield torch.backends.mps, "is_available", backend.is_available
     yield torch.backends.mps, "get_name", backend.get_device_name
-    yield devices.platform, "mac_ver", lambda: (pretend.says()["driver"] or "", (), "arm64")
-    yield devices, "backend", lambda device: None if device.type == "cpu" else devices._Metal()
+    yield (
+        devices.platform,
+        "mac_ver",
+        lambda: (pretend.says()["driver"] or "", (), "arm64"),
+    )
+    yield (
+        devices,
+        "backend",
+        lambda device: None if device.type == "cpu" else devices._Metal(),
+    )
 
 
 def _absent(name: str) -> Callable[..., Any]:
@@ -157,7 +190,11 @@ def _named(module: ModuleType, answer: bool) -> Callable[[], bool]:
 
 def _pin(world: World) -> Callable[..., Any]:
     def pin_memory(tensor: Any, device: Any = None) -> Any:
-        if world["release"] < [2, 2] and world["accelerator"] == "xpu" and device is None:
+        if (
+            world["release"] < [2, 2]
+            and world["accelerator"] == "xpu"
+            and device is None
+        ):
             raise RuntimeError("Cannot initialize CUDA without ATen_cuda library")
         return tensor
 
@@ -197,7 +234,9 @@ def _init_process_group(
 ) -> Callable[..., None]:
     def init_process_group(backend: str | None = None, **more: Any) -> None:
         if backend != "gloo" and backend not in world["collectives"]:
-            raise RuntimeError(f"Distributed package doesn't have {str(backend).upper()} built in")
+            raise RuntimeError(
+                f"Distributed package doesn't have {str(backend).upper()} built in"
+            )
         init("gloo", **more)
 
     return init_process_group
@@ -212,7 +251,9 @@ def _collective(world: World, plain: Callable[..., Any]) -> Callable[..., Any]:
 
     def on_host(*args: Any, **more: Any) -> Any:
         given = tree_map(pretend.unwrap, args)
-        for each in tree_leaves(given) if {"nccl", "xccl"} & {*world["collectives"]} else ():
+        for each in (
+            tree_leaves(given) if {"nccl", "xccl"} & {*world["collectives"]} else ()
+        ):
             if isinstance(each, torch.Tensor) and not _is_contiguous(each):
                 raise ValueError("Tensors must be contiguous")
         return plain(*given, **more)
@@ -232,14 +273,26 @@ def _compilers(world: World) -> Iterator[None]:
     words = ("cc", "gcc", "g++", "c++", "clang", "clang++", "cl", "icx", "icpx")
 
     def which(name: str, *args: Any, **more: Any) -> str | None:
-        return None if Path(name).name.removesuffix(".exe") in words else find(name, *args, **more)
+        return (
+            None
+            if Path(name).name.removesuffix(".exe") in words
+            else find(name, *args, **more)
+        )
 
     hidden = {"CC": "", "CXX": ""}
     # It asks for no header of Level Zero, which this machine does not have.
-    names = ["triton", "triton.backends", "triton.backends.intel", "triton.backends.intel.driver"]
+    names = [
+        "triton",
+        "triton.backends",
+        "triton.backends.intel",
+        "triton.backends.intel.driver",
+    ]
     triton = {name: ModuleType(name) for name in names}
     triton[names[-1]].__file__ = __file__
-    with patch.dict(sys.modules, triton), patch.object(compilers, "compiles", _compiles):
+    with (
+        patch.dict(sys.modules, triton),
+        patch.object(compilers, "compiles", _compiles),
+    ):
         if world["compiler"]:
             yield
             return
@@ -265,10 +318,16 @@ def _compiles(
 def _packages(world: World) -> Iterator[None]:
     """Let the distributions of the target's stack be installed, in place of this environment's."""
     with ExitStack() as stack:
-        folder = stack.enter_context(faults.distributions(*map(tuple, world["distributions"])))
+        folder = stack.enter_context(
+            faults.distributions(*map(tuple, world["distributions"]))
+        )
         Path(folder, "torch").mkdir()
-        Path(folder, "torch", "version.py").write_text(world["version_file"], encoding="utf-8")
-        stack.enter_context(patch.object(metadata, "distributions", _without(world, folder)))
+        Path(folder, "torch", "version.py").write_text(
+            world["version_file"], encoding="utf-8"
+        )
+        stack.enter_context(
+            patch.object(metadata, "distributions", _without(world, folder))
+        )
         if "intel-extension-for-pytorch" in world["expect"]["packages"]:
             stack.enter_context(faults.stand_in("PrivateUse1"))
             name = "intel_extension_for_pytorch"
@@ -299,10 +358,14 @@ def _without(
 def _call(world: World) -> Callable[..., child_process.Answer]:
     """Return `child_process.call`, whose processes are forked and live in this world."""
 
-    def call(function: str, *, timeout: float = 100.0, **arguments: Any) -> child_process.Answer:
+    def call(
+        function: str, *, timeout: float = 100.0, **arguments: Any
+    ) -> child_process.Answer:
         with tempfile.TemporaryDirectory(prefix="smoke-") as name:
             folder = Path(name)
-            (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
+            (folder / "arguments.json").write_text(
+                json.dumps(arguments), encoding="utf-8"
+            )
             process = CONTEXT.Process(target=answer, args=(world, function, name))
             with patch.object(sys, "path", PATH):
                 process.start()
@@ -313,7 +376,9 @@ def _call(world: World) -> Callable[..., child_process.Answer]:
                 process.join()
                 return child_process.Answer(None, child_process.hung(timeout), log)
             if process.exitcode != 0 or not (folder / "answer.json").exists():
-                return child_process.Answer(None, child_process.died(process.exitcode, log), log)
+                return child_process.Answer(
+                    None, child_process.died(process.exitcode, log), log
+                )
             reply = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
         finding = Finding(**reply["finding"]) if reply["finding"] else None
         return child_process.Answer(reply["value"], finding, log)
@@ -329,10 +394,14 @@ def answer(world: World, function: str, folder: str) -> None:
     os.environ["SMOKE_CHILD"] = "1"
     for line in world["import_prints"]:
         os.write(2, line.encode() + b"\n")
-    fault = next((each for each in faults.FAULTS if each.name == world.get("fault")), None)
+    fault = next(
+        (each for each in faults.FAULTS if each.name == world.get("fault")), None
+    )
     with play(world), fault.apply() if fault and fault.children else nullcontext():
         worker._call(function, Path(folder))
-        os._exit(0)  # at once: this process is a copy of a large one, whose objects need no tidying
+        os._exit(
+            0
+        )  # at once: this process is a copy of a large one, whose objects need no tidying
 
 
 # Without the metadata that a world puts in front: transformers reads it in a fresh process.

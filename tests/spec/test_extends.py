@@ -80,7 +80,12 @@ def test_requirements_add_and_replace_by_distribution(specs: Path) -> None:
         B = "2"
         """,
     )
-    assert target.pip.requirements == ("einops", "NumPy<2", "foo_bar==3", "torch==2.13.0")
+    assert target.pip.requirements == (
+        "einops",
+        "NumPy<2",
+        "foo_bar==3",
+        "torch==2.13.0",
+    )
     forbidden = {entry.name: entry.reason for entry in target.pip.forbid}
     assert forbidden == {"triton": "mine", "xformers": "new", "ipex": "two"}
     assert target.conda is not None
@@ -123,7 +128,9 @@ def test_several_levels_and_a_folder_for_what_is_no_target(specs: Path) -> None:
     assert [hardware.driver for hardware in read_hardware(specs)] == [">=2", ">=2"]
 
 
-def test_any_project_can_extend_a_shipped_target_even_of_the_same_name(specs: Path) -> None:
+def test_any_project_can_extend_a_shipped_target_even_of_the_same_name(
+    specs: Path,
+) -> None:
     for name in ("cpu-linux", "arc-windows"):
         own = child(specs, f'extends = "{name}"', name)
         assert own.digest() == load_target(shipped().specs, name).digest()
@@ -148,22 +155,31 @@ def test_cycles_are_named(specs: Path) -> None:
     with pytest.raises(SpecError, match="extends itself") as caught:
         child(specs, 'extends = "base"')
     assert caught.value.evidence.count(" → ") == 2
-    with pytest.raises(SpecError, match="no spec"):  # and there is no shipped one of this name
+    with pytest.raises(
+        SpecError, match="no spec"
+    ):  # and there is no shipped one of this name
         child(specs, 'extends = "alone"', "alone")
 
 
 def test_a_fault_names_the_file_that_it_is_in(specs: Path) -> None:
-    text = BASE.replace('driver = ">=1"', 'driver = "new"').replace('"numpy"', '"num py ="')
+    text = BASE.replace('driver = ">=1"', 'driver = "new"').replace(
+        '"numpy"', '"num py ="'
+    )
     (specs / "base.toml").write_text(text, encoding="utf-8")
     with pytest.raises(SpecError, match=r"child\.toml has 4 faults") as caught:
-        child(specs, 'extends = "base"\nsumary = "x"\n[pip]\nrequirements = ["b@d =", "ok"]')
+        child(
+            specs,
+            'extends = "base"\nsumary = "x"\n[pip]\nrequirements = ["b@d =", "ok"]',
+        )
     base = f", in {specs / 'base.toml'}"
     faults = caught.value.evidence.splitlines()
     assert [fault.partition(":")[0] for fault in faults if fault.endswith(base)] == [
         "hardware.driver",
         "pip.requirements[3]",
     ]
-    assert {fault.partition(":")[0] for fault in faults if not fault.endswith(base)} == {
+    assert {
+        fault.partition(":")[0] for fault in faults if not fault.endswith(base)
+    } == {
         "sumary",
         "pip.requirements[0]",
     }
@@ -171,7 +187,13 @@ def test_a_fault_names_the_file_that_it_is_in(specs: Path) -> None:
 
 @pytest.mark.parametrize(
     "pip",
-    ["drop = ['scipy']", "drop = 'numpy'", "requirements = 3", "index = 5", "index.vendor = 'x'"],
+    [
+        "drop = ['scipy']",
+        "drop = 'numpy'",
+        "requirements = 3",
+        "index = 5",
+        "index.vendor = 'x'",
+    ],
 )
 def test_wrong_types_are_faults(specs: Path, pip: str) -> None:
     with pytest.raises(SpecError, match=r"child\.toml.*(drop|1 fault)"):
@@ -201,17 +223,23 @@ def test_what_contradicts_the_platform_or_status_is_said_of_the_file_that_has_it
     specs: Path,
 ) -> None:
     old = 'status = "legacy"\nreason = "old"\n'
-    (specs / "base.toml").write_text(f'{old}{BASE}[docker]\napt = ["git"]', encoding="utf-8")
+    (specs / "base.toml").write_text(
+        f'{old}{BASE}[docker]\napt = ["git"]', encoding="utf-8"
+    )
     with pytest.raises(SpecError, match="2 faults") as caught:
         child(specs, 'extends = "base"\nplatform = "win-64"\nstatus = "supported"')
     reason, docker = caught.value.evidence.splitlines()
     assert reason.startswith("reason: ")
     assert docker.startswith("docker: [docker] is for targets of Linux, not win-64")
-    assert {reason.partition(", in ")[2], docker.partition(", in ")[2]} == {f"{specs}/base.toml"}
+    assert {reason.partition(", in ")[2], docker.partition(", in ")[2]} == {
+        f"{specs}/base.toml"
+    }
 
 
 def test_the_text_of_the_whole_needs_no_other_file(specs: Path, tmp_path: Path) -> None:
-    target = child(specs, 'extends = "base"\n[pip]\nrequirements = ["einops"]\ndrop = ["numpy"]')
+    target = child(
+        specs, 'extends = "base"\n[pip]\nrequirements = ["einops"]\ndrop = ["numpy"]'
+    )
     alone = tmp_path / "child.toml"
     alone.write_text(resolved_text(specs / "child.toml"), encoding="utf-8")
     assert load_spec(alone) == target
@@ -220,7 +248,9 @@ def test_the_text_of_the_whole_needs_no_other_file(specs: Path, tmp_path: Path) 
 
 def test_reading_changes_no_file_of_the_chain(specs: Path) -> None:
     (specs / "base.toml").write_text('summary = "no pip here"', encoding="utf-8")
-    (specs / "child.toml").write_text('extends = "base"\n[pip.index]\ndefault = ["a"]', "utf-8")
+    (specs / "child.toml").write_text(
+        'extends = "base"\n[pip.index]\ndefault = ["a"]', "utf-8"
+    )
     chain = spec_chain(specs / "child.toml")
     assert resolved(chain)["pip"]["index"] == {}
     assert chain[0].data["pip"]["index"] == {"default": ["a"]}

@@ -34,7 +34,11 @@ def write(folder: Path, text: str, name: str = "a-target") -> Path:
 
 def test_a_spec_becomes_a_frozen_target(tmp_path: Path) -> None:
     target = load_spec(write(tmp_path, GOOD))
-    assert (target.name, target.pip.index_of("torch"), target.pip.index_of("numpy")) == (
+    assert (
+        target.name,
+        target.pip.index_of("torch"),
+        target.pip.index_of("numpy"),
+    ) == (
         "a-target",
         "pytorch-cpu",
         "default",
@@ -57,7 +61,13 @@ driver = "newest"
     with pytest.raises(SpecError, match="has 5 faults") as caught:
         load_spec(write(tmp_path, bad))
     faults = caught.value.evidence.splitlines()
-    places = ["accelarator", "accelerator", "python", "hardware.driver", "pip.requirements[0]"]
+    places = [
+        "accelarator",
+        "accelerator",
+        "python",
+        "hardware.driver",
+        "pip.requirements[0]",
+    ]
     assert sorted(fault.split(":")[0] for fault in faults) == sorted(places)
     assert "did you mean `accelerator`?" in caught.value.evidence
     assert "'cuda', 'xpu', 'mps' or 'cpu'" in caught.value.evidence
@@ -74,21 +84,38 @@ driver = "newest"
         (('"torch==2.13.0+cpu"', '"torch @ https://u:p@x/torch.whl"'), "has a login"),
         (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),
         (
-            ("[pip]", "[conda]\nchannels=['https://u:secret@x']\ndependencies=['a']\n[pip]"),
+            (
+                "[pip]",
+                "[conda]\nchannels=['https://u:secret@x']\ndependencies=['a']\n[pip]",
+            ),
             "password",
         ),
         (
-            ("[pip]", "[conda]\nchannels=['https://u:secret@x/$Y']\ndependencies=['a']\n[pip]"),
+            (
+                "[pip]",
+                "[conda]\nchannels=['https://u:secret@x/$Y']\ndependencies=['a']\n[pip]",
+            ),
             "password",
         ),
         (
-            ("[pip]", "[conda]\nchannels=['https://x/t/secret/y']\ndependencies=['a']\n[pip]"),
+            (
+                "[pip]",
+                "[conda]\nchannels=['https://x/t/secret/y']\ndependencies=['a']\n[pip]",
+            ),
             "password",
         ),
-        (("[pip]", "[conda]\nchannels=['https://u:$P@x']\ndependencies=['a']\n[pip]"), ""),
+        (
+            (
+                "[pip]",
+                "[conda]\nchannels=['https://u:$P@x']\ndependencies=['a']\n[pip]",
+            ),
+            "",
+        ),
     ],
 )
-def test_parts_that_contradict(tmp_path: Path, change: tuple[str, str], reported: str) -> None:
+def test_parts_that_contradict(
+    tmp_path: Path, change: tuple[str, str], reported: str
+) -> None:
     path = write(tmp_path, GOOD.replace(*change))
     if not reported:
         load_spec(path)
@@ -116,21 +143,34 @@ def test_what_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ('python_version = "3.11"\n', "python_version: unknown key, did you mean `python`?"),
+        (
+            'python_version = "3.11"\n',
+            "python_version: unknown key, did you mean `python`?",
+        ),
         ('extend = "cpu-linux"\n', "extend: unknown key, did you mean `extends`?"),
         ("requirements = ['a']\n", "did you mean `requirements` of [pip]?"),
         ("reqirements = ['a']\n", "did you mean `requirements` of [pip]?"),
-        ("zzz = 1\n", "zzz: unknown key; allowed are extends, summary, accelerator, platform,"),
+        (
+            "zzz = 1\n",
+            "zzz: unknown key; allowed are extends, summary, accelerator, platform,",
+        ),
         ("[run]\npython = '3.11'\n", "did you mean `python` above the tables?"),
         ("[run]\nkep = []\n", "run.kep: unknown key, did you mean `keep`?"),
-        ("[run]\ndriver = '1'\n", "run.driver: unknown key, did you mean `driver` of [hardware]?"),
+        (
+            "[run]\ndriver = '1'\n",
+            "run.driver: unknown key, did you mean `driver` of [hardware]?",
+        ),
     ],
-)  # fmt: skip
-def test_suggested_is_what_a_user_writes_and_where(tmp_path: Path, typed: str, told: str) -> None:
+)
+def test_suggested_is_what_a_user_writes_and_where(
+    tmp_path: Path, typed: str, told: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         load_spec(write(tmp_path, GOOD + typed if typed[0] == "[" else typed + GOOD))
     assert told in caught.value.evidence
-    assert "python_version" not in caught.value.evidence.replace("python_version: unknown", "")
+    assert "python_version" not in caught.value.evidence.replace(
+        "python_version: unknown", ""
+    )
 
 
 def test_an_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
@@ -142,8 +182,13 @@ def test_an_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
 
 def test_the_digest_follows_what_decides_the_lock(tmp_path: Path) -> None:
     first = load_spec(write(tmp_path, GOOD)).digest()
-    assert load_spec(write(tmp_path, GOOD.replace("A target", "Else"))).digest() == first
-    assert load_spec(write(tmp_path, GOOD.replace("2026-11-01", "2026-11-02"))).digest() != first
+    assert (
+        load_spec(write(tmp_path, GOOD.replace("A target", "Else"))).digest() == first
+    )
+    assert (
+        load_spec(write(tmp_path, GOOD.replace("2026-11-01", "2026-11-02"))).digest()
+        != first
+    )
 
 
 def test_variables_know_the_prefix(tmp_path: Path) -> None:
@@ -156,7 +201,9 @@ def test_the_schema_accepts_what_the_model_accepts() -> None:
     jsonschema.Draft202012Validator.check_schema(document)
     validator = jsonschema.Draft202012Validator(document)
     for path in sorted(Path(__file__).parents[2].glob("envs/*.toml")):
-        data = json.loads(json.dumps(tomllib.loads(path.read_text(encoding="utf-8")), default=str))
+        data = json.loads(
+            json.dumps(tomllib.loads(path.read_text(encoding="utf-8")), default=str)
+        )
         validator.validate(data)
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({"summary": "x", "unknown": 1})

@@ -24,7 +24,9 @@ WHOLE = (SPECS / "ipex-llm-linux.toml").read_text(encoding="utf-8")
 
 def test_hardware_equals_that_of_the_validated_specs() -> None:
     whole = [load_spec(SPECS / f"{name}.toml") for name in target_names(SPECS)]
-    assert read_hardware(SPECS) == [hardware_of(target.model_dump()) for target in whole]
+    assert read_hardware(SPECS) == [
+        hardware_of(target.model_dump()) for target in whole
+    ]
     assert [(target.accelerator, target.hardware.families) for target in whole] == [
         (hardware.accelerator, hardware.families) for hardware in read_hardware(SPECS)
     ]
@@ -39,14 +41,22 @@ FAULTS = {
     'accelerator = "cpu"': ('accelerator = "gpu"', "accelerator:"),
     'platform = "linux-64"': ('platform = "linux"', "platform:"),
     "[pip]": ('[hardware]\ndriver = "580 or newer"\n[pip]', "hardware.driver:"),
-    'python = "3.11"\n': ('python = "3.11"\nhardware.families = "dg2"\n', "hardware.families:"),
+    'python = "3.11"\n': (
+        'python = "3.11"\nhardware.families = "dg2"\n',
+        "hardware.families:",
+    ),
     'python = "3.11"': ('python = "3.11"\nhardware = 5', "hardware:"),
-    'summary = "': ('hardware.family = ["dg2"]\nsummary = "', "did you mean `families`?"),
+    'summary = "': (
+        'hardware.family = ["dg2"]\nsummary = "',
+        "did you mean `families`?",
+    ),
 }
 
 
 @pytest.mark.parametrize("before", FAULTS)
-def test_a_fault_of_the_hardware_is_reported_in_full(before: str, tmp_path: Path) -> None:
+def test_a_fault_of_the_hardware_is_reported_in_full(
+    before: str, tmp_path: Path
+) -> None:
     after, place = FAULTS[before]
     text = (SPECS / "ipex-llm-cpu-linux.toml").read_text(encoding="utf-8")
     (tmp_path / "bad.toml").write_text(text.replace(before, after, 1), encoding="utf-8")
@@ -76,7 +86,9 @@ def test_a_fault_of_a_forbidden_distribution_is_reported_with_its_place(
     tmp_path: Path, entry: str, fault: str
 ) -> None:
     start, _, rest = WHOLE.partition("forbid = [")
-    (tmp_path / "mine.toml").write_text(f"{start}forbid = [{entry},{rest}", encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(
+        f"{start}forbid = [{entry},{rest}", encoding="utf-8"
+    )
     with pytest.raises(SpecError, match="has 1 fault") as caught:
         read_forbidden(tmp_path, "mine")
     assert caught.value.evidence.startswith(fault)
@@ -94,16 +106,22 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
 
 
 def test_a_fault_in_another_part_is_no_hindrance(tmp_path: Path) -> None:
-    (tmp_path / "ours.toml").write_text('accelerator = "cpu"\nplatform = "linux-64"\nodd = 1\n')
+    (tmp_path / "ours.toml").write_text(
+        'accelerator = "cpu"\nplatform = "linux-64"\nodd = 1\n'
+    )
     assert [found.name for found in read_hardware(tmp_path)] == ["ours"]
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("call", ["read_hardware(specs)", "read_forbidden(specs, 'cpu-linux')"])
+@pytest.mark.parametrize(
+    "call", ["read_hardware(specs)", "read_forbidden(specs, 'cpu-linux')"]
+)
 def test_reading_a_part_does_not_load_pydantic(call: str) -> None:
     script = f"import pathlib, sys; specs = pathlib.Path({str(SPECS)!r}); "
     script += f"from provision.spec.reader import *; {call}; print(*sys.modules)"
     command = [sys.executable, "-I", "-c", script]
-    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.split()
     assert "provision.spec.reader" in loaded
     assert "pydantic" not in loaded

@@ -50,7 +50,9 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / folder).mkdir()
     (tmp_path / "envs" / "thing.toml").write_text(SPEC)
     (tmp_path / "needs" / "all.txt").write_text(ALL)
-    (tmp_path / "needs" / "more.txt").write_text("pandas; python_version > '3.8'\n-r all.txt\n")
+    (tmp_path / "needs" / "more.txt").write_text(
+        "pandas; python_version > '3.8'\n-r all.txt\n"
+    )
     (tmp_path / "limits.txt").write_text("protobuf<5\n")
     (tmp_path / "own" / "pyproject.toml").write_text("[project]\nname = 'own'\n")
     return tmp_path
@@ -95,8 +97,12 @@ def test_options_that_choose_an_index_are_named_and_change_nothing(root: Path) -
 def test_a_changed_file_makes_the_lock_stale(root: Path) -> None:
     before = load_spec(root / "envs" / "thing.toml")
     assert input_files(before, root, own=True) == [
-        "needs/all.txt", "needs/more.txt", "limits.txt", "own/pyproject.toml", "own/pyproject.toml",
-    ]  # fmt: skip
+        "needs/all.txt",
+        "needs/more.txt",
+        "limits.txt",
+        "own/pyproject.toml",
+        "own/pyproject.toml",
+    ]
     (root / "limits.txt").write_text("protobuf<4\n")
     assert load_spec(root / "envs" / "thing.toml").digest() != before.digest()
 
@@ -134,7 +140,9 @@ def test_the_line_that_asks_for_an_absent_file_is_named(root: Path) -> None:
         ("foo @ git+https://token@example.org/foo", "has a login"),
     ],
 )
-def test_faults_name_file_and_line_all_at_once(root: Path, line: str, said: str) -> None:
+def test_faults_name_file_and_line_all_at_once(
+    root: Path, line: str, said: str
+) -> None:
     (root / "needs" / "all.txt").write_text(f"{line}\n%\n")
     with pytest.raises(SpecError, match="2 faults") as error:
         load_spec(root / "envs" / "thing.toml")
@@ -143,6 +151,8 @@ def test_faults_name_file_and_line_all_at_once(root: Path, line: str, said: str)
 
 
 def test_ssh_names_its_user(root: Path) -> None:
-    (root / "needs" / "all.txt").write_text("git+ssh://git@example.org/acme/foo.git@v1\n")
+    (root / "needs" / "all.txt").write_text(
+        "git+ssh://git@example.org/acme/foo.git@v1\n"
+    )
     pip = load_spec(root / "envs" / "thing.toml").pip
     assert pip.requirements[1] == "foo @ git+ssh://git@example.org/acme/foo.git@v1"

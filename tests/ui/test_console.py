@@ -22,7 +22,9 @@ from tests.core.test_text import NASTY
 
 ADDRESS = "https://me:hunter2@host/"
 text = st.text(st.sampled_from("".join(NASTY) + "ab[/red]\n\t"), max_size=30)
-shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+shared = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50
+)
 
 
 @pytest.fixture(params=[None, 40])
@@ -36,7 +38,9 @@ def console(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def _check(shown: str) -> None:
     shown.encode()
-    shown = re.sub("\x1b\\[[0-9;]+m", "", shown)  # its own colours: the texts have no digits
+    shown = re.sub(
+        "\x1b\\[[0-9;]+m", "", shown
+    )  # its own colours: the texts have no digits
     found = {sign for sign in shown if unicodedata.category(sign) in {"Cc", "Zl", "Zp"}}
     assert not found - {"\n", "\t"}
     assert not found & set("\u202e\u2066\u200e")
@@ -63,7 +67,11 @@ def test_attack_whatever_is_shown_steers_no_terminal(
     assert told.err.count("***@host") >= 6  # a step is drawn again
     _check(told.out)
     # What draws it, where it is drawn: the cursor's moves.
-    _check(re.sub("\x1b\\[([12][AK]|\\?25[hl])|\r", "", told.err) if console.alive else told.err)
+    _check(
+        re.sub("\x1b\\[([12][AK]|\\?25[hl])|\r", "", told.err)
+        if console.alive
+        else told.err
+    )
 
 
 def test_attack_no_name_of_a_file_looks_like_a_line_of_its_own(
@@ -110,4 +118,7 @@ def test_the_line_that_activates_an_environment_can_be_pasted(
     folder = tmp_path / "mein Prüf projekt" / "it's" / "a" / "1f"
     show_next_steps("cpu-linux", folder, Console("provision"))
     line = capsys.readouterr().out.partition("activate it: ")[2].strip()
-    assert shlex.split(line) == ["source", str(folder.parent / "current" / "bin" / "activate")]
+    assert shlex.split(line) == [
+        "source",
+        str(folder.parent / "current" / "bin" / "activate"),
+    ]

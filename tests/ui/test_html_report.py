@@ -46,7 +46,13 @@ def headings(text: str) -> list[str]:
 
 def test_the_page_has_verdict_host_and_checks() -> None:
     text = render_page([report(), report(failed=("device.matmul",), day=2)])
-    for words in ("1 of 2 failed", "Arc A770", "compute-runtime", "25.18", "device.matmul raises"):
+    for words in (
+        "1 of 2 failed",
+        "Arc A770",
+        "compute-runtime",
+        "25.18",
+        "device.matmul raises",
+    ):
         assert words in text
     assert "check-broke" not in text  # codes are for machines
     assert "worked and fails now" in text
@@ -54,8 +60,18 @@ def test_the_page_has_verdict_host_and_checks() -> None:
 
 def test_what_was_not_run_is_listed_with_its_reason() -> None:
     entries = [
-        {"id": "offload.cpu", "title": "t", "owed": False, "reason": "needs <accelerate>"},
-        {"id": "device.gradient", "title": "t", "owed": True, "reason": "the run ended before it"},
+        {
+            "id": "offload.cpu",
+            "title": "t",
+            "owed": False,
+            "reason": "needs <accelerate>",
+        },
+        {
+            "id": "device.gradient",
+            "title": "t",
+            "owed": True,
+            "reason": "the run ended before it",
+        },
     ]
     parts = tuple(NotRun.model_validate(entry) for entry in entries)
     text = render_page([report().model_copy(update={"not_run": parts})])
@@ -66,7 +82,9 @@ def test_what_was_not_run_is_listed_with_its_reason() -> None:
 
 
 def test_throughput_and_changes_come_first() -> None:
-    text = render_page([report(), report(speed=400.0, stack=STACK | {"kernel": "6.2"}, day=2)])
+    text = render_page(
+        [report(), report(speed=400.0, stack=STACK | {"kernel": "6.2"}, day=2)]
+    )
     assert headings(text) == [
         *("Throughput", "What changed", "Checks", "Over time", "Host and environment")
     ]
@@ -99,7 +117,9 @@ def test_the_course_of_a_load_is_drawn_and_what_was_not_measured_is_named() -> N
     rounds = [50.0, 60.0, 70.0, 70.0]
     hot = {"temperature": {"value": 65.0, "unit": "°C", "rounds": rounds, "every": 2.5}}
     run = report(numbers=hot, ids=("health.load",), suite="health")
-    lost = run.checks[0].model_copy(update={"not_measured": {"power": "Permission <denied>"}})
+    lost = run.checks[0].model_copy(
+        update={"not_measured": {"power": "Permission <denied>"}}
+    )
     text = render_page([run.model_copy(update={"checks": (lost,)})])
     assert headings(text)[0] == "Under load"
     (points,) = re.findall(r"points='(.*?)'", text)
@@ -122,7 +142,10 @@ def test_an_error_that_is_no_number_has_no_bar() -> None:
 
 def test_the_axis_has_dates() -> None:
     text = render_page([report(), report(day=2), report(day=9)])
-    assert re.findall(r">(2026-\d\d-\d\d)</text>", text)[:2] == ["2026-01-01", "2026-01-09"]
+    assert re.findall(r">(2026-\d\d-\d\d)</text>", text)[:2] == [
+        "2026-01-01",
+        "2026-01-09",
+    ]
 
 
 def test_points_lie_where_their_time_is() -> None:
@@ -154,15 +177,23 @@ def test_a_row_opens_visibly() -> None:
 
 def test_the_style_knows_the_dark_the_narrow_and_paper() -> None:
     assert "prefers-color-scheme: dark" in STYLE
-    assert "minmax(min(19rem, 100%), 1fr)" in STYLE  # a column is never wider than the screen
+    assert (
+        "minmax(min(19rem, 100%), 1fr)" in STYLE
+    )  # a column is never wider than the screen
     paper = STYLE[STYLE.index("@media print") :]
-    assert "details::details-content { content-visibility: visible; display: block" in paper
+    assert (
+        "details::details-content { content-visibility: visible; display: block"
+        in paper
+    )
 
 
 def test_what_a_report_says_cannot_become_markup() -> None:
     odd = "<script>alert('1')</script>"
     number = {odd: {"value": 1.0, "unit": f"{odd}/s"}}
-    reports = [report(stack={"kernel": odd}, numbers=number, device=odd, day=day) for day in (1, 2)]
+    reports = [
+        report(stack={"kernel": odd}, numbers=number, device=odd, day=day)
+        for day in (1, 2)
+    ]
     text = render_page([*reports, report(ids=(odd,), failed=(odd,), device=odd, day=3)])
     assert "<script" not in text
     assert "'1'" not in text  # nor leave an attribute
@@ -182,16 +213,26 @@ def test_another_device_is_no_part_of_the_comparison() -> None:
 def test_two_hundred_reports_stay_small() -> None:
     ids = tuple(f"check.{number}" for number in range(40))
     one = len(render_page([report(ids=ids)]))
-    reports = [report(speed=1000.0 + number, ids=ids, day=1 + number % 28) for number in range(200)]
+    reports = [
+        report(speed=1000.0 + number, ids=ids, day=1 + number % 28)
+        for number in range(200)
+    ]
     text = render_page(reports)
     assert text.count("<figure>") == 80  # throughput first, and over time
-    assert (len(text.encode()) - one) / 80 / 200 < 10  # bytes for each point of each course
+    assert (
+        len(text.encode()) - one
+    ) / 80 / 200 < 10  # bytes for each point of each course
 
 
 def test_a_long_history_takes_work_in_proportion() -> None:
     ids = tuple(f"check.{number}" for number in range(40))
-    reports = [report(speed=1000.0 + number, ids=ids, day=1 + number % 28) for number in range(200)]
-    few, more, many = (count_calls(lambda n=n: render_page(reports[:n])) for n in (50, 100, 200))
+    reports = [
+        report(speed=1000.0 + number, ids=ids, day=1 + number % 28)
+        for number in range(200)
+    ]
+    few, more, many = (
+        count_calls(lambda n=n: render_page(reports[:n])) for n in (50, 100, 200)
+    )
     assert many - more <= 2.02 * (more - few)
 
 
@@ -204,11 +245,18 @@ def test_attack_no_text_of_a_report_becomes_markup(dirty: str, value: float) -> 
         "n": {"value": value, "unit": "1"},
     }
     reports = [
-        report(ids=(dirty,), failed=(dirty,), device=dirty, stack={dirty: dirty + str(day)},
-               numbers=numbers, lock=dirty, day=day, not_run=({"id": dirty, "title": dirty,
-               "owed": True, "reason": dirty},))
+        report(
+            ids=(dirty,),
+            failed=(dirty,),
+            device=dirty,
+            stack={dirty: dirty + str(day)},
+            numbers=numbers,
+            lock=dirty,
+            day=day,
+            not_run=({"id": dirty, "title": dirty, "owed": True, "reason": dirty},),
+        )
         for day in (1, 2)
-    ]  # fmt: skip
+    ]
     text = render_page(reports)
     text.encode()
     assert "<script" not in text

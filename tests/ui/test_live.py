@@ -57,7 +57,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         made.relock(made.wheel("alpha", text=noise), made.wheel("beta", index="vendor"))
         made.index.rate = 400_000.0
         config = made.project.root / "pip.conf"
-        config.write_text(f"[global]\nindex-url = {made.index.url}/default/\n", encoding="utf-8")
+        config.write_text(
+            f"[global]\nindex-url = {made.index.url}/default/\n", encoding="utf-8"
+        )
         yield made
 
 
@@ -86,11 +88,14 @@ class Terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, columns, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-m", "provision", *words],
-            stdin=theirs, stdout=theirs, stderr=theirs, cwd=lab.project.root,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=lab.project.root,
             env=environment(lab, str(columns)) | variables,
             # A shell lets its jobs in the background ignore it, and they would inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )  # fmt: skip
+        )
         os.close(theirs)
 
     def read(self) -> bool:
@@ -116,15 +121,22 @@ class Terminal:
         self.process.wait()
         os.close(self._own)
         assert not self.screen.cursor.hidden
-        assert not re.search(r"#|---|of 4|left$", self.screens[-1], re.MULTILINE), "a bar is left"
+        assert not re.search(r"#|---|of 4|left$", self.screens[-1], re.MULTILINE), (
+            "a bar is left"
+        )
         return self.screens[-1]
 
 
 def environment(lab: Lab, cache: str) -> dict[str, str]:
     root = lab.project.root
-    return {"PATH": os.defpath, "TERM": "xterm-256color", "LANG": "C.UTF-8",
-            "HOME": str(root.parent), "PIP_CONFIG_FILE": str(root / "pip.conf"),
-            "UV_CACHE_DIR": str(root.parent / f"cache-{cache}")}  # fmt: skip
+    return {
+        "PATH": os.defpath,
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "HOME": str(root.parent),
+        "PIP_CONFIG_FILE": str(root / "pip.conf"),
+        "UV_CACHE_DIR": str(root.parent / f"cache-{cache}"),
+    }
 
 
 @contextlib.contextmanager
@@ -142,7 +154,12 @@ def words(terminal: Terminal) -> set[str]:
     """Return all that looks like a word and was shown as progress."""
     shown = (text.partition("\nquick suite")[0] for text in terminal.screens)
     found = {word for text in shown for word in re.findall(r"[a-z][a-z0-9.-]*", text)}
-    return found - {"bytes", "left", "k", "s"}  # whether these are seen is a matter of time
+    return found - {
+        "bytes",
+        "left",
+        "k",
+        "s",
+    }  # whether these are seen is a matter of time
 
 
 def build(lab: Lab, columns: int) -> Terminal:
@@ -164,12 +181,16 @@ def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> No
             gate = halted(lab, "area.check-3")
             gate.__enter__()
         terminal.until(r"2 of 4 area.check-3")
-        assert re.search(r"^ok   area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE)
+        assert re.search(
+            r"^ok   area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE
+        )
         gate.__exit__(None, None, None)
         text = terminal.to_the_end()
         assert terminal.process.returncode == 0
         assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
-        assert text.count("area.check-1") == 1, "the result repeats what the terminal has shown"
+        assert text.count("area.check-1") == 1, (
+            "the result repeats what the terminal has shown"
+        )
         # Commands to be copied are not parted; the terminal goes on in the next row.
         assert not [line for line in terminal.screen.parted if "/bin/" not in line]
         assert words(terminal) - words(wide) == set(), "words are cut"
@@ -186,7 +207,9 @@ def test_an_interrupt_leaves_a_clean_terminal(lab: Lab) -> None:
     assert "interrupted" in text
 
 
-def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(lab: Lab) -> None:
+def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(
+    lab: Lab,
+) -> None:
     build(lab, 80).to_the_end()
     dumb = Terminal(lab, 80, "smoke", TARGET, TERM="dumb")
     assert "· the quick checks of tiny" in dumb.to_the_end()
@@ -198,13 +221,28 @@ def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(lab: 
 
 
 @pytest.mark.parametrize("option", ["-q", "--json", ""])
-def test_without_a_terminal_there_are_plain_lines_or_none(lab: Lab, option: str) -> None:
+def test_without_a_terminal_there_are_plain_lines_or_none(
+    lab: Lab, option: str
+) -> None:
     build(lab, 80).to_the_end()
     run = subprocess.run(
-        [sys.executable, "-I", "-m", "provision", "smoke", TARGET, *filter(None, [option])],
-        env=environment(lab, "80"), cwd=lab.project.root, capture_output=True, text=True,
+        [
+            sys.executable,
+            "-I",
+            "-m",
+            "provision",
+            "smoke",
+            TARGET,
+            *filter(None, [option]),
+        ],
+        env=environment(lab, "80"),
+        cwd=lab.project.root,
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
-    assert run.stderr.splitlines()[:1] == ([] if option else ["· the quick checks of tiny"])
+    )
+    assert run.stderr.splitlines()[:1] == (
+        [] if option else ["· the quick checks of tiny"]
+    )
     assert "\x1b" not in run.stderr
     assert "area.check-1" in run.stdout

@@ -25,9 +25,18 @@ def test_a_course_is_drawn_in_a_line(values: list[float], drawn: str) -> None:
 
 
 def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    hot = {"temperature": {"value": 65.0, "unit": "°C", "rounds": [50.0, 65.0, 80.0], "every": 1.0}}
+    hot = {
+        "temperature": {
+            "value": 65.0,
+            "unit": "°C",
+            "rounds": [50.0, 65.0, 80.0],
+            "every": 1.0,
+        }
+    }
     run = report(numbers=hot, ids=("health.load",), suite="health")
-    check = run.checks[0].model_copy(update={"not_measured": {"power": "Permission denied"}})
+    check = run.checks[0].model_copy(
+        update={"not_measured": {"power": "Permission denied"}}
+    )
     show_report(run.model_copy(update={"checks": (check,)}), Console("provision"))
     shown = capsys.readouterr().out
     assert "temperature" in shown

@@ -49,7 +49,9 @@ class Terminal(io.StringIO):
     def __init__(self, columns: int) -> None:
         super().__init__()
         self._ends = os.openpty()
-        fcntl.ioctl(self._ends[1], termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        fcntl.ioctl(
+            self._ends[1], termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0)
+        )
 
     def isatty(self) -> bool:
         return True
@@ -70,7 +72,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         bad = 'accelerator = "gpu"\nplatform = "linux-64"\npython = "3.11"\nsummary = "x"\n'
         (made.project.specs / "bad.toml").write_text(bad, encoding="utf-8")
         paths = write_fleet(made.project.root / "verdicts", 9, dt.datetime.now(dt.UTC))
-        change(paths[3], verdict="remove", code="op-fails", reason="device.matmul fails " * 9)
+        change(
+            paths[3],
+            verdict="remove",
+            code="op-fails",
+            reason="device.matmul fails " * 9,
+        )
         change(paths[5], stack={"driver nvidia": "575.57.08"})
         log = "RuntimeError: Found no NVIDIA driver on your system.\n"
         (made.project.root / "train.log").write_text(log, encoding="utf-8")
@@ -118,9 +125,15 @@ def judge(
         assert len(line) <= columns or len(line.split()) <= 2 or line in commands, line
     words, whole = narrow.split(), piped.split()
     cut = set(words) - set(whole)
-    assert not {word for word in cut if not word.endswith(":")}, cut  # names of a record
+    assert not {word for word in cut if not word.endswith(":")}, (
+        cut
+    )  # names of a record
     missing = set(whole) - set(words)
-    heads = set(piped.splitlines()[0].split()) | {"target", "verdict", "why"}  # as those names
+    heads = set(piped.splitlines()[0].split()) | {
+        "target",
+        "verdict",
+        "why",
+    }  # as those names
     assert missing <= heads, missing
     return narrow, piped
 
@@ -129,17 +142,32 @@ def judge(
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize(
     ("words", "where"),
-    [(("targets",), ROOT), (("detect",), ROOT), (("lock", "--check"), ROOT), (("targets",), None),
-     (("doctor",), None), (("doctor", "--target", TARGET), None), (("lock", "--check"), None),
-     (("doctor", "--log", "train.log"), None), (("verify", TARGET, "--deep", "-q"), None),
-     (("build", TARGET), None), (("rollback", TARGET), None), (("clean", TARGET), None),
-     (("fleet", "report", "verdicts"), None), (("report", TARGET), None),
-     (("kernel", TARGET), None), (("evidence", "verify", "train.log"), None)],
-)  # fmt: skip
+    [
+        (("targets",), ROOT),
+        (("detect",), ROOT),
+        (("lock", "--check"), ROOT),
+        (("targets",), None),
+        (("doctor",), None),
+        (("doctor", "--target", TARGET), None),
+        (("lock", "--check"), None),
+        (("doctor", "--log", "train.log"), None),
+        (("verify", TARGET, "--deep", "-q"), None),
+        (("build", TARGET), None),
+        (("rollback", TARGET), None),
+        (("clean", TARGET), None),
+        (("fleet", "report", "verdicts"), None),
+        (("report", TARGET), None),
+        (("kernel", TARGET), None),
+        (("evidence", "verify", "train.log"), None),
+    ],
+)
 def test_each_verb_fits_its_terminal(
-    lab: Lab, words: tuple[str, ...], where: Path | None, columns: int,
+    lab: Lab,
+    words: tuple[str, ...],
+    where: Path | None,
+    columns: int,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(lab.project.root)
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
@@ -151,32 +179,65 @@ def test_each_verb_fits_its_terminal(
 
 def versions(count: int) -> LockResult:
     names = [f"distribution-number-{n}" for n in range(count)]
-    return LockResult(TARGET, count, tuple(
-        ArtifactChange(name, "1.0.0", "2.0.0+cu128", tuple(names)) for name in names
-    ), differs=True)  # fmt: skip
+    return LockResult(
+        TARGET,
+        count,
+        tuple(
+            ArtifactChange(name, "1.0.0", "2.0.0+cu128", tuple(names)) for name in names
+        ),
+        differs=True,
+    )
 
 
 def smoke_result() -> SmokeResult:
     parts: dict[str, Any] = {
-        "numbers": {f"number {n}": {"value": 1.5, "unit": "images/s"} for n in range(5)},
+        "numbers": {
+            f"number {n}": {"value": 1.5, "unit": "images/s"} for n in range(5)
+        },
         "ids": ("device.matmul", "offload.tied_parameters", "rotary.scripted_half"),
     }
-    missing = {"id": "autocast.half", "title": "half precision", "owed": True,
-               "reason": "the process died of SIGSEGV " * 3}  # fmt: skip
-    now = report(("offload.tied_parameters",), day=2, not_run=(missing,),
-                 stack={"kernel": "6.8", "driver xe": "6.8"}, **parts)  # fmt: skip
+    missing = {
+        "id": "autocast.half",
+        "title": "half precision",
+        "owed": True,
+        "reason": "the process died of SIGSEGV " * 3,
+    }
+    now = report(
+        ("offload.tied_parameters",),
+        day=2,
+        not_run=(missing,),
+        stack={"kernel": "6.8", "driver xe": "6.8"},
+        **parts,
+    )
     return SmokeResult(now, compare_reports([report(**parts)], now))
 
 
 VIEWS: dict[str, tuple[Any, Any]] = {
     "lock": (views.show_lock, versions(4)),
     "smoke": (show_smoke, smoke_result()),
-    "clean": (template("cleaned"), Cleaned(TARGET, (("a" * 16, 10**9),), (("b" * 16, 1),),
-                                          (("b" * 16, "python (12)"),))),
-    "bundle": (template("bundle"), Bundle(TARGET, Path("/srv/bundle"), 3, 10**9, (), "./build-me")),
-    "evidence": (template("evidence"), Evidence(
-        Path("a.json"), "valid", "", TARGET, "someone", "Intel(R) Arc(TM) A770 Graphics", "25.18")),
-}  # fmt: skip
+    "clean": (
+        template("cleaned"),
+        Cleaned(
+            TARGET, (("a" * 16, 10**9),), (("b" * 16, 1),), (("b" * 16, "python (12)"),)
+        ),
+    ),
+    "bundle": (
+        template("bundle"),
+        Bundle(TARGET, Path("/srv/bundle"), 3, 10**9, (), "./build-me"),
+    ),
+    "evidence": (
+        template("evidence"),
+        Evidence(
+            Path("a.json"),
+            "valid",
+            "",
+            TARGET,
+            "someone",
+            "Intel(R) Arc(TM) A770 Graphics",
+            "25.18",
+        ),
+    ),
+}
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
@@ -189,7 +250,10 @@ def test_each_view_fits_its_terminal(
 
 
 def test_a_table_too_wide_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [("cpu-linux", "proven", "a target that works anywhere"), ("max-linux", "no", "Max")]
+    rows = [
+        ("cpu-linux", "proven", "a target that works anywhere"),
+        ("max-linux", "no", "Max"),
+    ]
     table = ("target", "built", "what it is")
     narrow, piped = judge(lambda: Console("p").table(table, rows), 30, monkeypatch)
     assert narrow == (
@@ -202,8 +266,9 @@ def test_a_table_too_wide_becomes_records(monkeypatch: pytest.MonkeyPatch) -> No
     )
     wrapped, _ = judge(lambda: Console("p").table(table, rows), 40, monkeypatch)
     assert wrapped.splitlines()[1:3] == [
-        "cpu-linux  proven  a target that works", "                   anywhere",
-    ]  # fmt: skip
+        "cpu-linux  proven  a target that works",
+        "                   anywhere",
+    ]
 
 
 def test_a_command_in_a_sentence_is_not_parted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,12 +288,20 @@ def test_what_an_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.machine
 @pytest.mark.parametrize(
     ("settings", "terminals", "styled"),
-    [({}, "", ""), ({}, "out", "out"), ({}, "err", "err"), ({}, "out err", "out err"),
-     ({"NO_COLOR": "1"}, "out err", ""), ({"NO_COLOR": ""}, "out err", "out err"),
-     ({"FORCE_COLOR": "1"}, "", "out err"), ({"FORCE_COLOR": "1"}, "err", "out err"),
-     ({"TERM": "dumb"}, "out err", ""), ({"TERM": "dumb", "FORCE_COLOR": "1"}, "", "out err"),
-     ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, "out err", "")],
-)  # fmt: skip
+    [
+        ({}, "", ""),
+        ({}, "out", "out"),
+        ({}, "err", "err"),
+        ({}, "out err", "out err"),
+        ({"NO_COLOR": "1"}, "out err", ""),
+        ({"NO_COLOR": ""}, "out err", "out err"),
+        ({"FORCE_COLOR": "1"}, "", "out err"),
+        ({"FORCE_COLOR": "1"}, "err", "out err"),
+        ({"TERM": "dumb"}, "out err", ""),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, "", "out err"),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, "out err", ""),
+    ],
+)
 def test_the_bytes_of_each_stream(
     lab: Lab, settings: dict[str, str], terminals: str, styled: str
 ) -> None:
@@ -237,11 +310,16 @@ def test_the_bytes_of_each_stream(
     argv = [sys.executable, "-I", "-m", "provision", "lock", "--check"]
     ends, streams = {}, {}
     for name in ("out", "err"):
-        ends[name], streams[name] = pty.openpty() if name in terminals.split() else os.pipe()
+        ends[name], streams[name] = (
+            pty.openpty() if name in terminals.split() else os.pipe()
+        )
     done = subprocess.run(
-        [*argv, "--project", str(lab.project.root)], check=False, env=environment,
-        stdout=streams["out"], stderr=streams["err"],
-    )  # fmt: skip
+        [*argv, "--project", str(lab.project.root)],
+        check=False,
+        env=environment,
+        stdout=streams["out"],
+        stderr=streams["err"],
+    )
     assert done.returncode == 2
     for name, says in (("out", "tiny: fresh"), ("err", "error: ")):
         found = read_until(ends[name], says)
@@ -271,8 +349,11 @@ def test_the_order_on_a_terminal_is_that_of_the_work(lab: Lab) -> None:
     inner, outer = pty.openpty()
     argv = [sys.executable, "-I", "-m", "provision", "smoke", TARGET]
     subprocess.run(
-        [*argv, "--project", str(lab.project.root)], check=True, stdout=outer, stderr=outer,
+        [*argv, "--project", str(lab.project.root)],
+        check=True,
+        stdout=outer,
+        stderr=outer,
         env={"PATH": os.defpath, "TERM": "dumb", "HOME": "/"},
-    )  # fmt: skip
+    )
     shown = read_until(inner, "quick suite on toy")
     assert shown.index("the quick checks") < shown.index("quick suite on toy")

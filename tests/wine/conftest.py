@@ -74,7 +74,9 @@ class Windows:
 
     def nox(self, *words: str, code: int = 0, **extra: str) -> tuple[str, str]:
         """Call the front door, with whatever tools it finds or makes."""
-        return self.call(self.home / "python/python.exe", "noxfile.py", *words, code=code, **extra)
+        return self.call(
+            self.home / "python/python.exe", "noxfile.py", *words, code=code, **extra
+        )
 
     def provision(self, *words: str, code: int = 0, **extra: str) -> tuple[str, str]:
         """Call the command of the tools, by the index of this lab."""
@@ -101,7 +103,9 @@ class Windows:
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Windows]:
     home = Path(os.environ.get("PROVISION_WINE", "")).absolute()
     if not (home / "python" / "complete").is_file():
-        pytest.fail("there is no Windows Python here; .ci/wine makes one and runs these tests")
+        pytest.fail(
+            "there is no Windows Python here; .ci/wine makes one and runs these tests"
+        )
     folder = tmp_path_factory.mktemp("wine")
     with serve(folder / "index") as index:
         yield Windows(home, _clone(folder / FOLDER, index), index)

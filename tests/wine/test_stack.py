@@ -45,13 +45,24 @@ def test_the_real_worker_proves_the_real_stack(real: Project) -> None:
     outcomes = {check["id"]: check["outcome"] for check in report["checks"]}
     assert "failed" not in outcomes.values()
     # Imports, native code, and a process that the worker started.
-    owed = ("identity.import", "device.matmul", "fused.attention", "resume.fresh", "offload.disk")
+    owed = (
+        "identity.import",
+        "device.matmul",
+        "fused.attention",
+        "resume.fresh",
+        "offload.disk",
+    )
     assert {outcomes[name] for name in owed} == {"passed"}
 
 
 @pytest.mark.usefixtures("real")
 def test_its_processes_end_with_their_parent(windows: Windows) -> None:
-    tests = ["--noconftest", "-p", "no:cacheprovider", f"{FOLDER}/tests/smoke/test_lifetime.py"]
+    tests = [
+        "--noconftest",
+        "-p",
+        "no:cacheprovider",
+        f"{FOLDER}/tests/smoke/test_lifetime.py",
+    ]
     argv = ["python", "-m", "pytest", "-c", f"{FOLDER}/pyproject.toml", *tests]
     said, _ = windows.provision("run", STACK, "--project", FOLDER, "--", *argv)
     assert "15 passed, 2 skipped" in said

@@ -101,7 +101,9 @@ def test_a_path_too_long_for_windows_is_refused(windows: Windows) -> None:
 
 
 @pytest.mark.usefixtures("long_paths")
-def test_a_long_path_is_built_and_removed_where_the_limit_is_lifted(windows: Windows) -> None:
+def test_a_long_path_is_built_and_removed_where_the_limit_is_lifted(
+    windows: Windows,
+) -> None:
     windows.provision("build", TARGET)
     assert windows.says() == "2.1"
     assert (windows.current() / "Lib/site-packages" / LONG).is_file()
@@ -133,7 +135,9 @@ def test_a_bundle_made_here_builds_there_without_a_network(
         load_target(windows.project.specs, TARGET),
         read_lock(windows.project.lock(TARGET)),
         supply=ArtifactSources(
-            (), {"default": None, "vendor": f"{windows.index.url}/vendor/"}, offline=False
+            (),
+            {"default": None, "vendor": f"{windows.index.url}/vendor/"},
+            offline=False,
         ),
         folder=out,
         progress=Silent(),

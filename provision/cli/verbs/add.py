@@ -39,7 +39,10 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     locks = edit_and_lock(names, change, project, make_resolver(call))
     for target, lock in zip(targets, locks, strict=True):
         known = (project.environments(target.name) / CURRENT).exists()
-        here, built = not arguments.no_build and target.platform == this_platform(), None
+        here, built = (
+            not arguments.no_build and target.platform == this_platform(),
+            None,
+        )
         if here and (known or not (every or why_device_is_absent(project, target))):
             arguments.target = target.name
             before = fingerprint(project, target.name)

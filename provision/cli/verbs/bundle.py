@@ -9,7 +9,11 @@ def handle(call: Call) -> Outcome:
 
     folder = call.arguments.output.absolute()
     result = bundle(
-        call.project, call.target, call.lock, supply=call.supply, folder=folder,
+        call.project,
+        call.target,
+        call.lock,
+        supply=call.supply,
+        folder=folder,
         progress=call.console,
-    )  # fmt: skip
+    )
     return Outcome(result, template("bundle"), findings_if(result.missing))

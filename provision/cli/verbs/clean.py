@@ -13,17 +13,23 @@ def handle(call: Call) -> Outcome:
     if keep < 0:
         raise UsageError("--keep takes a number from 0 up")
     specs, gone = call.project.specs, abandoned(call.project)
-    names = [n if n in gone else load_target(specs, n).name for n in call.arguments.targets]
+    names = [
+        n if n in gone else load_target(specs, n).name for n in call.arguments.targets
+    ]
     cleaned = []
     try:
         for name in names or [*target_names(specs), *gone]:
             try:
-                done = clean(call.project, name, call.console, keep=keep, everything=everything)
+                done = clean(
+                    call.project, name, call.console, keep=keep, everything=everything
+                )
                 cleaned.append(done)
             except SpecError as error:
                 if name in names or name not in gone:
                     raise
-                call.console.note(f"left {name}, which has no spec, as it is: {error.what}")
+                call.console.note(
+                    f"left {name}, which has no spec, as it is: {error.what}"
+                )
     except KeyboardInterrupt:
         each(template("cleaned"))(cleaned, call.console)
         raise

@@ -17,7 +17,12 @@ def handle(call: Call) -> Outcome:
 
     arguments, console = call.arguments, call.console
     request = ImageRequest(
-        call.project, call.target, call.lock, call.supply, arguments.base_image, dev=arguments.dev
+        call.project,
+        call.target,
+        call.lock,
+        call.supply,
+        arguments.base_image,
+        dev=arguments.dev,
     )
     if not arguments.print:
         made = build_image(request, run, console, layout=arguments.oci)
@@ -27,4 +32,6 @@ def handle(call: Call) -> Outcome:
     # By its bare name: the engine may be on another machine.
     words = shlex.join(build_argv(request, "docker", os.environ))
     text = harmless(f"DOCKER_BUILDKIT=1 {words}") + "\n"
-    return Outcome(Export(request.target.name, "docker", None, text, (), ()), show_export)
+    return Outcome(
+        Export(request.target.name, "docker", None, text, (), ()), show_export
+    )

@@ -15,14 +15,23 @@ def handle(call: Call) -> Outcome:
 
     arguments, project = call.arguments, call.project
     if arguments.action == "verify":
-        files = list(map(Path, arguments.subjects)) or sorted(project.evidence.glob("*.json"))
+        files = list(map(Path, arguments.subjects)) or sorted(
+            project.evidence.glob("*.json")
+        )
         found = judge(project, files, arguments.keys or project.evidence / "keys")
         bad = any(evidence.state != "valid" for evidence in found)
         return Outcome(found, each(template("evidence")), findings_if(bad))
     if len(arguments.subjects) != 1:
-        raise UsageError("emit is about one target", remedy="name one, such as cpu-linux")
-    target, key = load_target(project.specs, arguments.subjects[0]), arguments.key.expanduser()
+        raise UsageError(
+            "emit is about one target", remedy="name one, such as cpu-linux"
+        )
+    target, key = (
+        load_target(project.specs, arguments.subjects[0]),
+        arguments.key.expanduser(),
+    )
     file = arguments.output or Path(f"{target.name}.evidence.json")
     ask = f"passphrase of {key}: "
-    made = emit(project, target, file=file, key=key, passphrase=lambda: getpass.getpass(ask))
+    made = emit(
+        project, target, file=file, key=key, passphrase=lambda: getpass.getpass(ask)
+    )
     return Outcome([made], each(template("evidence")))

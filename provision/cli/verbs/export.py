@@ -9,5 +9,7 @@ def handle(call: Call) -> Outcome:
 
     kind, file = call.arguments.format, call.arguments.output
     file = file.absolute() if file else None
-    made = export(call.project, call.target, call.lock, supply=call.supply, kind=kind, file=file)
+    made = export(
+        call.project, call.target, call.lock, supply=call.supply, kind=kind, file=file
+    )
     return Outcome(made, show_export)

@@ -17,7 +17,9 @@ def handle(call: Call) -> Outcome:
 
     wanted = call.arguments
     if not wanted.folder.is_dir():
-        raise UsageError(f"{wanted.folder} is no folder", remedy="name that of the verdicts")
+        raise UsageError(
+            f"{wanted.folder} is no folder", remedy="name that of the verdicts"
+        )
     with damage_in(wanted.hosts, "--hosts names a text file with a node in each line"):
         lines = read_text(wanted.hosts).splitlines() if wanted.hosts else []
     hosts = filter(None, (line.partition("#")[0].strip() for line in lines))

@@ -15,5 +15,7 @@ def handle(call: Call) -> Outcome:
 
     # Not the project of a folder above this one.
     here = Project((call.arguments.project or Path.cwd()).absolute())
-    result = initialize(here, call.arguments.target or fitting_shipped_targets(call.project))
+    result = initialize(
+        here, call.arguments.target or fitting_shipped_targets(call.project)
+    )
     return Outcome(result, template("initialized"), findings_if(result.empty))

@@ -17,14 +17,20 @@ def handle(call: Call) -> Outcome:
     from provision.ui.results import show_confirmation, show_freshness, show_lock
 
     project, wanted = call.project, call.arguments
-    targets, broken = load_targets(project.specs, wanted.targets or target_names(project.specs))
+    targets, broken = load_targets(
+        project.specs, wanted.targets or target_names(project.specs)
+    )
     if wanted.resolve and not wanted.check:
         raise UsageError("--resolve goes with --check")
     with_pip_tools = wanted.engine == "pip-tools"
     if wanted.check and not (wanted.resolve or with_pip_tools):
         fresh = locking.check_freshness(targets, project)
-        fresh += [locking.Freshness(name, error.what, error) for name, error in broken.items()]
-        code = Exit.USAGE if broken else findings_if(any(found.stale for found in fresh))
+        fresh += [
+            locking.Freshness(name, error.what, error) for name, error in broken.items()
+        ]
+        code = (
+            Exit.USAGE if broken else findings_if(any(found.stale for found in fresh))
+        )
         return Outcome(fresh, each(show_freshness), code)
     resolver = make_resolver(call, wanted.engine)
     if broken and (with_pip_tools or wanted.upgrade is not None):
@@ -49,7 +55,9 @@ def make_resolver(call: Call, engine: str = "uv") -> Resolver:
     from provision.core.process import run
     from provision.resolver.resolver import Resolver
 
-    return Resolver(call.project.catalog, read_pip_config(), run, call.console, engine=engine)
+    return Resolver(
+        call.project.catalog, read_pip_config(), run, call.console, engine=engine
+    )
 
 
 def _upgrade(call: Call, resolver: Resolver) -> Outcome:
@@ -59,8 +67,16 @@ def _upgrade(call: Call, resolver: Resolver) -> Outcome:
     from provision.spec.reader import target_names
     from provision.ui.results import show_lock
 
-    project, named, package = call.project, call.arguments.targets, call.arguments.upgrade
-    names = upgradable(project, named, package) if package else named or target_names(project.specs)
+    project, named, package = (
+        call.project,
+        call.arguments.targets,
+        call.arguments.upgrade,
+    )
+    names = (
+        upgradable(project, named, package)
+        if package
+        else named or target_names(project.specs)
+    )
     today = dt.datetime.now(dt.UTC).date()
     results = edit_and_lock(
         names, lambda path: move_cutoff(path, package or None, today), project, resolver

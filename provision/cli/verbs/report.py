@@ -20,5 +20,7 @@ def handle(call: Call) -> Outcome:
         raise UsageError.of("no-report-here", target=name)
     out = call.arguments.output or Path(f"{name}.html")
     write_atomic(out, render_page(kept))
-    made = Export(name, "html", out, "", (), (f"it shows {plural(len(kept), 'report')}",))
+    made = Export(
+        name, "html", out, "", (), (f"it shows {plural(len(kept), 'report')}",)
+    )
     return Outcome(made, show_export)

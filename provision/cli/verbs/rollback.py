@@ -7,4 +7,6 @@ def handle(call: Call) -> Outcome:
     from provision.commands.generations import rollback
     from provision.ui.results import show_rollback
 
-    return Outcome(rollback(call.project, call.target.name, call.console), show_rollback)
+    return Outcome(
+        rollback(call.project, call.target.name, call.console), show_rollback
+    )

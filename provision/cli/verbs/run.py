@@ -16,7 +16,9 @@ def mark_command(words: Sequence[str]) -> list[str]:
             break
         if word.startswith("-"):
             # argparse takes a long option by any beginning of its name.
-            if word == "-C" or any(o.startswith(word) for o in ("--project", "--env") if word[2:]):
+            if word == "-C" or any(
+                o.startswith(word) for o in ("--project", "--env") if word[2:]
+            ):
                 next(places, None)
         elif named == 2:
             return [*words[:place], "--", *words[place:]]
@@ -33,12 +35,19 @@ def handle(call: Call) -> int:
     target, console = call.target, call.console
     now, _ = hold_current(call.project, target.name)
     if why := now.misplaced():
-        console.note(f"{target.name} {why}; `provision build {target.name}` builds it again")
+        console.note(
+            f"{target.name} {why}; `provision build {target.name}` builds it again"
+        )
     if now.record.proof == "unproven":
         console.note(f"{target.name} is unproven: {now.record.reason}")
     # With the spec's variables, under which the checks ran as well.
-    variables, kept = target.variables(now.folder), [*target.run.keep, *call.arguments.env]
-    environment, dropped = program_environment(os.environ, now.folder, variables, keep=kept)
+    variables, kept = (
+        target.variables(now.folder),
+        [*target.run.keep, *call.arguments.env],
+    )
+    environment, dropped = program_environment(
+        os.environ, now.folder, variables, keep=kept
+    )
     if dropped:
         console.step(f"not passed on: {', '.join(dropped)} (`--env NAME` passes one)")
     return become(call.arguments.command, env=environment)

@@ -13,9 +13,13 @@ def handle(call: Call) -> Outcome:
     from provision.ui.smoke import show_skipped, show_smoke
 
     device, soak = call.arguments.device, call.arguments.soak
-    suite = next((name for name in ("full", "health") if getattr(call.arguments, name)), "quick")
+    suite = next(
+        (name for name in ("full", "health") if getattr(call.arguments, name)), "quick"
+    )
     if soak and suite == "quick":
-        raise UsageError("--soak: the quick checks hold no load", remedy="add --health or --full")
+        raise UsageError(
+            "--soak: the quick checks hold no load", remedy="add --health or --full"
+        )
     if device not in ("", "all") and not device.isdecimal():
         raise UsageError(f"--device {device}: neither a number nor `all`")
     device = str(int(device)) if device.isdecimal() else device
@@ -23,7 +27,9 @@ def handle(call: Call) -> Outcome:
     request = SmokeRequest(
         call.project, call.target, layers, suite, soak, device, call.arguments.junit
     )
-    if call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
+    if call.arguments.if_driver_changed and (
+        skipped := unchanged(request, call.console)
+    ):
         return Outcome(skipped, show_skipped, findings_if(skipped.failed))
     if call.arguments.against:
         subject = from_interpreter(call.arguments.against, run)

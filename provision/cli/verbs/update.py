@@ -10,8 +10,13 @@ def handle(call: Call) -> Outcome:
     from provision.ui.results import show_refresh
 
     project, names = call.project, call.arguments.names
-    targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
-    results = update(project, targets, call.console, run, only=names, url=call.arguments.url)
+    targets = [
+        load_spec(project.specs / f"{name}.toml")
+        for name in target_names(project.specs)
+    ]
+    results = update(
+        project, targets, call.console, run, only=names, url=call.arguments.url
+    )
     # Exit codes rise with severity, so the worst error decides.
     codes = [int(error.exit_code) for result in results for error in result.errors]
     code = max([*codes, findings_if(any(result.bad for result in results))])

@@ -24,13 +24,24 @@ from provision.doctor.rules import (
 def _rules_of(*modules: ModuleType) -> tuple[Rule, ...]:
     functions = (found for module in modules for found in vars(module).values())
     kinds = ("Findings", Findings)  # delayed in modules that delay annotations
-    return tuple(f for f in functions if getattr(f, "__annotations__", {}).get("return") in kinds)
+    return tuple(
+        f for f in functions if getattr(f, "__annotations__", {}).get("return") in kinds
+    )
 
 
 # The order counts, here and in each module: `unless` sees the findings of earlier rules only, and
 # among findings of one level the earlier is reported first, as the deeper cause.
 ENVIRONMENT_RULES = _rules_of(
-    python, files, intel, torch, companions, transformers, requirements, binaries, machine, drivers
+    python,
+    files,
+    intel,
+    torch,
+    companions,
+    transformers,
+    requirements,
+    binaries,
+    machine,
+    drivers,
 )
 # Rules on packages that do not work together, whatever the machine: a lock is judged by them too.
 PACKAGE_RULES = _rules_of(intel, companions, transformers)
@@ -50,14 +61,27 @@ def apply_rules(
 
 
 def merged(
-    context: DoctorContext, found: list[Finding], damage: Sequence[Finding], names: set[str]
+    context: DoctorContext,
+    found: list[Finding],
+    damage: Sequence[Finding],
+    names: set[str],
 ) -> list[Finding]:
     """Return what the rules and ``verify`` found: of one file or package what ``verify`` says."""
-    said = re.split(r"[\s:,/]+", " ".join(w for d in damage for w in (d.symptom, *d.evidence)))
-    told, machine = {w for w in said if w in names or "." in w}, apply_rules(context, MACHINE_RULES)
+    said = re.split(
+        r"[\s:,/]+", " ".join(w for d in damage for w in (d.symptom, *d.evidence))
+    )
+    told, machine = (
+        {w for w in said if w in names or "." in w},
+        apply_rules(context, MACHINE_RULES),
+    )
     heads = re.compile(r"(?m)^[^\s:]+|(?<=-packages/)[^\s:,/]+")
     new = (
-        f for f in found if told.isdisjoint(heads.findall("\n".join(f.evidence))) or f in machine
+        f
+        for f in found
+        if told.isdisjoint(heads.findall("\n".join(f.evidence))) or f in machine
     )
-    mend = ((d, d.remedy if "--repair" in d.remedy else context.repair or d.remedy) for d in damage)
+    mend = (
+        (d, d.remedy if "--repair" in d.remedy else context.repair or d.remedy)
+        for d in damage
+    )
     return [*(replace(each, remedy=remedy) for each, remedy in mend), *new]

@@ -47,24 +47,38 @@ def new_mkl(context: DoctorContext) -> Findings:
     versions = {match[1]: match[2] for match in found if match}
     mkl, torch = (parse_version(versions.get(name, "")) for name in ("mkl", "pytorch"))
     if mkl and torch and mkl.release >= (2024, 1) and torch.release < (2, 3):
-        yield case("new-mkl", (f"mkl {mkl} and pytorch {torch} are installed by conda",))
+        yield case(
+            "new-mkl", (f"mkl {mkl} and pytorch {torch} are installed by conda",)
+        )
 
 
 def setvars(context: DoctorContext) -> Findings:
     """A system oneAPI precedes the runtime that was installed from wheels."""
     variables = context.host.variables
     bundled = context.env.get("intel-sycl-rt") or context.env.get("dpcpp-cpp-rt")
-    marks = [f"{name}={variables[name][:200]}"
-             for name in ("SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT", "LD_LIBRARY_PATH")
-             if "oneapi" in variables.get(name, "").lower() or
-             (name == "SETVARS_COMPLETED" and name in variables)]  # fmt: skip
+    marks = [
+        f"{name}={variables[name][:200]}"
+        for name in (
+            "SETVARS_COMPLETED",
+            "ONEAPI_ROOT",
+            "CMPLR_ROOT",
+            "LD_LIBRARY_PATH",
+        )
+        if "oneapi" in variables.get(name, "").lower()
+        or (name == "SETVARS_COMPLETED" and name in variables)
+    ]
     if bundled and marks:
         level = Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING
         yield case("setvars", (f"{bundled} is installed", *marks), level=level)
 
 
-@unless("half-installed", "ipex-in-cuda-env", "torch-companion-mismatch",
-        "ipex-torch-version-mismatch", "compiled-extension-abi-mismatch")  # fmt: skip
+@unless(
+    "half-installed",
+    "ipex-in-cuda-env",
+    "torch-companion-mismatch",
+    "ipex-torch-version-mismatch",
+    "compiled-extension-abi-mismatch",
+)
 def missing_libraries(context: DoctorContext) -> Findings:
     """A native library that torch or a companion imports is not found."""
     groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
@@ -72,7 +86,9 @@ def missing_libraries(context: DoctorContext) -> Findings:
         groups.setdefault(_kind(missing, context), []).append(missing)
     for (code, level), several in groups.items():
         names = ", ".join(missing.name for missing in several[:6])
-        evidence = (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6])
+        evidence = (
+            f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6]
+        )
         facts = {"names": names, "remedy": _remedy(several[0].name)}
         yield case("missing-libraries", evidence, code=code, level=level, facts=facts)
 
@@ -87,7 +103,9 @@ def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
         return "cuda-library-mismatch", Level.ERROR
     if "GLIBCXX" in missing.name:
         return "glibcxx-too-old", Level.ERROR
-    level = Level.WARNING if ": " in missing.wanted_by else Level.ERROR  # if torch has it not
+    level = (
+        Level.WARNING if ": " in missing.wanted_by else Level.ERROR
+    )  # if torch has it not
     return "missing-dll-windows" if context.env.windows else "missing-library", level
 
 
@@ -95,4 +113,6 @@ def _remedy(name: str) -> str:
     for start, remedy in data("packages")["install"].items():
         if name.lower().startswith(start):
             return str(remedy)
-    return f"Install the system's package that provides {name}, or build the target again"
+    return (
+        f"Install the system's package that provides {name}, or build the target again"
+    )

@@ -23,9 +23,7 @@ _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)"
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
-_REINSTALL = (
-    "install the one that torch requires, at its version, with --no-deps from torch's own index"
-)
+_REINSTALL = "install the one that torch requires, at its version, with --no-deps from torch's own index"  # noqa: E501
 
 
 def companions(context: DoctorContext) -> Findings:
@@ -33,9 +31,19 @@ def companions(context: DoctorContext) -> Findings:
     torch = context.env.get("torch")
     if torch is None or _is_own_build(torch):
         return
-    found = (*filter(None, map(context.env.get, _COMPANIONS)), *context.env.backends.values())
-    built = ((d, _goes_with(d, torch) or _of_cuda(d, torch, context) or _of_other_index(d, torch))
-             for d in found)  # fmt: skip
+    found = (
+        *filter(None, map(context.env.get, _COMPANIONS)),
+        *context.env.backends.values(),
+    )
+    built = (
+        (
+            d,
+            _goes_with(d, torch)
+            or _of_cuda(d, torch, context)
+            or _of_other_index(d, torch),
+        )
+        for d in found
+    )
     if wrong := [f"{dist} is for torch {wanted}" for dist, wanted in built if wanted]:
         yield case("companions", (f"{torch} is installed", *wrong))
 
@@ -48,7 +56,9 @@ def _goes_with(dist: Dist, torch: Dist) -> str:
     wanted = "" if pins or _takes_newer(dist, torch) else _release_of(dist)
     if wanted not in ("", torch.minor):
         return f"{wanted}.*"
-    of_one_build = dist.name != "xformers"  # whose CUDA may have another minor version than torch's
+    of_one_build = (
+        dist.name != "xformers"
+    )  # whose CUDA may have another minor version than torch's
     builds = _BUILD.fullmatch(dist.local), _BUILD.fullmatch(torch.local)
     if of_one_build and all(builds) and dist.local != torch.local:
         return f"{torch.version.partition('+')[0]}+{dist.local}"
@@ -78,12 +88,19 @@ def _of_other_index(dist: Dist, torch: Dist) -> str:
 
 def _is_compiled(dist: Dist) -> bool:
     """Whether a companion has a build per accelerator; torchaudio since 2.9 has one for all."""
-    return dist.name in _NUMBERED or (dist.name == "torchaudio" and dist.is_before("2.9"))
+    return dist.name in _NUMBERED or (
+        dist.name == "torchaudio" and dist.is_before("2.9")
+    )
 
 
 def _release_of(dist: Dist) -> str:
     version = dist.parsed
-    if version and dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
+    if (
+        version
+        and dist.name in _NUMBERED
+        and version.major == 0
+        and version.minor >= _AHEAD
+    ):
         return f"2.{version.minor - _AHEAD}"
     return dist.minor if version and dist.name == "torchaudio" else ""
 
@@ -104,23 +121,36 @@ def extensions(context: DoctorContext) -> Findings:
     torch, dists = context.env.get("torch"), context.env.dists
     if torch is None:
         return
-    others = ((d, _other_torch(d, torch) or _other_abi(d, torch, context)) for d in dists)
-    if wrong := [f"{dist} was built for torch {built}" for dist, built in others if built]:
+    others = (
+        (d, _other_torch(d, torch) or _other_abi(d, torch, context)) for d in dists
+    )
+    if wrong := [
+        f"{dist} was built for torch {built}" for dist, built in others if built
+    ]:
         yield case("extensions", (f"{torch} is installed", *wrong[:4]))
 
 
-@unless("half-installed", "torch-companion-mismatch", "ipex-torch-version-mismatch",
-        "compiled-extension-abi-mismatch")  # fmt: skip
+@unless(
+    "half-installed",
+    "torch-companion-mismatch",
+    "ipex-torch-version-mismatch",
+    "compiled-extension-abi-mismatch",
+)
 def symbols(context: DoctorContext) -> Findings:
     """A library of a package needs symbols that torch does not define."""
     torch, foreign = context.env.get("torch"), context.foreign
     if torch and foreign:
         needs = [f"{d}: {lib} needs {name}" for d, (lib, name) in foreign.items()]
         dist = torch if torch in foreign else next(iter(foreign))
-        optional = {dist.name for dist in foreign} <= {*data("packages")["optional_kernels"]}
+        optional = {dist.name for dist in foreign} <= {
+            *data("packages")["optional_kernels"]
+        }
         name = "symbols-of-torch" if dist is torch else "symbols"
         how = "" if dist is torch else f"--no-build-isolation --no-binary {dist.name} "
-        command, level = reinstall(context, [dist], how), Level.NOTE if optional else None
+        command, level = (
+            reinstall(context, [dist], how),
+            Level.NOTE if optional else None,
+        )
         evidence = (f"{torch} is installed", *needs[:4])
         yield case(name, evidence, level=level, torch=torch, command=command)
 
@@ -139,7 +169,9 @@ def _other_torch(dist: Dist, torch: Dist) -> str:
 def _other_abi(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     """Return the C++ ABI in the name of a wheel, or "" if it is that of the installed torch."""
     abi = _ABI.search(_wheel(dist))
-    published = _BUILD.fullmatch(torch.local) or any("nvidia-" in line for line in torch.requires)
+    published = _BUILD.fullmatch(torch.local) or any(
+        "nvidia-" in line for line in torch.requires
+    )
     if not (abi and published and torch.parsed and _is_on_linux(context)):
         return ""
     # The new ABI came to some builds in 2.6, to all in 2.7: https://pytorch.org/blog/pytorch2-6/
@@ -165,7 +197,12 @@ def tritons(context: DoctorContext) -> Findings:
     elif torch and windows and goes_with not in (None, windows.minor):
         evidence = [f"{torch} requires triton {goes_with}", *names]
         remedy = f"uv pip install --no-deps 'triton-windows=={goes_with}.*'"
-        yield case("triton", evidence, symptom="triton was built for another torch", remedy=remedy)
+        yield case(
+            "triton",
+            evidence,
+            symptom="triton was built for another torch",
+            remedy=remedy,
+        )
     elif unmet := [w for w in pins if w.name in table["names"] and w not in met]:
         symptom = "The triton that torch requires is not installed"
         evidence = [f"torch requires {unmet[0]}", *names]

@@ -21,7 +21,9 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
         why = f"{llm} requires {_IPEX} {' or '.join(sorted(pins))}"
     elif core and "xpu" not in ipex.local:
         why = f"{core[0]} is for the XPU build"
-    elif core and (built := re.search(r"-(\d)(\d+)$", core[0].name)):  # bigdl-core-xe-21: 2.1
+    elif core and (
+        built := re.search(r"-(\d)(\d+)$", core[0].name)
+    ):  # bigdl-core-xe-21: 2.1
         minor = f"{built[1]}.{built[2]}"
         why = f"{core[0].name} is for IPEX {minor}" if minor != ipex.minor else ""
     if why:
@@ -49,7 +51,9 @@ def ipex_other_torch(context: DoctorContext) -> Findings:
     if ipex.minor != minor:
         why = f"IPEX {ipex.minor} was built for torch {ipex.minor}; torch {minor} is installed"
     elif "xpu" in ipex.local and torch.version.endswith("+cpu"):
-        why = f"IPEX {ipex.version} was built for Intel's torch; a CPU build is installed"
+        why = (
+            f"IPEX {ipex.version} was built for Intel's torch; a CPU build is installed"
+        )
     if why:
         evidence = (f"{ipex} is installed", f"torch {torch.version} is installed")
         yield case("ipex-other-torch", evidence, why=why, minor=ipex.minor)
@@ -59,7 +63,11 @@ def old_accelerate(context: DoctorContext) -> Findings:
     """Accelerate before 1.6, whose offload fails on XPU; a note, as few programs use it."""
     accelerate = context.env.get("accelerate")
     # ipex-llm pins an old Accelerate and does not use its offload.
-    if accelerate is None or context.accelerator != "xpu" or context.env.get("ipex-llm"):
+    if (
+        accelerate is None
+        or context.accelerator != "xpu"
+        or context.env.get("ipex-llm")
+    ):
         return
     if accelerate.is_before("1.6"):
         yield case("old-accelerate", (f"accelerate {accelerate.version} is installed",))
@@ -67,5 +75,7 @@ def old_accelerate(context: DoctorContext) -> Findings:
 
 def retired(context: DoctorContext) -> Findings:
     """IPEX or ipex-llm is installed, which are archived and no longer maintained."""
-    if archived := [*filter(None, map(context.env.get, (_IPEX, "ipex-llm", "bigdl-llm")))]:
+    if archived := [
+        *filter(None, map(context.env.get, (_IPEX, "ipex-llm", "bigdl-llm")))
+    ]:
         yield case("retired", (f"{d} is installed" for d in archived))

@@ -29,7 +29,9 @@ def hidden_card(context: DoctorContext) -> Findings:
     evidence = tuple(f"{covered[gpu.address]} hides {gpu.name}" for gpu in gone)
     variable = covered[gone[0].address].partition("=")[0]
     if left and all(gpu.integrated for gpu in left):
-        yield case("hidden-discrete-card", evidence, name=left[0].name, variable=variable)
+        yield case(
+            "hidden-discrete-card", evidence, name=left[0].name, variable=variable
+        )
     elif not left:
         yield case("hidden-cards", evidence, variable=variable)
 
@@ -37,7 +39,11 @@ def hidden_card(context: DoctorContext) -> Findings:
 def unusable(context: DoctorContext) -> Findings:
     """Something keeps every GPU that the environment could use from working."""
     own = [gpu for gpu in context.own_gpus if gpu.supported]
-    found = [(gpu, cause) for gpu in own if (cause := next(hindrances(gpu, context.host), None))]
+    found = [
+        (gpu, cause)
+        for gpu in own
+        if (cause := next(hindrances(gpu, context.host), None))
+    ]
     # One that works is enough: another may belong to a virtual machine, or to the display.
     for _, cause in found[:1] if len(found) == len(own) else ():
         lines = (f"{gpu.name} at {gpu.address}: {it.reason}" for gpu, it in found[:4])
@@ -55,10 +61,19 @@ def small_bar(context: DoctorContext) -> Findings:
 @unless("driver-missing", "oneapi-runtime-missing")
 def no_runtime(context: DoctorContext) -> Findings:
     """Intel's user-mode driver or the Level Zero loader is not installed."""
-    own = [gpu for gpu in context.gpus("intel") if gpu.supported and gpu in context.own_gpus]
+    own = [
+        gpu
+        for gpu in context.gpus("intel")
+        if gpu.supported and gpu in context.own_gpus
+    ]
     if own and (absent := [*missing_runtimes(own[0], context.host)]):
         packages = " ".join(each.name for each in absent)
-        yield case("no-runtime", (i.reason for i in absent), name=own[0].name, packages=packages)
+        yield case(
+            "no-runtime",
+            (i.reason for i in absent),
+            name=own[0].name,
+            packages=packages,
+        )
 
 
 def old_system(context: DoctorContext) -> Findings:
@@ -71,15 +86,24 @@ def little_room(context: DoctorContext) -> Findings:
     """Memory, a disk, or a container's shared memory is nearly used up, or too small."""
     for name, least in data("packages")["room"].items():
         room = context.host.system.room.items()
-        low = [(each, n >> 20) for each, n in room if each.startswith(name) and n >> 20 < least]
+        low = [
+            (each, n >> 20)
+            for each, n in room
+            if each.startswith(name) and n >> 20 < least
+        ]
         if low:
-            yield case(f"little-{name}", (f"{each}: {n} MiB, less than {least}" for each, n in low))
+            yield case(
+                f"little-{name}",
+                (f"{each}: {n} MiB, less than {least}" for each, n in low),
+            )
 
 
 def gpu_log(context: DoctorContext) -> Findings:
     """The kernel reported since its start that a GPU failed."""
     for name, pattern in data("packages")["kernel-log"].items():
-        if lines := [line for line in context.host.system.gpu_log if re.search(pattern, line)]:
+        if lines := [
+            line for line in context.host.system.gpu_log if re.search(pattern, line)
+        ]:
             yield case(name, lines[-3:])
 
 
@@ -96,7 +120,11 @@ def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
         return f"PyTorch does not support {gpu.name} (family {gpu.family or 'unknown'})"
     cuda = context.env.torch.cuda if context.env.torch else None
     oldest = data("packages")["oldest_card"].get((cuda or "").partition(".")[0])
-    if gpu.compute_capability and oldest and not satisfies(gpu.compute_capability, f">={oldest}"):
+    if (
+        gpu.compute_capability
+        and oldest
+        and not satisfies(gpu.compute_capability, f">={oldest}")
+    ):
         return f"{gpu.name} has compute capability {gpu.compute_capability}, below {oldest}"
     return ""
 

@@ -26,10 +26,14 @@ def cpu_build(context: DoctorContext) -> Findings:
     torch = context.env.torch
     if torch is None or context.env.accelerator != "cpu":
         return
-    cards = [g for g in context.host.gpus if g.supported and g.vendor in ("intel", "nvidia")]
+    cards = [
+        g for g in context.host.gpus if g.supported and g.vendor in ("intel", "nvidia")
+    ]
     meant = context.target.accelerator if context.target else None
     others = [] if meant else [*_for_cuda(context), *_replaced(context)]
-    if meant in ("cpu", "mps") or not (meant or cards or others):  # a Mac's build is for both
+    if meant in ("cpu", "mps") or not (
+        meant or cards or others
+    ):  # a Mac's build is for both
         return
     why = "the machine has a GPU" if cards else "other packages are for CUDA"
     why = f"the target is for {meant}" if meant else why
@@ -50,7 +54,9 @@ def _replaced(context: DoctorContext) -> Iterator[str]:
     """Yield traces of a CUDA build of torch that was replaced."""
     others = [dist for dist in context.env.dists if dist.name != "torch"]
     for nccl in (dist for dist in others if dist.name.startswith("nvidia-nccl-")):
-        if nccl.name not in (name_of(line) for dist in others for line in dist.requires):
+        if nccl.name not in (
+            name_of(line) for dist in others for line in dist.requires
+        ):
             yield f"{nccl} is installed, and nothing requires it"
     for name in list_names(context.env.prefix / "conda-meta"):
         if re.match(r"pytorch-\d.*cuda", name):

@@ -31,6 +31,11 @@ def too_old_for_transformers(context: DoctorContext) -> Findings:
         floors = [floor for floor in wanted.specifier if floor.operator.startswith(">")]
         wanted.specifier = SpecifierSet(",".join(map(str, floors)))
         if wanted.name == "torch" and not meets(torch, wanted):
-            evidence = (f"{torch} is installed", f"{transformers} requires torch{wanted.specifier}")
-            yield case("torch-too-old", evidence, dist=transformers, torch=torch, wanted=wanted)
+            evidence = (
+                f"{torch} is installed",
+                f"{transformers} requires torch{wanted.specifier}",
+            )
+            yield case(
+                "torch-too-old", evidence, dist=transformers, torch=torch, wanted=wanted
+            )
             return

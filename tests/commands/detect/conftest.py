@@ -30,11 +30,19 @@ TARGETS = [
     TargetHardware("cpu-linux", "cpu", "linux-64"),
     TargetHardware("cpu-windows", "cpu", "win-64"),
     TargetHardware(
-        "cuda-linux", "cuda", "linux-64", driver=">=580.65.06", compute_capability=">=7.5"
+        "cuda-linux",
+        "cuda",
+        "linux-64",
+        driver=">=580.65.06",
+        compute_capability=">=7.5",
     ),
-    TargetHardware("cuda-windows", "cuda", "win-64", driver=">=528.33", compute_capability=">=7.5"),
+    TargetHardware(
+        "cuda-windows", "cuda", "win-64", driver=">=528.33", compute_capability=">=7.5"
+    ),
     TargetHardware("arc-linux", "xpu", "linux-64", families=ARC, driver=">=24.52"),
-    TargetHardware("arc-windows", "xpu", "win-64", families=ARC, driver=">=32.0.101.5762"),
+    TargetHardware(
+        "arc-windows", "xpu", "win-64", families=ARC, driver=">=32.0.101.5762"
+    ),
     TargetHardware("max-linux", "xpu", "linux-64", families=("pvc",), driver=">=24.39"),
     TargetHardware("ipex-llm-linux", "xpu", "linux-64", "legacy", families=("dg2",)),
 ]
@@ -86,8 +94,11 @@ def _materialise(root: Path, machine: dict[str, Any]) -> None:
         write(root / path, text)
     for gpu in machine.get("gpu", ()):
         for n in range(gpu.get("copies", 1)):
-            make_gpu(root, {k: v.format(n=n) if isinstance(v, str) else v for k, v in gpu.items()},
-                 nodes=not machine.get("no_nodes"))  # fmt: skip
+            make_gpu(
+                root,
+                {k: v.format(n=n) if isinstance(v, str) else v for k, v in gpu.items()},
+                nodes=not machine.get("no_nodes"),
+            )
 
 
 def make_gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
@@ -99,7 +110,10 @@ def make_gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
     _link_files(folder, gpu.get("link"))
     if size := gpu.get("bar_mib"):
         last = 0x4000000000 + size * 2**20 - 1
-        write(folder / "resource", f"0x4000000000 0x{last:016x} 0x000000000014220c\n0x0 0x0 0x0\n")
+        write(
+            folder / "resource",
+            f"0x4000000000 0x{last:016x} 0x000000000014220c\n0x0 0x0 0x0\n",
+        )
     for above in list(folder.parents)[: gpu["at"].count("/") - 1]:
         write(above / "vendor", f"0x{'8086' if 'bridges' in gpu else '1022'}\n")
         _link_files(above, gpu.get("bridges", {}).get(above.name))
@@ -126,11 +140,19 @@ def _driver(root: Path, folder: Path, gpu: dict[str, Any]) -> None:
         for node in gpu.get("device_files", ("nvidiactl", "nvidia0")):
             write(root / "dev" / node, "", mode=0o666)
     if model := gpu.get("model"):
-        write(root / f"proc/driver/nvidia/gpus/{folder.name}/information", f"Model: \t {model}\n")
+        write(
+            root / f"proc/driver/nvidia/gpus/{folder.name}/information",
+            f"Model: \t {model}\n",
+        )
 
 
 def _link_files(folder: Path, link: list[Any] | None) -> None:
-    names = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+    names = (
+        "current_link_speed",
+        "current_link_width",
+        "max_link_speed",
+        "max_link_width",
+    )
     for name, value in zip(names, link or (), strict=False):
         write(folder / name, f"{value} PCIe\n" if "speed" in name else f"{value}\n")
 

@@ -90,16 +90,22 @@ def test_windows_machine_gets_its_target(
 
 def test_other_platforms_say_so(linux: Recorded, targets: list[TargetHardware]) -> None:
     found = detect(targets, linux("a770"))
-    assert reason(found, "arc-windows") == "it is for Windows on x86-64; this is linux-64"
+    assert (
+        reason(found, "arc-windows") == "it is for Windows on x86-64; this is linux-64"
+    )
 
 
-def test_no_gpu_says_what_is_there_instead(linux: Recorded, targets: list[TargetHardware]) -> None:
+def test_no_gpu_says_what_is_there_instead(
+    linux: Recorded, targets: list[TargetHardware]
+) -> None:
     assert "no GPU at all" in reason(detect(targets, linux("none")), "cuda-linux")
     found = detect(targets, linux("amd-beside-arc"))
     assert "Arc A380" in reason(found, "cuda-linux")
 
 
-def test_unsupported_family_is_named(linux: Recorded, targets: list[TargetHardware]) -> None:
+def test_unsupported_family_is_named(
+    linux: Recorded, targets: list[TargetHardware]
+) -> None:
     found = detect(targets, linux("uhd-630"))
     assert "UHD Graphics 630" in reason(found, "arc-linux")
     assert "no XPU kernels for its family cfl" in reason(found, "arc-linux")
@@ -121,15 +127,45 @@ def test_old_capability_is_a_no(linux: Recorded, targets: list[TargetHardware]) 
 
 
 BLOCKED = [
-    ("rtx-3090-old-driver", "cuda-linux", "driver 470.86 is not >=580.65.06", "install a driver"),
-    ("nvidia-driver-absent", "cuda-linux", "no driver is bound", "install NVIDIA's driver"),
+    (
+        "rtx-3090-old-driver",
+        "cuda-linux",
+        "driver 470.86 is not >=580.65.06",
+        "install a driver",
+    ),
+    (
+        "nvidia-driver-absent",
+        "cuda-linux",
+        "no driver is bound",
+        "install NVIDIA's driver",
+    ),
     ("arc-driver-absent", "arc-linux", "no driver is bound", "install a newer kernel"),
     ("arc-no-runtime", "arc-linux", "libze_intel_gpu.so.1", "install libze-intel-gpu1"),
-    ("a770-no-permission", "arc-linux", "belongs to group render", "usermod -aG render"),
-    ("a770-in-docker", "arc-linux", "not in this docker container", "--device /dev/dri"),
-    ("a770-small-bar", "arc-linux", "driver 24.22.29735 is not >=24.52", "install a driver"),
+    (
+        "a770-no-permission",
+        "arc-linux",
+        "belongs to group render",
+        "usermod -aG render",
+    ),
+    (
+        "a770-in-docker",
+        "arc-linux",
+        "not in this docker container",
+        "--device /dev/dri",
+    ),
+    (
+        "a770-small-bar",
+        "arc-linux",
+        "driver 24.22.29735 is not >=24.52",
+        "install a driver",
+    ),
     ("rtx-3090-half-updated", "cuda-linux", "module is 580.65.06", "restart"),
-    ("wsl2-intel", "arc-linux", "WSL does not show which model", "provision build arc-linux"),
+    (
+        "wsl2-intel",
+        "arc-linux",
+        "WSL does not show which model",
+        "provision build arc-linux",
+    ),
 ]
 
 
@@ -155,15 +191,25 @@ def test_windows_driver_below_the_floor_is_blocked(
     assert "31.0.101.3959" in reason(found, "arc-windows")
 
 
-def test_legacy_comes_after_supported(linux: Recorded, targets: list[TargetHardware]) -> None:
+def test_legacy_comes_after_supported(
+    linux: Recorded, targets: list[TargetHardware]
+) -> None:
     order = [fit.target for fit in detect(targets, linux("a770")).fits]
-    assert order.index("arc-linux") < order.index("cpu-linux") < order.index("ipex-llm-linux")
+    assert (
+        order.index("arc-linux")
+        < order.index("cpu-linux")
+        < order.index("ipex-llm-linux")
+    )
 
 
-def test_discrete_comes_before_integrated(linux: Recorded, targets: list[TargetHardware]) -> None:
+def test_discrete_comes_before_integrated(
+    linux: Recorded, targets: list[TargetHardware]
+) -> None:
     found = detect(targets, linux("a770-beside-uhd"))
     assert "Arc A770 at 0000:03:00.0" in reason(found, "arc-linux")
-    assert any("ONEAPI_DEVICE_SELECTOR=level_zero:0 hides the" in a for a in found.advice)
+    assert any(
+        "ONEAPI_DEVICE_SELECTOR=level_zero:0 hides the" in a for a in found.advice
+    )
 
 
 def test_only_what_would_beat_the_choice_is_better(linux: Recorded) -> None:
@@ -178,7 +224,9 @@ def test_hidden_device_is_blocked_by_the_variable(
     found = detect(targets, linux("rtx-3090", CUDA_VISIBLE_DEVICES=""))
     assert verdicts(found)["cuda-linux"] == "blocked"
     assert "CUDA_VISIBLE_DEVICES= hides it" in reason(found, "cuda-linux")
-    assert found.hidden == (("NVIDIA GeForce RTX 3090 at 0000:01:00.0", "CUDA_VISIBLE_DEVICES="),)
+    assert found.hidden == (
+        ("NVIDIA GeForce RTX 3090 at 0000:01:00.0", "CUDA_VISIBLE_DEVICES="),
+    )
 
 
 def test_order_of_targets_does_not_matter(

@@ -39,7 +39,9 @@ def test_nvidia_card_newer_than_the_catalog_fits_on_windows(
     found = detect(targets, read_windows({NEWER: values}, devices, {}, "10.0.26100"))
     assert found.chosen == "cuda-windows"
     assert "driver 591.44" in reason(found, "cuda-windows")
-    assert "unknown whether the wheels hold code for it" in reason(found, "cuda-windows")
+    assert "unknown whether the wheels hold code for it" in reason(
+        found, "cuda-windows"
+    )
 
 
 @pytest.mark.parametrize(("capability", "verdict"), [("13.0", "fits"), ("7.0", "no")])
@@ -48,9 +50,15 @@ def test_capability_of_a_newer_card_decides_where_it_is_known(
 ) -> None:
     known = devices.find("nvidia", "3300")
     assert known is not None
-    gpu = Gpu("nvidia", "3300", known.name, "0000:01:00.0", known.family, known.supported)
-    card = nvidia.Card(gpu.address, "NVIDIA GeForce RTX 9090", "591.44", None, capability)
-    found = detect(targets, Host("linux-64", "6.8", gpus=tuple(nvidia.merge([gpu], [card]))))
+    gpu = Gpu(
+        "nvidia", "3300", known.name, "0000:01:00.0", known.family, known.supported
+    )
+    card = nvidia.Card(
+        gpu.address, "NVIDIA GeForce RTX 9090", "591.44", None, capability
+    )
+    found = detect(
+        targets, Host("linux-64", "6.8", gpus=tuple(nvidia.merge([gpu], [card])))
+    )
     assert verdict_on(found, "cuda-linux") == verdict
     assert "unknown" not in reason(found, "cuda-linux")
 

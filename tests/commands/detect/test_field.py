@@ -39,10 +39,15 @@ def machine(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture
 def host(
-    machine: dict[str, Any], tmp_path: Path, devices: Devices, monkeypatch: pytest.MonkeyPatch
+    machine: dict[str, Any],
+    tmp_path: Path,
+    devices: Devices,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Host:
     """Return the host that a machine's tree makes; other systems have no tree."""
-    monkeypatch.setattr("provision.host.probe.this_platform", lambda: _platform(machine))
+    monkeypatch.setattr(
+        "provision.host.probe.this_platform", lambda: _platform(machine)
+    )
     monkeypatch.setattr(macos, "this_platform", lambda: _platform(machine))
     if name := machine.get("mac"):
         return macos.read_macos(MACS[name], devices, machine.get("variables", {}))
@@ -54,7 +59,9 @@ def host(
     if answer := machine.get("nvml"):
         card = nvidia.Card("0000:01:00.0", memory_bytes=24 * 2**30, **answer)
         monkeypatch.setattr(nvidia, "_cards", lambda *_: [card])
-    user = User("someone", conftest.STRANGER, () if machine.get("closed") else (os.getgid(),))
+    user = User(
+        "someone", conftest.STRANGER, () if machine.get("closed") else (os.getgid(),)
+    )
     variables = machine.get("variables", {})
     return read_host(devices, root=tmp_path, environ=variables, user=user)
 
@@ -78,10 +85,16 @@ def _system(root: Path, machine: dict[str, Any]) -> None:
     if not machine.get("bare"):
         libc = machine.get("libc", "2.39")
         write(
-            root / "usr/bin/ldd", f"#! /bin/bash\n    echo 'ldd (Ubuntu GLIBC {libc}-0) {libc}'\n"
+            root / "usr/bin/ldd",
+            f"#! /bin/bash\n    echo 'ldd (Ubuntu GLIBC {libc}-0) {libc}'\n",
         )
-        write(root / LIBRARIES / f"libstdc++.so.{machine.get('libstdcxx', '6.0.33')}", "")
-        write(root / "proc/meminfo", "MemTotal: 32000000 kB\nMemAvailable:   28000000 kB\n")
+        write(
+            root / LIBRARIES / f"libstdc++.so.{machine.get('libstdcxx', '6.0.33')}", ""
+        )
+        write(
+            root / "proc/meminfo",
+            "MemTotal: 32000000 kB\nMemAvailable:   28000000 kB\n",
+        )
     for path, text in machine.get("files", {}).items():
         write(root / path, text)
     for path, target in links.items():
@@ -93,7 +106,10 @@ def test_detect(machine: dict[str, Any], host: Host) -> None:
     assert is_published("detect", found)
     verdicts = {fit.target: fit.verdict.value for fit in found.fits}
     said = "\n".join(
-        (*(word for fit in found.fits for word in (*fit.reasons, fit.remedy)), *found.advice)
+        (
+            *(word for fit in found.fits for word in (*fit.reasons, fit.remedy)),
+            *found.advice,
+        )
     )
     if "chosen" in machine:
         assert (found.chosen or "") == machine["chosen"], said
@@ -108,10 +124,16 @@ def test_doctor(machine: dict[str, Any], host: Host, devices: Devices) -> None:
     assert is_published("doctor", diagnosis)
     found = diagnosis.findings
     said = "\n".join(str(dataclasses.asdict(finding)) for finding in found)
-    assert [finding.code for finding in found if finding.bad] == machine.get("doctor", []), said
-    notes = [f.code for f in found if f.level is Level.NOTE and f.code != "driver-unknown"]
+    assert [finding.code for finding in found if finding.bad] == machine.get(
+        "doctor", []
+    ), said
+    notes = [
+        f.code for f in found if f.level is Level.NOTE and f.code != "driver-unknown"
+    ]
     assert notes == machine.get("notes", []), said
-    assert [word for word in machine.get("doctor_says", ()) if word not in said] == [], said
+    assert [
+        word for word in machine.get("doctor_says", ()) if word not in said
+    ] == [], said
 
 
 def test_what_cannot_be_read_is_no_finding(
@@ -123,12 +145,16 @@ def test_what_cannot_be_read_is_no_finding(
             folder.rename(away)
             again = read_host(devices, root=tmp_path, environ={}, user=host.user)
             found = diagnose_machine(again, devices).findings
-            assert {f.code for f in found if f.bad} <= set(machine.get("doctor", [])), name
+            assert {f.code for f in found if f.bad} <= set(machine.get("doctor", [])), (
+                name
+            )
             away.rename(folder)
 
 
 def test_the_table_is_broad() -> None:
-    healthy = [name for name, machine in FIELD["machine"].items() if machine.get("healthy")]
+    healthy = [
+        name for name, machine in FIELD["machine"].items() if machine.get("healthy")
+    ]
     assert len(FIELD["machine"]) >= 60
     assert len(healthy) >= 30
     assert not any(FIELD["machine"][name].get("doctor") for name in healthy)

@@ -10,7 +10,9 @@ import accelerate.hooks
 import pretend  # noqa: F401 - makes the device
 import torch
 
-accelerate.hooks.is_xpu_available = lambda *_: True  # the pretend device stands for an XPU
+accelerate.hooks.is_xpu_available = lambda *_: (
+    True
+)  # the pretend device stands for an XPU
 
 
 class Tied(torch.nn.Module):
@@ -27,7 +29,9 @@ class Tied(torch.nn.Module):
 
 print("accelerate", accelerate.__version__)
 layers = {"embedding": "cpu", "block": 0, "head": "cpu"}
-model = accelerate.dispatch_model(Tied().eval(), device_map=layers, main_device=0, force_hooks=True)
+model = accelerate.dispatch_model(
+    Tied().eval(), device_map=layers, main_device=0, force_hooks=True
+)
 for _ in range(2):
     model(torch.arange(5)[None])
 print("done")
