@@ -66,10 +66,11 @@ def _users(folder: Path) -> str:
     """Return the programs that run from a folder, as Linux tells; other users' only in part."""
     place = os.path.realpath(folder) + os.sep
     processes = Path("/proc").glob("[0-9]*")
-    found = [p for p in processes if any(path.startswith(place) for path in _paths(p))]
-    return ", ".join(
-        f"{os.path.basename(_program(p))} (process {p.name})" for p in found
-    )
+    users = []
+    for process in processes:
+        if any(path.startswith(place) for path in _paths(process)):
+            users.append(f"{Path(_program(process)).name} (process {process.name})")
+    return ", ".join(users)
 
 
 def _paths(process: Path) -> Iterator[str]:

@@ -27,9 +27,8 @@ def _script(shell: str) -> str:
     own = name if name == "provision" else shlex.quote(str(Path(name).absolute()))
     lister = shtab.cmd(f"{'& ' * (shell == 'powershell')}{own} completion targets")
     whole = parser()
-    [verbs] = (
-        each.choices for each in whole._actions if isinstance(each.choices, dict)
-    )
+    actions = whole._actions  # noqa: SLF001 - argparse has no public list of them
+    [verbs] = (action.choices for action in actions if isinstance(action.choices, dict))
     for action in (action for verb in verbs.values() for action in verb._actions):  # noqa: SLF001
         if action.dest in {"target", "targets"}:
             action.complete = lister
