@@ -325,10 +325,16 @@ def tool(session: nox.Session, *words: str, **env: str) -> None:
 WORKERS = str((os.cpu_count() or 1) + 1)
 
 
+def build_for_tests(session: nox.Session) -> None:
+    """Build cpu-linux, whose torch tests use; the tests of the checks prove it."""
+    provision = str(BIN / f"provision{EXE}")
+    session.run(provision, "build", "cpu-linux", "--no-smoke", external=True)
+
+
 def run_tests(session: nox.Session, *runner: str) -> None:
     """Run the tests, in the processes of a runner where one is given."""
     ensure_tools(dev=True)
-    session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
+    build_for_tests(session)
     # Sessions of their own.
     others = (
         "aarch64",
@@ -402,7 +408,7 @@ def attacks(session: nox.Session) -> None:
 def profiles(session: nox.Session) -> None:
     """Prove every GPU target on every device profile that it is for; find faults on four."""
     ensure_tools(dev=True)
-    session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
+    build_for_tests(session)
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "pytest", "-m", "profiles", *session.posargs, **built)
 

@@ -224,7 +224,9 @@ def test_every_page_is_accessible(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("word", ["rollback", "驱动"])
+@pytest.mark.parametrize(
+    "word", [pytest.param("rollback", marks=pytest.mark.case), "驱动"]
+)
 def test_the_search_finds_a_word_where_pages_are_opened_as_files(
     site: Path, chromium: list[str | Path], word: str
 ) -> None:

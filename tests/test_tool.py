@@ -36,7 +36,10 @@ def wheel() -> Path:
     return made if made.is_file() else missing("`nox -s release` builds the wheel")
 
 
-@pytest.fixture(scope="module", params=PYTHONS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(PYTHONS[0], marks=pytest.mark.case), *PYTHONS[1:]],
+)
 def installed(
     request: pytest.FixtureRequest,
     wheel: Path,

@@ -36,6 +36,7 @@ CHANGE = """
 """
 
 
+@pytest.mark.case
 def test_every_host_that_answers_gets_its_target_and_a_verdict(
     fleet: Fleet, first: Played
 ) -> None:

@@ -28,6 +28,7 @@ def cluster(fleet: Fleet, first: Played) -> Iterator[Cluster]:
     return slurm.start(fleet.lab, nodes)
 
 
+@pytest.mark.case
 def test_a_prolog_refuses_a_job_where_a_new_driver_broke_the_node(
     cluster: Cluster,
 ) -> None:

@@ -380,6 +380,7 @@ def test_the_layout_loads_as_the_image_that_it_names(
     )
 
 
+@pytest.mark.case
 def test_it_works_with_nothing_to_write_to_no_network_and_no_root(
     tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:

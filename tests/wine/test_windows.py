@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.wine
 
 
+@pytest.mark.case
 def test_a_fresh_clone_sets_itself_up_and_builds(windows: Windows) -> None:
     windows.relock("1.0")
     said = windows.nox("-s", f"build-{TARGET}")
