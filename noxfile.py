@@ -381,7 +381,8 @@ def budget(session: nox.Session) -> None:
 @nox.session
 def faults(session: nox.Session) -> None:
     """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
-    tool(session, "pytest", "-m", "faults and not attack", *session.posargs)
+    chosen = ["-m", "faults and not attack"]
+    tool(session, "pytest", *chosen, *session.posargs)
 
 
 @nox.session
@@ -422,13 +423,13 @@ def engine(function: Callable[[nox.Session], None]) -> object:
 @engine
 def docker(session: nox.Session) -> None:
     """Run the tests of images in a real engine, which `.ci/engine` prepares."""
-    tool(session, "pytest", "-m", "docker", *session.posargs)
+    tool(session, "pytest", "-m", "docker", "tests/image", *session.posargs)
 
 
 @engine
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
-    tool(session, "pytest", "-m", "wine", *session.posargs)
+    tool(session, "pytest", "-m", "wine", "tests/wine", *session.posargs)
 
 
 @nox.session
