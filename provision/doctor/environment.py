@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,9 @@ class Torch:
         named = [name for name in ("cuda", "xpu", "hip") if getattr(self, name)]
         return named[0] if named else ("xpu" if "xpu" in self.version else "cpu")
 
+    def __str__(self) -> str:
+        return f"torch {self.version}".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -61,6 +65,29 @@ class Environment:
         default_factory=dict
     )
     program: Path = Path()  # its interpreter, behind all links
+    state: str = "installed"  # what its packages are: or ``locked``, ``required``
+    source: str = ""  # the file that requires them; "" where they are installed
+
+    @property
+    def platform(self) -> str:
+        """Conda's name of its platform, such as ``linux-64``."""
+        if self.windows:
+            return "win-64"
+        if self.markers.get("sys_platform") == "darwin":
+            return "osx-arm64"
+        arm = self.markers.get("platform_machine") == "aarch64"
+        return "linux-aarch64" if arm else "linux-64"
+
+    def says(self, dist: InstalledDistribution) -> str:
+        """Return the evidence that a distribution is there: installed, locked or required."""
+        return f"{dist} is {self.state}"
+
+    def leave_out(self, *names: str) -> str:
+        """Return how to get rid of distributions, in an environment or in what requires them."""
+        if self.source:
+            return f"Leave {' and '.join(names)} out of {self.source}"
+        python = shlex.quote(str(self.prefix))
+        return f"Run `uv pip uninstall --python {python} {' '.join(names)}`"
 
     @property
     def accelerator(self) -> str:

@@ -3,16 +3,14 @@
 No requirement tells of builds for other accelerators, or what a compiled package was built against.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
 from provision.core.findings import Finding
 from provision.doctor.context import DoctorContext
-from provision.doctor.data import data
 from provision.doctor.environment import (
     Environment,
     Torch,
@@ -43,11 +41,11 @@ def refuse_lock(
 ) -> None:
     """Refuse a lock whose packages do not work together, with the line to write into the spec."""
     if found := diagnose_lock(target, lock, requires):
-        what = f"the packages locked for {target.name} do not work together"
-        evidence = _of_a_lock(_evidence(found))
-        remedy = _remedy(found[0], target, lock)
         raise SpecError(
-            what, evidence=evidence, cause=_of_a_lock(found[0].cause), remedy=remedy
+            f"the packages locked for {target.name} do not work together",
+            evidence=_evidence(found),
+            cause=found[0].cause,
+            remedy=_remedy(found[0], target, lock),
         )
 
 
@@ -65,16 +63,23 @@ def diagnose_lock(
     target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
 ) -> list[Finding]:
     """Return why locked wheels will not work together, with their ``Requires-Dist`` lines."""
-    found = {
-        a.name: (_distribution(a, requires.get(a.filename, ())),)
-        for a in lock.artifacts
+    distributions = {
+        artifact.name: (_distribution(artifact, requires.get(artifact.filename, ())),)
+        for artifact in lock.artifacts
     }
-    python, windows = target.python, lock.header["platform"].startswith("win")
-    markers, folder = markers_of(python, found, windows=windows), lock.folder
+    windows = lock.header["platform"].startswith("win")
     env = Environment(
-        folder, folder, python, windows, markers=markers, distributions=found
+        prefix=lock.folder,
+        site=lock.folder,
+        python=target.python,
+        windows=windows,
+        markers=markers_of(target.python, distributions, windows=windows),
+        distributions=distributions,
+        torch=_torch(lock),
+        state="locked",
+        source=f"envs/{target.name}.toml",
     )
-    return _bad(replace(env, torch=_torch(lock)), target)
+    return _bad(env, target)
 
 
 def diagnose_built(prefix: Path, target: Target) -> list[Finding]:
@@ -98,38 +103,32 @@ def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistri
 
 def _torch(lock: Lock) -> Torch | None:
     """Return the build of the locked torch, from its local version and its CUDA libraries."""
-    if (version := lock.versions.get("torch")) is None:
+    version = lock.versions.get("torch")
+    if version is None:
         return None
     local = version.partition("+")[2]
+    xpu = local if local == "xpu" else None
+    if local.startswith("cu"):
+        return Torch(version, local.removeprefix("cu"), xpu, None)
     # The default index has CUDA builds without a local version; they require these libraries.
-    bare = not local and any(
-        name.startswith("nvidia-cuda-runtime") for name in lock.versions
-    )
-    cuda = (
-        local.removeprefix("cu")
-        if local.startswith("cu")
-        else "unknown"
-        if bare
-        else None
-    )
-    return Torch(version, cuda, local if local == "xpu" else None, None)
+    names = lock.versions
+    if not local and any(name.startswith("nvidia-cuda-runtime") for name in names):
+        return Torch(version, "unknown", xpu, None)
+    return Torch(version, None, xpu, None)
 
 
 def _evidence(found: Sequence[Finding]) -> str:
     return "\n".join(f"{f.code}: {f.symptom}: {', '.join(f.evidence)}" for f in found)
 
 
-def _of_a_lock(text: str) -> str:
-    return re.sub(r"\b(is|was|were) installed\b", r"\1 locked", text)
-
-
 def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
-    spec, version = f"envs/{target.name}.toml", lock.versions.get("torch", "")
-    torch = ".".join(version.partition("+")[0].split(".")[:2])
-    if finding.code == "torch-companion-mismatch":
-        return _one_index(target, lock, spec) or _one_release(torch, spec)
-    remedy = data("packages")["lock_remedy"].get(finding.code)
-    return remedy.format(spec=spec, torch=torch) if remedy else finding.remedy
+    """Return the remedy: for companions the line of the spec to write."""
+    if finding.code != "torch-companion-mismatch":
+        return finding.remedy
+    spec = f"envs/{target.name}.toml"
+    torch = lock.versions.get("torch", "").partition("+")[0]
+    minor = ".".join(torch.split(".")[:2])
+    return _one_index(target, lock, spec) or _one_release(minor, spec)
 
 
 def _one_index(target: Target, lock: Lock, spec: str) -> str:

@@ -19,6 +19,8 @@ from provision.core.limits import read_text
 from provision.core.platforms import PLATFORMS
 from provision.doctor.data import data
 from provision.doctor.locked import LockedDistribution
+from provision.doctor.rules.requirements import requirement
+from provision.doctor.unpinned import BRING_TORCH, NEWEST, newest
 from provision.environment.installed import name_of
 from provision.spec.requirement_files import logical_lines
 
@@ -44,6 +46,8 @@ class Package(LockedDistribution):
         """Return it with the build that the default index has for a platform."""
         ahead = FORMATS["builds_of"].get(self.name)
         if ahead is None or self.index or self.vendor or "conda" in self.row:
+            return self
+        if self.local:  # a vendor's own build, such as +cxx11.abi of Intel's
             return self
         major, minor = (*(self.parsed.release if self.parsed else ()), 0, 0)[:2]
         release = (2, minor - ahead) if minor >= ahead > 0 else (major, minor)
@@ -147,8 +151,27 @@ def _read(path: Path, form: Table, manifest: Table) -> Lock:
     known, unread = (
         [p for p in packages if bool(p.row.get("unread")) is n] for n in (False, True)
     )
+    known = _from_named_index(known, lines)
     lock = Lock(path.name, form, lines, doc, manifest, python, complete, known, unread)
     return replace(lock, choices=list(_choices(lock)))
+
+
+def _from_named_index(
+    packages: list[Package], lines: Sequence[tuple[str, str]]
+) -> list[Package]:
+    """Give torch and its companions the build of the index that a requirement file names."""
+    pattern = FORMATS["pattern"]
+    urls = [m[1] for _, line in lines if (m := re.match(pattern["index_option"], line))]
+    builds = {match[1] for url in urls if (match := re.search(pattern["index"], url))}
+    if len(builds) != 1:
+        return packages
+    build = builds.pop()
+    result = []
+    for package in packages:
+        if package.name in FORMATS["builds_of"] and not package.index:
+            package = replace(package, index=build)  # noqa: PLW2901 - the one to keep
+        result.append(package)
+    return result
 
 
 def _lines(path: Path, above: Sequence[Path] = ()) -> Iterator[tuple[str, str]]:
@@ -215,6 +238,7 @@ def _package(path: Path, form: Table, row: Table, where: str) -> Package:
     )
     name = row.get("name") or unquote(own).rpartition("/")[2].partition("-")[0]
     version = str(row.get("version", ""))
+    needs = FORMATS["needs"]
     asked = f" {row['build']}" if conda else f"{url} /whl/{version.partition('+')[2]}"
     built = re.search(FORMATS["pattern"]["conda" if conda else "index"], asked)
     return Package(
@@ -228,7 +252,7 @@ def _package(path: Path, form: Table, row: Table, where: str) -> Package:
         vendor=bool(re.search(FORMATS["pattern"]["vendor"], url)),
         row=row,
         unhashed=tuple(name.rpartition("/")[2] for name in names),
-        requires=tuple(FORMATS["needs"].get(f"{name} {version}", ())),
+        requires=tuple(needs.get(f"{name} {version}") or needs.get(name, ())),
     )
 
 
@@ -241,11 +265,37 @@ def _choices(lock: Lock) -> Iterator[Choice]:
         for name, packages in walk(lock, platform):
             named: dict[str, list[Package]] = defaultdict(list)
             for package in packages:
-                named[package.name].append(package.on(platform))
+                named[package.name].append(package)
+            _complete(named)
+            for several in named.values():
+                several[:] = [package.on(platform) for package in several]
             if "torch" in named and any(
                 _holds(m, platform, lock.python) for m in served
             ):
                 yield Choice(platform, name, named)
+
+
+def _complete(packages: dict[str, list[Package]]) -> None:
+    """Fill in what an installer takes beside IPEX or ipex-llm, which a file may not say."""
+    first = next((name for name in BRING_TORCH if name in packages), None)
+    if first is None:
+        return
+    if "torch" not in packages:
+        where = f"{packages[first][0].where}, with {first}"
+        brought = replace(packages[first][0], name="torch", version="", where=where)
+        packages["torch"] = [replace(brought, row={}, requires=())]
+    for name in NEWEST:
+        for number, package in enumerate(packages.get(name, ())):
+            wanted = requirement(package.row.get("line", "").partition(" --")[0])
+            if wanted and not package.version and "conda" not in package.row:
+                version = newest(name, wanted.specifier)
+                needs = FORMATS["needs"].get(name, ())
+                packages[name][number] = replace(
+                    package,
+                    version=version,
+                    requires=tuple(needs),
+                    where=f"{package.where} (the newest)",
+                )
 
 
 def _of_uv(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:

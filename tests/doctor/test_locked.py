@@ -111,7 +111,7 @@ REFUSED = {
         target("intel-xpu", accelerator="xpu"),
         ("torch==2.9.1+xpu", "intel-extension-for-pytorch==2.8.10+xpu"),
         "ipex-torch-version-mismatch",
-        "`intel-extension-for-pytorch==2.9.*`",
+        "Leave intel-extension-for-pytorch out of envs/thing.toml",
     ),
     "IPEX in a CUDA environment": (
         target(None, accelerator="cuda"),
@@ -121,7 +121,7 @@ REFUSED = {
             "intel-extension-for-pytorch==2.8.0",
         ),
         "ipex-in-cuda-env",
-        "remove what requires intel-extension-for-pytorch",
+        "Leave intel-extension-for-pytorch out of envs/thing.toml",
     ),
     "a second IPEX beside ipex-llm": (
         target("intel-xpu", accelerator="xpu"),
@@ -132,13 +132,13 @@ REFUSED = {
             "intel-extension-for-pytorch==2.3.110+xpu",
         ),
         "ipex-llm-with-separate-ipex",
-        "remove intel-extension-for-pytorch from the requirements",
+        "Leave intel-extension-for-pytorch out of envs/thing.toml",
     ),
     "two packages of triton": (
         target("pytorch-xpu", accelerator="xpu"),
         ("torch==2.9.1+xpu", "pytorch-triton-xpu==3.5.0", "triton==3.5.0"),
         "triton-missing-or-incompatible",
-        "only torch's own triton",
+        "Leave triton out of envs/thing.toml",
     ),
     "triton-windows of another release": (
         target(None, platform="win-64", accelerator="cuda"),

@@ -3,11 +3,12 @@
 import re
 from urllib.parse import unquote
 
-from provision.core.findings import Level
+from provision.core.findings import Finding, Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.rules.files import reinstall
 from provision.doctor.rules.requirements import meets, pinned, requirements
+from provision.doctor.targets import build_command
 from provision.environment.installed import InstalledDistribution as Dist
 
 # The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
@@ -23,29 +24,60 @@ _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)"
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
+# Packages that bring the module triton.
+TRITONS = (
+    "triton",
+    "pytorch-triton",
+    "pytorch-triton-xpu",
+    "pytorch-triton-rocm",
+    "triton-xpu",
+    "triton-windows",
+)
+# The triton that each torch was built with (https://github.com/woct0rdho/triton-windows).
+TRITON_OF_TORCH = {
+    "2.4": "3.1",
+    "2.5": "3.1",
+    "2.6": "3.2",
+    "2.7": "3.3",
+    "2.8": "3.4",
+    "2.9": "3.5",
+}
 _REINSTALL = "install the one that torch requires, at its version, with --no-deps from torch's own index"  # noqa: E501
 
 
 def companions(context: DoctorContext) -> Findings:
     """torchvision, torchaudio, xformers or a backend of torch was built for another torch."""
-    torch = context.env.get("torch")
-    if torch is None or _is_own_build(torch):
+    env = context.env
+    torch = env.get("torch")
+    if torch is None or not torch.version or _is_own_build(torch):
         return
-    found = (
-        *filter(None, map(context.env.get, _COMPANIONS)),
-        *context.env.backends.values(),
-    )
-    built = (
-        (
-            d,
-            _goes_with(d, torch)
-            or _of_cuda(d, torch, context)
-            or _of_other_index(d, torch),
+    named = [dist for name in _COMPANIONS if (dist := env.get(name))]
+    wrong = []
+    for dist in (*named, *env.backends.values()):
+        if not dist.version:
+            continue
+        built_for = (
+            _goes_with(dist, torch)
+            or _of_cuda(dist, torch, context)
+            or _of_other_index(dist, torch)
         )
-        for d in found
+        if built_for:
+            wrong.append(f"{dist} is for torch {built_for}")
+    if not wrong:
+        return
+    together = "Install all of them in one command from one index"
+    if env.source:
+        together = f"Name releases in {env.source} that belong together, from one index"
+    yield Finding(
+        code="torch-companion-mismatch",
+        level=Level.ERROR,
+        symptom="A package that was built for one torch stands beside another",
+        cause="Each release and each build of torch has companions of its own",
+        remedy=f"{together}; {build_command(context.accelerator, env.platform)} does."
+        " Where a backend such as torch_npu ends the import of torch,"
+        " `export TORCH_DEVICE_BACKEND_AUTOLOAD=0` leaves it out",
+        evidence=(env.says(torch), *wrong),
     )
-    if wrong := [f"{dist} is for torch {wanted}" for dist, wanted in built if wanted]:
-        yield case("companions", (f"{torch} is installed", *wrong))
 
 
 def _goes_with(dist: Dist, torch: Dist) -> str:
@@ -121,13 +153,22 @@ def extensions(context: DoctorContext) -> Findings:
     torch, dists = context.env.get("torch"), context.env.dists
     if torch is None:
         return
-    others = (
-        (d, _other_torch(d, torch) or _other_abi(d, torch, context)) for d in dists
-    )
-    if wrong := [
-        f"{dist} was built for torch {built}" for dist, built in others if built
-    ]:
-        yield case("extensions", (f"{torch} is installed", *wrong[:4]))
+    wrong = []
+    for dist in dists:
+        built_for = _other_torch(dist, torch) or _other_abi(dist, torch, context)
+        if built_for:
+            wrong.append(f"{dist} was built for torch {built_for}")
+    if wrong:
+        source = "--no-build-isolation --no-binary PACKAGE PACKAGE==VERSION"
+        yield Finding(
+            code="compiled-extension-abi-mismatch",
+            level=Level.ERROR,
+            symptom="A compiled extension was built for another torch",
+            cause="torch was replaced later, or a wheel for another torch was chosen",
+            remedy="Take the wheel for this torch, Python and CUDA, or build it from source"
+            f" against this torch: `uv pip install --reinstall --no-deps {source}`",
+            evidence=(context.env.says(torch), *wrong[:4]),
+        )
 
 
 @unless(
@@ -183,27 +224,62 @@ def _other_abi(dist: Dist, torch: Dist, context: DoctorContext) -> str:
 @unless("wrong-interpreter-site-packages")
 def tritons(context: DoctorContext) -> Findings:
     """Triton is missing, of another release than torch pins, or installed by two packages."""
-    table = data("packages")["triton"]
-    installed = [dist for name in table["names"] if (dist := context.env.get(name))]
-    names = [f"{dist} is installed" for dist in installed]
-    torch, windows = context.env.get("torch"), context.env.get("triton-windows")
-    goes_with = table["of_torch"].get(torch.minor) if torch else None
-    pins = [*requirements(torch, context.env)] if torch else []
-    met = [w for w in pins if any(d.name == w.name and meets(d, w) for d in installed)]
-    if len(installed) > 1:
-        remedy = f"Run `uv pip uninstall {' '.join(d.name for d in installed)}`, then {_REINSTALL}"
-        symptom = "Two packages install the module triton"
-        yield case("triton", names, level=Level.WARNING, symptom=symptom, remedy=remedy)
-    elif torch and windows and goes_with not in (None, windows.minor):
-        evidence = [f"{torch} requires triton {goes_with}", *names]
-        remedy = f"uv pip install --no-deps 'triton-windows=={goes_with}.*'"
-        yield case(
-            "triton",
-            evidence,
-            symptom="triton was built for another torch",
-            remedy=remedy,
+    env = context.env
+    torch = env.get("torch")
+    tritons = [dist for name in TRITONS if (dist := env.get(name))]
+    cause = (
+        "Another package, or a second index, brings another triton than torch requires"
+    )
+    then = "as torch requires its own" if env.source else f"then {_REINSTALL}"
+    symptom = remedy = ""
+    evidence = [env.says(dist) for dist in tritons]
+    foreign = _foreign_to_xpu(context, tritons)
+    unmet = _unmet_triton(context, tritons)
+    windows = env.get("triton-windows")
+    pair = TRITON_OF_TORCH.get(torch.minor) if torch else None
+    if foreign:
+        symptom = "A triton for other GPUs overwrites the one of torch for Intel GPUs"
+        build = build_command("xpu", env.platform)
+        remedy = (
+            f"{env.leave_out(*(dist.name for dist in foreign))}, {then}; or {build}"
         )
-    elif unmet := [w for w in pins if w.name in table["names"] and w not in met]:
-        symptom = "The triton that torch requires is not installed"
-        evidence = [f"torch requires {unmet[0]}", *names]
-        yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL.capitalize())
+    elif len(tritons) > 1:
+        symptom = "Two packages bring the module triton"
+        remedy = f"{env.leave_out(*(dist.name for dist in tritons))}, {then}"
+    elif torch and windows and pair not in (None, windows.minor):
+        symptom = "triton was built for another torch"
+        evidence.insert(0, f"{torch} requires triton {pair}")
+        remedy = f"Install the one of this torch: `uv pip install --no-deps 'triton-windows=={pair}.*'`"
+    elif unmet:
+        symptom = "The triton that torch requires is not there"
+        evidence.insert(0, f"torch requires {unmet}")
+        remedy = _REINSTALL.capitalize()
+    if symptom:
+        yield Finding(
+            code="triton-missing-or-incompatible",
+            level=Level.ERROR,
+            symptom=symptom,
+            cause=cause,
+            remedy=remedy,
+            evidence=tuple(evidence),
+        )
+
+
+def _foreign_to_xpu(context: DoctorContext, tritons: list[Dist]) -> list[Dist]:
+    """Return the tritons that are not for Intel GPUs, where torch is built for these."""
+    # https://github.com/unslothai/unsloth/issues/10018: triton-windows overwrites triton-xpu.
+    if context.env.torch is None or context.env.torch.accelerator != "xpu":
+        return []
+    return [dist for dist in tritons if "xpu" not in f"{dist.name}+{dist.local}"]
+
+
+def _unmet_triton(context: DoctorContext, tritons: list[Dist]) -> str:
+    """Return the requirement of torch on triton that nothing meets, or ""."""
+    torch = context.env.get("torch")
+    if torch is None:
+        return ""
+    for wanted in requirements(torch, context.env):
+        met = [d for d in tritons if d.name == wanted.name and meets(d, wanted)]
+        if wanted.name in TRITONS and not met:
+            return str(wanted)
+    return ""

@@ -2,80 +2,170 @@
 
 import re
 
-from provision.core.findings import Level
+from provision.core.findings import Finding, Level
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.rules.requirements import pinned
+from provision.doctor.targets import build_command
+from provision.environment.installed import InstalledDistribution as Dist
 
-_IPEX = "intel-extension-for-pytorch"
+IPEX = "intel-extension-for-pytorch"
 
 
 def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
-    """Another IPEX than the one that ipex-llm was built with is installed."""
-    ipex = context.env.get(_IPEX)
-    llm = context.env.get("ipex-llm") or context.env.get("bigdl-llm")
-    core = [d for d in context.env.dists if d.name.startswith("bigdl-core-xe")]
-    if ipex is None or (llm is None and not core):
+    """Another IPEX stands beside ipex-llm than the one that ipex-llm was built with."""
+    env = context.env
+    ipex = env.get(IPEX)
+    llm = env.get("ipex-llm") or env.get("bigdl-llm")
+    cores = [dist for dist in env.dists if dist.name.startswith("bigdl-core-xe")]
+    if ipex is None:
         return
-    why, pins = "", pinned(llm, _IPEX) if llm else set()
-    if llm and pins and ipex.version not in pins:
-        why = f"{llm} requires {_IPEX} {' or '.join(sorted(pins))}"
-    elif core and "xpu" not in ipex.local:
-        why = f"{core[0]} is for the XPU build"
-    elif core and (
-        built := re.search(r"-(\d)(\d+)$", core[0].name)
-    ):  # bigdl-core-xe-21: 2.1
-        minor = f"{built[1]}.{built[2]}"
-        why = f"{core[0].name} is for IPEX {minor}" if minor != ipex.minor else ""
-    if why:
-        yield case("ipex-beside-ipex-llm", (f"{ipex} is installed", why))
+    reason = _not_of_llm(ipex, llm) if llm else ""
+    if not reason and cores:
+        reason = _not_of_core(ipex, cores[0])
+    if reason:
+        build = build_command("ipex-llm", env.platform)
+        yield Finding(
+            code="ipex-llm-with-separate-ipex",
+            level=Level.ERROR,
+            symptom="A second IPEX stands beside ipex-llm, which brings its own",
+            cause="Its operators, such as torch_ipex::mul_add, replace or lack those that"
+            " ipex-llm was compiled for",
+            remedy=f"{env.leave_out(IPEX)}: ipex-llm[xpu] requires the IPEX that it was"
+            f" built with. A clean environment of both: {build}",
+            evidence=(env.says(ipex), reason),
+        )
+
+
+def _not_of_llm(ipex: Dist, llm: Dist) -> str:
+    """Return which IPEX ipex-llm pins, or "" where it is this one or none."""
+    pins = pinned(llm, IPEX)
+    if not pins or ipex.version in pins:
+        return ""
+    return f"{llm} requires {IPEX} {' or '.join(sorted(pins))}"
+
+
+def _not_of_core(ipex: Dist, core: Dist) -> str:
+    """Return which IPEX the kernels of ipex-llm are for, or "" where it is this one."""
+    if "xpu" not in ipex.local:
+        return f"{core} is for the XPU build of IPEX"
+    built = re.search(r"-(\d)(\d+)$", core.name)  # bigdl-core-xe-21 is for IPEX 2.1
+    if built is None or f"{built[1]}.{built[2]}" == ipex.minor:
+        return ""
+    return f"{core.name} is for IPEX {built[1]}.{built[2]}"
 
 
 def ipex_in_cuda(context: DoctorContext) -> Findings:
-    """IPEX, which replaces operators for every device, is installed in a CUDA environment."""
-    ipex, torch = context.env.get(_IPEX), context.env.torch
-    meant = context.target is not None and context.target.accelerator == "cuda"
-    if ipex is None or not (meant or (torch and torch.accelerator == "cuda")):
+    """IPEX, which replaces operators for every device, is in an environment for NVIDIA's GPUs."""
+    env, target = context.env, context.target
+    ipex = env.get(IPEX)
+    if ipex is None:
         return
-    cards = [f"the machine has {gpu.name}" for gpu in context.gpus("nvidia")[:1]]
-    cuda = f"torch {torch.version if torch else '?'} is a CUDA build"
-    level = Level.ERROR if cards or meant or "xpu" in ipex.local else Level.WARNING
-    yield case("ipex-in-cuda", (f"{ipex} is installed", cuda, *cards), level=level)
+    evidence = [env.says(ipex)]
+    if env.torch and env.torch.accelerator == "cuda":
+        evidence.append(f"{env.torch} is a CUDA build")
+    if target and target.accelerator == "cuda":
+        evidence.append(f"the target {target.name} is for CUDA")
+    vendors = {gpu.vendor for gpu in context.host.gpus if gpu.supported}
+    if target is None and "nvidia" in vendors and "intel" not in vendors:
+        names = [gpu.name for gpu in context.gpus("nvidia")]
+        evidence.append(f"the machine has {names[0]}")
+    if len(evidence) > 1:
+        build = build_command("cuda", env.platform)
+        yield Finding(
+            code="ipex-in-cuda-env",
+            level=Level.ERROR,
+            symptom="The Intel extension for PyTorch is in an environment for NVIDIA's GPUs",
+            cause="IPEX replaces operators of torch for every device, and ends the program"
+            " if torch has another version than it was built for",
+            remedy=f"{env.leave_out(IPEX)}; a clean environment for NVIDIA: {build}",
+            evidence=tuple(evidence),
+        )
 
 
 def ipex_other_torch(context: DoctorContext) -> Findings:
-    """IPEX is installed with a torch of another minor version or build."""
-    ipex, torch = context.env.get(_IPEX), context.env.torch
-    if ipex is None or torch is None:
+    """IPEX stands beside a torch of another minor version or build."""
+    env = context.env
+    ipex, torch = env.get(IPEX), env.torch
+    if ipex is None or torch is None or not torch.version:
         return
-    why, minor = "", ".".join(torch.version.split(".")[:2])
+    cause = ""
+    minor = ".".join(torch.version.split(".")[:2])
     if ipex.minor != minor:
-        why = f"IPEX {ipex.minor} was built for torch {ipex.minor}; torch {minor} is installed"
+        cause = f"IPEX {ipex.minor} was built for torch {ipex.minor}, not for {minor}"
     elif "xpu" in ipex.local and torch.version.endswith("+cpu"):
-        why = (
-            f"IPEX {ipex.version} was built for Intel's torch; a CPU build is installed"
+        cause = f"IPEX {ipex.version} was built for Intel's torch, not for a CPU build"
+    if cause:
+        use = "xpu" if "xpu" in ipex.local or torch.accelerator != "cpu" else "cpu"
+        yield Finding(
+            code="ipex-torch-version-mismatch",
+            level=Level.ERROR,
+            symptom="Importing intel_extension_for_pytorch ends the program",
+            cause=f"{cause}; IPEX ended with 2.8, and each of its releases works with the"
+            " torch of its own number only",
+            remedy=f"{env.leave_out(IPEX)}: stock PyTorch supports XPU,"
+            f" {build_command(use, env.platform)}. A program that needs IPEX needs torch"
+            f" {ipex.minor} beside it, from your own copies of the wheels, because IPEX's"
+            " index answers 403",
+            evidence=(env.says(ipex), f"{torch} is {env.state}"),
         )
-    if why:
-        evidence = (f"{ipex} is installed", f"torch {torch.version} is installed")
-        yield case("ipex-other-torch", evidence, why=why, minor=ipex.minor)
+
+
+def cuda_packages_with_xpu(context: DoctorContext) -> Findings:
+    """Packages that have kernels for CUDA only stand beside an XPU build of torch."""
+    env = context.env
+    torch = env.torch
+    if torch is None or torch.accelerator != "xpu":
+        return
+    for_cuda = [dist for name in CUDA_ONLY if (dist := env.get(name))]
+    nvidia = [dist for dist in env.dists if dist.name.startswith("nvidia-cuda-runtime")]
+    if for_cuda or nvidia:
+        names = [dist.name for dist in (*for_cuda, *nvidia)]
+        yield Finding(
+            code="torch-companion-mismatch",
+            level=Level.ERROR,
+            symptom="Packages for CUDA stand beside a torch for Intel GPUs",
+            cause="They have kernels for NVIDIA's GPUs only, and what installs them"
+            " replaces torch by a CUDA build",
+            remedy=f"{env.leave_out(*names)}; a clean environment for Intel GPUs:"
+            f" {build_command('xpu', env.platform)}",
+            evidence=(
+                f"{torch} is {env.state}",
+                *(env.says(dist) for dist in (*for_cuda, *nvidia)[:4]),
+            ),
+        )
+
+
+# Packages that are of use with a CUDA build of torch only.
+CUDA_ONLY = (
+    "xformers",
+    "flash-attn",
+    "causal-conv1d",
+    "mamba-ssm",
+    "auto-gptq",
+    "exllamav2",
+    "sgl-kernel",
+    "flashinfer-python",
+)
 
 
 def old_accelerate(context: DoctorContext) -> Findings:
     """Accelerate before 1.6, whose offload fails on XPU; a note, as few programs use it."""
-    accelerate = context.env.get("accelerate")
-    # ipex-llm pins an old Accelerate and does not use its offload.
-    if (
-        accelerate is None
-        or context.accelerator != "xpu"
-        or context.env.get("ipex-llm")
-    ):
+    env = context.env
+    accelerate = env.get("accelerate")
+    if accelerate is None or context.accelerator != "xpu":
         return
-    if accelerate.is_before("1.6"):
-        yield case("old-accelerate", (f"accelerate {accelerate.version} is installed",))
+    # ipex-llm pins an old Accelerate and does not use its offload.
+    if accelerate.is_before("1.6") and not env.get("ipex-llm"):
+        yield case("old-accelerate", (env.says(accelerate),))
 
 
 def retired(context: DoctorContext) -> Findings:
-    """IPEX or ipex-llm is installed, which are archived and no longer maintained."""
-    if archived := [
-        *filter(None, map(context.env.get, (_IPEX, "ipex-llm", "bigdl-llm")))
-    ]:
-        yield case("retired", (f"{d} is installed" for d in archived))
+    """IPEX or ipex-llm, which are archived and no longer maintained."""
+    env = context.env
+    archived = [
+        env.says(dist)
+        for name in (IPEX, "ipex-llm", "bigdl-llm")
+        if (dist := env.get(name))
+    ]
+    if archived:
+        yield case("retired", archived)

@@ -13,10 +13,13 @@ from provision.core.findings import Finding, worst_first
 from provision.core.platforms import PLATFORMS
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.environment import Environment, Torch
-from provision.doctor.repository import FORMATS, Choice, Lock, at
+from provision.doctor.repository import FORMATS, Choice, Lock, Package, at
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
+from provision.doctor.rules.companions import TRITONS
 from provision.doctor.rules.drivers import old_driver
+from provision.doctor.rules.intel import CUDA_ONLY
 from provision.doctor.rules.requirements import requirement
+from provision.doctor.unpinned import BRINGS
 from provision.environment.installed import parse_version
 from provision.host.model import Host
 
@@ -184,52 +187,55 @@ def _of_choices(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
 
 def _of_machine(lock: Lock, host: Host, devices: Devices) -> Findings:
     """Apply the rules on environments: packages of other builds, a driver that is too old."""
-    told = set()
+    seen = set()
     for choice in lock.choices:
-        machine = (
-            host if choice.platform == host.platform else Host(choice.platform, "")
-        )
-        context = DoctorContext(_environment(choice), machine, devices)
-        rules = () if choice.torch.is_before("2") else PACKAGE_RULES
-        for found in apply_rules(context, (*rules, old_driver)):
-            if found.bad and (found.code, found.evidence[1:]) not in told:
-                told.add((found.code, found.evidence[1:]))
-                yield _in_words_of_a_file(found, choice)
-
-
-def _in_words_of_a_file(found: Finding, choice: Choice) -> Finding:
-    """Return a finding of an environment without what is true of installed packages only."""
-    lines = [line.removesuffix(" is installed") for line in found.evidence]
-    if found.code == "driver-too-old":
-        return replace(
-            case("lock-driver-old", (str(choice), *lines)), cause=found.cause
-        )
-    lines = [
-        line for line in lines if not line.startswith(("torch ", str(choice.torch)))
-    ]
-    words = {"torch", *re.findall(r"[\w-]+", " ".join(lines))}
-    names = " and ".join(sorted(words & choice.packages.keys()))
-    said = {"cause": found.cause, "remedy": found.remedy} | FORMATS["advice"].get(
-        found.code, {}
-    )
-    facts = {key: text.format(names=names) for key, text in said.items()}
-    return case("lock-companions", (str(choice), *lines), code=found.code, **facts)
+        env = _environment(choice)
+        machine = Host(choice.platform, "")
+        if choice.platform == host.platform:
+            machine = host
+        # What a repository asks for is judged for any machine, the driver for this one.
+        packages = DoctorContext(env, Host(choice.platform, ""), devices)
+        findings = []
+        if not choice.torch.is_before("2"):
+            findings += apply_rules(packages, PACKAGE_RULES)
+        for finding in apply_rules(DoctorContext(env, machine, devices), (old_driver,)):
+            remedy = f"{finding.remedy}; or lock torch from the index of an older CUDA"
+            findings.append(replace(finding, remedy=remedy))
+        for finding in findings:
+            if finding.bad and (finding.code, finding.evidence) not in seen:
+                seen.add((finding.code, finding.evidence))
+                of_torch = (env.says(choice.torch), f"{env.torch} is {env.state}")
+                others = [line for line in finding.evidence if line not in of_torch]
+                yield replace(finding, evidence=(str(choice), *others))
 
 
 def _environment(choice: Choice) -> Environment:
-    build, folder = choice.torch.index, choice.torch.folder
+    """Return what a choice would install, as an environment."""
+    build = choice.torch.index
+    distributions: dict[str, tuple[Package, ...]] = {}
+    for name, several in choice.packages.items():
+        if name == "triton-windows" and choice.platform != "win-64":
+            continue
+        if several[0].version or name in TRITONS or name in CUDA_ONLY:
+            packages = [replace(p, index=p.index or build) for p in several]
+            distributions[name] = tuple(packages)
+        brought = BRINGS.get(name, {}).get(choice.platform)
+        if brought and brought not in choice.packages:
+            where = f"{several[0].where}, with {name}"
+            package = replace(several[0], name=brought, version="", where=where)
+            distributions[brought] = (package,)
     cuda = f"{build[2:-1]}.{build[-1]}" if build.startswith("cu") else None
     return Environment(
-        folder,
-        folder,
+        choice.torch.folder,
+        choice.torch.folder,
         windows=choice.platform == "win-64",
         markers=PLATFORMS[choice.platform].markers | {"python_version": "3.11"},
-        distributions={
-            name: tuple(replace(p, index=p.index or build) for p in several)
-            for name, several in choice.packages.items()
-            if several[0].version
-        },
-        torch=Torch(choice.torch.version, cuda, None, None),
+        distributions=distributions,
+        torch=Torch(
+            choice.torch.version, cuda, build if build == "xpu" else None, None
+        ),
+        state="required",
+        source=choice.torch.where.rpartition(":")[0],
     )
 
 

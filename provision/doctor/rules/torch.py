@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
-from provision.doctor.data import data
+from provision.doctor.rules.intel import CUDA_ONLY
 from provision.environment.installed import name_of
 from provision.environment.reading import list_names
 
@@ -46,7 +46,7 @@ def cpu_build(context: DoctorContext) -> Findings:
 
 def _for_cuda(context: DoctorContext) -> Iterator[str]:
     """Yield the installed packages that need a CUDA build of torch."""
-    for dist in filter(None, map(context.env.get, data("packages")["for_cuda"])):
+    for dist in filter(None, map(context.env.get, CUDA_ONLY)):
         yield f"{dist} is installed"
 
 
