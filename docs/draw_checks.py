@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "checks.md"
 sys.path.append(str(ROOT))
 
-from smoke.check_files import check_files, declared  # noqa: E402
-from smoke.checks import IMPORT  # noqa: E402
+from smoke.engine.check import IMPORT  # noqa: E402
+from smoke.engine.check_files import check_files, declared  # noqa: E402
 from tests.smoke.faults import FAULTS  # noqa: E402
 
 HEAD = """# What is checked, and which faults each check must find

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "own-findings.md"
 sys.path.append(str(ROOT))
 
-from smoke.finding import TABLE  # noqa: E402
+from smoke.engine.finding import TABLE  # noqa: E402
 from tests.smoke.faults import FAULTS  # noqa: E402
 
 FINDINGS = """# What checks and verify find

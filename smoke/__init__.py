@@ -3,12 +3,14 @@
 It needs the standard library and torch, and brings its pytest along (`runner`). It imports nothing
 of the toolkit: the two exchange files only (``expect.json`` in, ``report.json`` out).
 
-Processes: ``run.py`` (the supervisor) starts ``worker.py``, which imports torch and runs the
+Processes: ``run.py`` (the supervisor) starts ``engine/worker.py``, which imports torch and runs the
 checks with pytest; they share a journal file. A check that needs a fresh process uses
 `child_process.call`.
 
-To add a check, write one ``test_<area>.py`` here: every such file is run. A fault that makes it
-fail goes into ``tests/smoke/faults.py``.
+Rooms: ``checks`` (one ``test_<area>.py`` per area), ``reference`` (what results are compared with),
+``device`` (what the device tells of itself), ``engine`` (what runs checks and keeps results).
+To add a check, write it into a file of ``checks``; a fault that makes it fail goes into
+``tests/smoke/faults.py``.
 """
 
 import sys

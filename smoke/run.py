@@ -23,14 +23,14 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True
 
-from smoke import child_process, patience, report  # noqa: E402
-from smoke import expect as expectation  # noqa: E402 - the path comes first
-from smoke.check_files import check_files, declared  # noqa: E402
-from smoke.journal import Journal  # noqa: E402
-from smoke.owed import Plan, carried, missing  # noqa: E402
+from smoke.engine import child_process, patience, report  # noqa: E402
+from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
+from smoke.engine.check_files import check_files, declared  # noqa: E402
+from smoke.engine.journal import Journal  # noqa: E402
+from smoke.engine.owed import Plan, carried, missing  # noqa: E402
 
 SCHEMA = 1  # of the report
-WORKER = HERE / "worker.py"
+WORKER = HERE / "engine" / "worker.py"
 # Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
 # worker that died can have had the last one. What is owed and was not run is looked up afterwards.
 ENDED_WELL = (0, 1, 5)

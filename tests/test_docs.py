@@ -337,7 +337,7 @@ def test_the_reference_is_current_and_nothing_in_it_lacks_a_description() -> Non
 
 
 def test_every_verb_option_finding_and_check_is_documented() -> None:
-    from smoke.check_files import check_files, declared
+    from smoke.engine.check_files import check_files, declared
     from tests.smoke.faults import FAULTS
 
     sections = dict(

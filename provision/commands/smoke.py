@@ -260,7 +260,7 @@ def _require_device(device: str, target: Target, python: Path, run: Run) -> None
 
 
 def _following(journal: Path) -> Look:
-    """Return what tells how far a suite is by its journal; see smoke/journal.py."""
+    """Return what tells how far a suite is by its journal; see smoke/engine/journal.py."""
     read, now, owed, ended = 0, "", set[str](), set[str]()
 
     def look() -> dict[str, Any]:

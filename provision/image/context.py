@@ -49,7 +49,7 @@ _PACKAGES = ("ca-certificates",)
 PREFIX = Path("/opt/env")
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
-# The packages of smoke/runner.py, as they are named in a folder of packages.
+# The packages of smoke/engine/runner.py, as they are named in a folder of packages.
 _RUNNER = (
     "pytest",
     "_pytest",

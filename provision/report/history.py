@@ -92,5 +92,9 @@ def baseline(
 
 def suite_digest(project: Project) -> str:
     """Return the SHA-256 over the names and hashes of the files of the suite."""
-    files = sorted((*project.smoke.glob("*.py"), *project.smoke.glob("*.json")))
-    return sha256_bytes("".join(f"{p.name} {sha256_file(p)}\n" for p in files).encode())
+    folder = project.smoke
+    files = sorted((*folder.rglob("*.py"), *folder.rglob("*.json")))
+    lines = [
+        f"{file.relative_to(folder).as_posix()} {sha256_file(file)}\n" for file in files
+    ]
+    return sha256_bytes("".join(lines).encode())

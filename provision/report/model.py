@@ -16,9 +16,7 @@ from provision.core.limits import read_parsed
 from provision.core.text import json_text
 from provision.spec.tables import faults_of
 
-CPU_SHARE = (
-    "CPU share"  # the name under which the suite records it; smoke/test_throughput.py
-)
+CPU_SHARE = "CPU share"  # the name under which the suite records it; smoke/checks/test_throughput.py
 
 
 class Part(BaseModel):

@@ -29,8 +29,8 @@ pytestmark = pytest.mark.machine
 
 SMOKE = Path(__file__).parents[2] / "smoke"
 CHECK = '''
-from smoke.checks import check
-from smoke.finding import fail
+from smoke.engine.check import check
+from smoke.engine.finding import fail
 from pathlib import Path
 
 

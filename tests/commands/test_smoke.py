@@ -20,7 +20,7 @@ from provision.core.process import run
 from provision.host.model import Driver, Gpu, Host
 from provision.report.history import history, last_report
 from provision.spec.reader import load_target
-from smoke.expect import read as read_expectation
+from smoke.engine.expect import read as read_expectation
 from tests.small import CATALOG, SUITE, TARGET
 
 if TYPE_CHECKING:

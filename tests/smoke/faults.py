@@ -109,7 +109,7 @@ def fault(check: str, code: str, world: str = "cpu", **more: Any) -> Callable[..
 
 def check_ids() -> set[str]:
     """Return the id of every check, read from the sources of the suite."""
-    sources = (Path(__file__).parents[2] / "smoke").glob("*.py")
+    sources = (Path(__file__).parents[2] / "smoke" / "checks").glob("*.py")
     text = "".join(source.read_text(encoding="utf-8") for source in sources)
     marked = re.findall(r'@check\(\s*"([\w.\-]+)"', text)
     return {*marked, "device.ready", "identity.import"}
@@ -152,7 +152,7 @@ def distributions(*fakes: tuple[str, str, str]) -> Iterator[Path]:
 
 @fault("identity.python", "wrong-interpreter-site-packages")
 def a_folder_of_elsewhere_is_on_the_path() -> Iterator[None]:
-    checks = module("smoke.test_identity")
+    checks = module("smoke.checks.test_identity")
     with patch.object(
         checks, "PATH_AT_START", (*checks.PATH_AT_START, "/opt/elsewhere")
     ):
@@ -246,7 +246,7 @@ def a_requirement_is_not_installed() -> Iterator[None]:
 @contextmanager
 def torch_says(text: str) -> Iterator[None]:
     """Let torch/version.py say something else."""
-    checks = module("smoke.test_identity")
+    checks = module("smoke.checks.test_identity")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "version.py")
         file.write_text(text)
@@ -274,7 +274,7 @@ def the_xpu_index_gave_a_cpu_build() -> Iterator[None]:
 
 @fault("identity.code", "foreign-code-loaded")
 def a_library_of_elsewhere_is_loaded_for_torchs_own() -> Iterator[None]:
-    checks, torch = module("smoke.test_identity"), module("torch")
+    checks, torch = module("smoke.checks.test_identity"), module("torch")
     own = next(Path(torch.__file__).parent.glob("lib/libtorch_cpu.so"))
     with tempfile.TemporaryDirectory() as folder:
         maps = Path(folder, "maps")
@@ -453,7 +453,7 @@ def the_driver_crashes_on_the_second_device() -> Iterator[None]:
 
 @fault("none", "", "process", **ON_ALL)
 def an_integrated_gpu_is_second() -> Iterator[None]:
-    known = module("smoke.intel_device")
+    known = module("smoke.device.intel_device")
     families = known.families
 
     def of(*args: Any) -> frozenset[str]:
@@ -504,7 +504,7 @@ def invisible(
     wsl: str = "/nowhere",
 ) -> Iterator[None]:
     """Let no device show, with these device nodes, this driver, and these words of torch."""
-    probe = module("smoke.test_device")
+    probe = module("smoke.checks.test_device")
     with (
         patch.object(probe.devices, "driver", lambda _accelerator: driver),
         says(available=False),
@@ -989,7 +989,7 @@ def optimizer_state_stays_on_the_cpu() -> Iterator[None]:
 @fault("resume.order", "wrong-order-unnoticed", "pretend")
 def stray_optimizer_state_is_not_seen() -> Iterator[None]:
     with patch.object(
-        module("smoke.training"), "mismatches", lambda _model, _update: []
+        module("smoke.reference.training"), "mismatches", lambda _model, _update: []
     ):
         yield
 
@@ -997,7 +997,7 @@ def stray_optimizer_state_is_not_seen() -> Iterator[None]:
 @fault("resume.order", "wrong-order-unnoticed")
 def stray_optimizer_state_is_not_seen_on_the_cpu() -> Iterator[None]:
     with patch.object(
-        module("smoke.training"), "mismatches", lambda _model, _update: []
+        module("smoke.reference.training"), "mismatches", lambda _model, _update: []
     ):
         yield
 
@@ -1133,7 +1133,7 @@ def a_tied_weight_is_filed_under_another_name() -> Iterator[None]:
 
 @fault("throughput.training", "slow", "pretend", expect={"speedup_over_cpu": 1000.0})
 def the_device_is_no_faster_than_the_cpu() -> Iterator[None]:
-    checks = module("smoke.test_throughput")
+    checks = module("smoke.checks.test_throughput")
     plates = checks.plates
     fewer = patch.object(checks, "ROUNDS", 2)
     with patch.object(checks, "plates", lambda _count: plates(2)), fewer:
@@ -1147,7 +1147,7 @@ def the_device_is_no_faster_than_the_cpu() -> Iterator[None]:
     expect={"speedup_over_cpu": 0.001},
 )
 def the_model_stays_on_the_cpu() -> Iterator[None]:
-    models = module("smoke.models")
+    models = module("smoke.reference.models")
     with patch.object(models.PlateReader, "to", lambda self, *_args: self, create=True):
         yield
 
@@ -1258,7 +1258,7 @@ def bytes_change_on_their_way() -> Iterator[None]:
 
 @fault("transfer.speed", "slow", "pretend")
 def the_link_is_as_slow_as_can_be() -> Iterator[None]:
-    checks = module("smoke.test_transfer")
+    checks = module("smoke.checks.test_transfer")
     with patch.object(
         checks.devices, "synchronize", lambda _device: module("time").sleep(0.002)
     ):

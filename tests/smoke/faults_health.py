@@ -71,12 +71,13 @@ class Nvml:
 @contextmanager
 def card(place: Path | None = None, **state: Any) -> Iterator[None]:
     """Let the device have NVML's sensors, or the folder of sysfs alone."""
-    sensors = module("smoke.sensors")
+    sensors = module("smoke.device.sensors")
     library = Nvml(**state)
     handle = None if place else ctypes.c_void_p(1)
     with patch.object(sensors, "nvml", lambda: library):
         found = sensors.Sensors("cuda", place, handle)
-        with patch.object(sensors, "of", lambda _device: found):
+        devices = module("smoke.device.devices")
+        with patch.object(devices, "sensors_of", lambda _device: found):
             yield
 
 
@@ -97,7 +98,7 @@ def slot(**files: str) -> Iterator[Path]:
             place.joinpath(name).write_text(text + "\n", encoding="ascii")
         for name, text in both.items():
             port.joinpath(name).write_text(text + "\n", encoding="ascii")
-        with patch.object(module("smoke.sensors"), "CPUINFO", Path("/dev/null")):
+        with patch.object(module("smoke.device.sensors"), "CPUINFO", Path("/dev/null")):
             yield place
 
 
@@ -118,7 +119,7 @@ def the_link_stays_slow_under_load() -> Iterator[None]:
 
 @fault("none", "", "pretend", only=("transfer.speed",))
 def an_idle_link_trains_up_under_load() -> Iterator[None]:
-    sensors = module("smoke.sensors")
+    sensors = module("smoke.device.sensors")
     read, speeds = sensors._link, iter(["2.5", "2.5", "8.0"])
 
     def train(folder: Path, which: str) -> Any:
@@ -142,14 +143,14 @@ def a_virtual_machine_shows_half_of_a_link() -> Iterator[None]:
         text.flush()
         with (
             card(place),
-            patch.object(module("smoke.sensors"), "CPUINFO", Path(text.name)),
+            patch.object(module("smoke.device.sensors"), "CPUINFO", Path(text.name)),
         ):
             yield
 
 
 @fault("transfer.speed", "transfer-corrupts", "pretend")
 def the_second_half_never_arrives() -> Iterator[None]:
-    checks = module("smoke.test_transfer")
+    checks = module("smoke.checks.test_transfer")
     copy = checks.copy_speed
 
     def lose(target: Any, source: Any, device: Any) -> Any:
@@ -197,7 +198,7 @@ def one_number_of_a_product_in_bfloat16_is_wrong() -> Iterator[None]:
 
 @fault("health.speed", "wrong-numbers")
 def one_number_of_a_product_is_wrong_on_the_cpu() -> Iterator[None]:
-    product = module("smoke.test_health").Product
+    product = module("smoke.checks.test_health").Product
     rate = product.rate
 
     def spoil(self: Any, seconds: float) -> float:

@@ -456,7 +456,7 @@ def running_statistics_are_not_restored() -> Iterator[None]:
 
 @fault("training.checkpointing", "wrong-numbers")
 def dropout_is_drawn_anew_where_activations_are_recomputed() -> Iterator[None]:
-    checks = module("smoke.test_training")
+    checks = module("smoke.checks.test_training")
     original = checks.checkpoint
 
     def forgetful(*args: Any, use_reentrant: bool) -> Any:

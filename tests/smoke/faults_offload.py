@@ -74,7 +74,7 @@ def a_module_of_the_start_is_in_no_record() -> Iterator[None]:
 @contextmanager
 def packages(*files: tuple[str, str]) -> Iterator[None]:
     """Let site-packages be a folder with these files beside its own; nothing is written there."""
-    checks = module("smoke.test_identity")
+    checks = module("smoke.checks.test_identity")
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files:
             Path(folder, name).parent.mkdir(exist_ok=True)
@@ -120,7 +120,7 @@ def torch_says_another_version_than_its_file() -> Iterator[None]:
 @contextmanager
 def edited(name: str) -> Iterator[None]:
     """Let a file of site-packages have another hash than its RECORD says."""
-    checks = module("smoke.test_identity")
+    checks = module("smoke.checks.test_identity")
     sha256 = checks.hashlib.sha256
 
     def hashed(content: bytes) -> Any:
@@ -181,7 +181,7 @@ def somebody_wraps_module_to() -> Iterator[None]:
 @contextmanager
 def mapped(line: str) -> Iterator[None]:
     """Let a library seem to be mapped into the process, in addition to its own."""
-    checks = module("smoke.test_selection")
+    checks = module("smoke.checks.test_selection")
     own = Path("/proc/self/maps").read_text(encoding="utf-8")
     with tempfile.NamedTemporaryFile("w", suffix=".maps") as file:
         file.write(f"{own}7f00-7f01 r-xp 00000000 08:01 42    {line}\n")

@@ -350,7 +350,7 @@ def the_greatest_are_not_looked_for_at_the_end_of_a_vocabulary() -> Iterator[Non
 
 @fault("operators.samples", "op-fails", children=True, only=("operators.samples",))
 def most_operators_are_refused() -> Iterator[None]:
-    from smoke import test_operators
+    from smoke.checks import test_operators
 
     plain = test_operators._evaluate
 

@@ -57,10 +57,11 @@ if folder := os.environ.get("SMOKE_COVERAGE"):
     measure(folder)
 sys.path.append(str(ROOT))
 
-from smoke import expect as expectation  # noqa: E402 - the path comes first
-from smoke import owed, run, worker  # noqa: E402
-from smoke.check_files import check_files, declared  # noqa: E402
-from smoke.journal import Journal  # noqa: E402
+from smoke import run  # noqa: E402
+from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
+from smoke.engine import owed, worker  # noqa: E402
+from smoke.engine.check_files import check_files, declared  # noqa: E402
+from smoke.engine.journal import Journal  # noqa: E402
 
 sys.path.append(str(HERE))  # after the suite has looked at the path
 
@@ -149,7 +150,7 @@ def main(argv: list[str]) -> int:
 
 def describe(out: Path) -> int:
     """Write an expectation of the CPU that fits this environment as it is."""
-    from smoke.requirements import installed
+    from smoke.checks.requirements import installed
 
     expect = {
         "schema": 3,
@@ -179,7 +180,7 @@ def inhabit(world: str) -> Iterator[None]:
         import pretend
         import torch
 
-        from smoke import device
+        from smoke.device import devices as device
 
         device.of = lambda _accelerator: pretend.DEVICE
         device.compiled = lambda _accelerator: True
@@ -188,18 +189,18 @@ def inhabit(world: str) -> Iterator[None]:
         torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
         faults_offload.read_safetensors(pretend.NAME)
         # Its sizes are small, and what this machine tells of its own GPUs is not about it.
-        health = importlib.import_module("smoke.test_health")
+        health = importlib.import_module("smoke.checks.test_health")
         health.BYTES, health.SIZE, health.SECONDS = (
             {True: 2**16},
             {True: (16, 32, 2)},
             0.3,
         )
         health.ROUNDS = 2
-        importlib.import_module("smoke.test_transfer").SIZE = 2**16
-        importlib.import_module("smoke.sensors").SYS = Path("/nowhere")
+        importlib.import_module("smoke.checks.test_transfer").SIZE = 2**16
+        importlib.import_module("smoke.device.sensors").SYS = Path("/nowhere")
         # It is one core of a CPU: a minute for one of them in float16.
-        importlib.import_module("smoke.test_operators").LARGE = ()
-        samples = importlib.import_module("smoke.test_samples")
+        importlib.import_module("smoke.checks.test_operators").LARGE = ()
+        samples = importlib.import_module("smoke.checks.test_samples")
         samples.MOST = 4
         samples.UNFIT = re.compile(f"{samples.UNFIT.pattern}|{pretend.UNFIT}")
     yield
@@ -268,7 +269,7 @@ def play_worlds(path: Path, out: Path) -> int:
 @contextmanager
 def every_so_many_rows(first: int, step: int) -> Iterator[None]:
     """Leave rows out of the long tables of operators, and none out of the short ones."""
-    operators = importlib.import_module("smoke.test_operators")
+    operators = importlib.import_module("smoke.checks.test_operators")
     compare = operators._compare
 
     def fewer(

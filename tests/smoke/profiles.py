@@ -231,7 +231,9 @@ def not_owed(played: dict[str, Any]) -> set[str]:
 
 def by_torch(accelerator: str) -> set[str]:
     """Return the checks that torch's own sources excuse on a kind of device."""
-    known = json.loads((ROOT / "smoke" / "known.json").read_text(encoding="utf-8"))
+    known = json.loads(
+        (ROOT / "smoke" / "engine" / "known.json").read_text(encoding="utf-8")
+    )
     return set(known.get(accelerator, {}).get("checks", ()))
 
 

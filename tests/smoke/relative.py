@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from smoke import child_process, lifetime
+from smoke.engine import child_process, lifetime
 
 CHILDREN = {
     "worker": ("rank", "stranger"),

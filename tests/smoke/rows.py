@@ -15,9 +15,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smoke import operators, test_operators
-from smoke.checks import Numbers
-from smoke.journal import Journal
+from smoke.checks import test_operators
+from smoke.engine.check import Numbers
+from smoke.engine.journal import Journal
+from smoke.reference import operators
 
 ATEN = torch.ops.aten
 # Which of equal elements these return first is not documented; the place of their dimension.

@@ -25,8 +25,12 @@ import pretend  # noqa: E402 - the path comes first
 import torch  # noqa: E402
 from torch import distributed  # noqa: E402
 
-from smoke import capabilities, compilers, test_offload, test_rotary, test_transfer  # noqa: E402
-from smoke import device as devices  # noqa: E402
+from smoke.checks import test_offload, test_rotary, test_transfer  # noqa: E402
+from smoke.device import (  # noqa: E402
+    capabilities,
+    compilers,
+    devices,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.commands.smoke import with_causes
-from smoke import child_process, report
-from smoke.journal import Journal
+from smoke.engine import child_process, report
+from smoke.engine.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path

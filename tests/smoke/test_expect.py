@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from smoke import expect
+from smoke.engine import expect
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from provision.commands.smoke import with_causes
 from provision.doctor import diagnose_log
-from smoke.finding import CheckFailed, Finding, explain, fail
+from smoke.engine.finding import CheckFailed, Finding, explain, fail
 
 # Real messages, shortened, as users reported them.
 MESSAGES = {

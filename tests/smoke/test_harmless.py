@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from smoke import harmless
+from smoke.checks import harmless
 
 if TYPE_CHECKING:
     from pathlib import Path

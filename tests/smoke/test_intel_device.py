@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from provision.catalog.devices import read_devices
-from smoke.intel_device import families
+from smoke.device.intel_device import families
 from tests.small import CATALOG
 
 KNOWN = read_devices(CATALOG).intel_families()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoke.journal import Journal
+from smoke.engine.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from smoke import child_process
+from smoke.engine import child_process
 
 if sys.platform == "win32":
     import _winapi

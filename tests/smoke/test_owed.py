@@ -11,10 +11,10 @@ import pytest
 
 from provision.commands.smoke import runner_folder
 from provision.core.process import clean_environment, run
-from smoke.check_files import Declared, check_files, declared
-from smoke.checks import IMPORT
-from smoke.journal import Journal
-from smoke.owed import (
+from smoke.engine.check import IMPORT
+from smoke.engine.check_files import Declared, check_files, declared
+from smoke.engine.journal import Journal
+from smoke.engine.owed import (
     CUT_SHORT,
     NO_TORCH,
     NOT_ASKED,
@@ -113,7 +113,7 @@ def test_every_check_is_declared() -> None:
 
 LEAVES = """
 import atexit, os
-from smoke.checks import check
+from smoke.engine.check import check
 
 {at_import}
 
@@ -145,7 +145,7 @@ def test_a_worker_that_ends_early_is_no_success(
 ) -> None:
     shutil.copytree(SUITE.parent, tmp_path / "smoke")
     text = LEAVES.replace("{at_import}", at_import)
-    (tmp_path / "smoke" / "test_extra.py").write_text(text)
+    (tmp_path / "smoke" / "checks" / "test_extra.py").write_text(text)
     report = tmp_path / "report.json"
     words = [python, "-I", tmp_path / "smoke" / "run.py", sound, report]
     only = [

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from smoke import child_process, patience
-from smoke.patience import BUSY, LONGEST
+from smoke.engine import child_process, patience
+from smoke.engine.patience import BUSY, LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from smoke import report
-from smoke.finding import Finding
+from smoke.engine import report
+from smoke.engine.finding import Finding
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,8 @@ CHECKS = '''
 import importlib.util
 import sys
 
-from smoke import child_process
-from smoke.checks import check
+from smoke.engine import child_process
+from smoke.engine.check import check
 
 
 @check("extra.runner", stands_for="a proof by another pytest than ours")
@@ -47,7 +47,7 @@ def test_runner() -> None:
 @check("extra.child", stands_for="an import that works under the suite only")
 def test_child() -> None:
     """A process that imports a requirement has the environment's pytest, or none."""
-    answer = child_process.call("smoke.requirements:import_modules", modules=["pytest"])
+    answer = child_process.call("smoke.checks.requirements:import_modules", modules=["pytest"])
     assert answer.finding, "pytest was importable"
     assert answer.finding.symptom == SYMPTOM, answer.finding
 '''
@@ -121,7 +121,7 @@ def test_nothing_but_the_runner_is_replaced(
     facts = (
         f"RUNNER, OTHERS, SYMPTOM = {str(runner_folder())!r}, {OTHERS!r}, {symptom!r}\n"
     )
-    (tmp_path / "smoke" / "test_extra.py").write_text(facts + CHECKS)
+    (tmp_path / "smoke" / "checks" / "test_extra.py").write_text(facts + CHECKS)
     (site,) = bare.parent.parent.glob("lib/python3.*/site-packages")
     own = site / "pytest.py"
     try:

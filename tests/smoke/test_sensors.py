@@ -8,14 +8,12 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-import smoke
-from smoke import sensors
-from smoke.checks import Unmeasured
+from smoke.device import sensors
+from smoke.engine.check import Unmeasured
 
 CARD = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 NVML = """
@@ -64,27 +62,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return tmp_path
 
     return write
-
-
-@pytest.fixture
-def torch_says(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let torch have one device of this kind, with these properties."""
-
-    def say(kind: str, device_id: str | None = None, **properties: Any) -> None:
-        module = SimpleNamespace(
-            get_device_properties=lambda _: SimpleNamespace(**properties)
-        )
-        stub = SimpleNamespace(
-            kind=lambda _: kind, backend=lambda _: module, device_id=lambda _: device_id
-        )
-        monkeypatch.setattr(smoke, "device", stub, raising=False)
-        sensors.of.cache_clear()
-
-    return say
-
-
-def find(device: str = "xpu:0") -> sensors.Sensors:
-    return sensors.of(device)  # type: ignore[arg-type]  # only its kind is asked
 
 
 # Intel --------------------------------------------------------------------------------------------
@@ -139,25 +116,23 @@ def test_what_may_not_be_read_is_named(tree: Any) -> None:
         found.read("clock")
 
 
-def test_the_device_is_found_by_its_id(tree: Any, torch_says: Any) -> None:
+def test_the_device_is_found_by_its_id(tree: Any) -> None:
     root = tree(I915 | {f"{CARD}/vendor": "0x8086", f"{CARD}/device": "0x56a0"})
     (root / "sys/bus/pci/devices").mkdir(parents=True)
     (root / "sys/bus/pci/devices/0000:01:00.0").symlink_to(root / CARD)
-    torch_says("xpu", "56a0")
-    assert find().read("temperature") == [61.0]
-    assert find().fixed
-    torch_says("xpu", "e20b")
+    card = sensors.find("xpu", "56a0", None)
+    assert card.read("temperature") == [61.0]
+    assert card.fixed
     with pytest.raises(Unmeasured, match="0 devices of sysfs are 0x8086:0xe20b"):
-        find().read("temperature")
+        sensors.find("xpu", "e20b", None).read("temperature")
 
 
-def test_of_two_like_cards_none_is_guessed(tree: Any, torch_says: Any) -> None:
+def test_of_two_like_cards_none_is_guessed(tree: Any) -> None:
     for number in ("01", "02"):
         folder = f"sys/bus/pci/devices/0000:{number}:00.0"
         tree({f"{folder}/vendor": "0x8086", f"{folder}/device": "0x56a0"})
-    torch_says("xpu", "56a0")
     with pytest.raises(Unmeasured, match="2 devices"):
-        find().link()
+        sensors.find("xpu", "56a0", None).link()
 
 
 def test_neither_a_laptop_nor_a_processor_has_cooling_for_its_gpu(tree: Any) -> None:
@@ -184,7 +159,7 @@ def test_neither_a_laptop_nor_a_processor_has_cooling_for_its_gpu(tree: Any) -> 
     ],
 )
 def test_a_processor_tells_through_sysfs(
-    tree: Any, torch_says: Any, monkeypatch: pytest.MonkeyPatch, folder: str
+    tree: Any, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     counts = [
         f"sys/devices/system/cpu/cpu{n}/thermal_throttle/package_throttle_count"
@@ -201,8 +176,7 @@ def test_a_processor_tells_through_sysfs(
             **dict.fromkeys(counts, "40"),
         }
     )
-    torch_says("cpu")
-    found = find("cpu")
+    found = sensors.find("cpu", None, None)
     assert (found.read("temperature"), found.read("clock")) == ([71.0], [3600.0])
     assert found.throttled() == set()  # of the 40 nobody knows when
     tree(dict.fromkeys(counts, "41"))
@@ -278,12 +252,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.mark.machine
 def test_nvidia_tells_through_nvml(
-    tree: Any, torch_says: Any, library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+    tree: Any, library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree({"sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de"})
     monkeypatch.setattr(sensors, "nvml", lambda: library)
-    torch_says("cuda", uuid="1234")
-    found = find("cuda:0")
+    found = sensors.find("cuda", None, "1234")
     assert found.read("temperature") == [71.0]
     assert found.read("power") == [250.5]
     assert found.read("clock") == [1000.0]  # of the multiprocessors: NVML_CLOCK_SM
@@ -297,7 +270,7 @@ def test_nvidia_tells_through_nvml(
 
 @pytest.mark.machine
 def test_xids_count_from_the_first_look_on(
-    torch_says: Any, library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+    library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sensors, "nvml", lambda: library)
     found = sensors.Sensors("cuda", None, ctypes.c_void_p(0x7F00DEADBEEF))
@@ -309,26 +282,14 @@ def test_xids_count_from_the_first_look_on(
             stranger.xids()
 
 
-@pytest.mark.parametrize(
-    ("properties", "why"), [({}, "does not load"), ({"uuid": "9"}, "not load")]
-)
-def test_without_nvml_the_reason_is_told(
-    torch_says: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    properties: dict[str, str],
-    why: str,
-) -> None:
+def test_without_nvml_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sensors, "nvml", lambda: None)
-    torch_says("cuda", **properties)
-    with pytest.raises(Unmeasured, match=why):
-        find("cuda:0").read("temperature")
+    with pytest.raises(Unmeasured, match="does not load"):
+        sensors.find("cuda", None, "9").read("temperature")
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("cpu", "coretemp"), ("mps", "macOS")])
-def test_who_tells_no_temperature_is_named(
-    tree: Any, torch_says: Any, kind: str, reason: str
-) -> None:
+def test_who_tells_no_temperature_is_named(tree: Any, kind: str, reason: str) -> None:
     tree({})
-    torch_says(kind)
     with pytest.raises(Unmeasured, match=reason):
-        find(kind).read("temperature")
+        sensors.find(kind, None, None).read("temperature")

@@ -205,8 +205,8 @@ def test_the_caller_cannot_change_the_outcome(
 
 
 VOCABULARY = '''
-from smoke.checks import check
-from smoke.finding import fail
+from smoke.engine.check import check
+from smoke.engine.finding import fail
 
 
 def present(device) -> str:
@@ -282,7 +282,7 @@ def run_extra(
 ) -> tuple[Completed, Any]:
     """Run the checks of another file in a copy of the suite, all of them or those named."""
     shutil.copytree(SUITE.parent, tmp_path / "smoke")
-    (tmp_path / "smoke" / "test_extra.py").write_text(text)
+    (tmp_path / "smoke" / "checks" / "test_extra.py").write_text(text)
     report = tmp_path / "report.json"
     names = only or tuple(re.findall(r'@check\("([\w.]+)"', text))
     words = [python, "-I", tmp_path / "smoke" / "run.py", sound, report]
@@ -292,7 +292,7 @@ def run_extra(
 
 
 EXTRA = '''
-from smoke.checks import check
+from smoke.engine.check import check
 
 
 @check("extra.fails", stands_for="a check file that nobody runs")

@@ -18,8 +18,8 @@ import torch
 import worlds
 from torch import distributed
 
-from smoke import child_process
-from smoke import device as devices
+from smoke.device import devices
+from smoke.engine import child_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -37,10 +37,13 @@ from torch import distributed
 from torch._dynamo.utils import counters
 from torch.utils._pytree import tree_leaves, tree_map
 
-from smoke import child_process, compilers, pytest_plugin, worker  # noqa: F401
-from smoke import device as devices
-from smoke.check_files import check_files
-from smoke.finding import Finding
+from smoke.device import (
+    compilers,
+    devices,
+)
+from smoke.engine import child_process, pytest_plugin, worker  # noqa: F401
+from smoke.engine.check_files import check_files
+from smoke.engine.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
 World = dict[str, Any]
 # What a world imports is forgotten with it, see `_compilers`: pytest, for one, took a third of a
 # second each time.
-CHECKS = [import_module(f"smoke.{path.stem}") for path in check_files()]
+CHECKS = [import_module(f"smoke.checks.{path.stem}") for path in check_files()]
 KEPT = [
     each
     for module in CHECKS
@@ -56,7 +59,7 @@ KEPT = [
     if hasattr(each, "cache_clear")
 ]
 # Torch's tests try the CUDA device when they are imported.
-import_module("smoke.test_samples")._table()
+import_module("smoke.checks.test_samples")._table()
 
 
 @contextmanager
@@ -86,7 +89,7 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield devices, "of", lambda name: cpu if name == "cpu" else pretend.DEVICE
     yield devices, "compiled", lambda _name: True
     yield devices, "kind", lambda device: accelerator if device.type != "cpu" else "cpu"
-    yield devices, "nvidia_driver", lambda: world["nvml"]
+    yield devices.sensors, "nvidia_driver", lambda: world["nvml"]
     yield from _metal(world)
     yield torch.Tensor, "pin_memory", _pin(world)
     # Loaders of torch 2.1 name the device that they pin for, later ones know it.
@@ -109,16 +112,16 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]
     yield child_process, "call", _call(world)
     # WSL has one door to its GPU, and no render node.
-    probe, wsl = import_module("smoke.test_device"), bool(world["nodes"])
+    probe, wsl = import_module("smoke.checks.test_device"), bool(world["nodes"])
     nodes = "/nowhere" if wsl else "/dev/nul[l]"
     yield probe, "NODES", {"cuda": nodes, "xpu": nodes}
     yield probe, "WSL", "/dev/null" if wsl else "/nowhere"
     # Its speed is the CPU's: fewer images and rounds suffice.
-    speed = import_module("smoke.test_throughput")
-    plates = import_module("smoke.models").plates
+    speed = import_module("smoke.checks.test_throughput")
+    plates = import_module("smoke.reference.models").plates
     yield speed, "plates", lambda _count: plates(2)
     yield speed, "ROUNDS", 2
-    samples = import_module("smoke.test_samples")
+    samples = import_module("smoke.checks.test_samples")
     yield samples, "MOST", 4
     yield samples, "UNFIT", re.compile(f"{samples.UNFIT.pattern}|{pretend.UNFIT}")
     for kind in ("cuda", "xpu"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.machine
-# A suite that tells what smoke/worker.py tells, and waits for a file between two checks.
+# A suite that tells what smoke/engine/worker.py tells, and waits for a file between two checks.
 SUITE = """
 import json, pathlib, sys, time
 words = sys.argv

@@ -1,0 +1,1 @@
+"""The checks, one ``test_<area>.py`` per area; every such file is run."""

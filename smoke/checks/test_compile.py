@@ -1,0 +1,101 @@
+"""Compile: Inductor and its back end build a fused kernel with right results."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smoke.device import capabilities
+from smoke.engine.check import Numbers, check
+from smoke.engine.expect import Expect
+from smoke.engine.finding import fail
+from smoke.reference import reference
+
+TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "triton-rocm")
+
+
+def can_compile(expect: Expect) -> str:
+    """Apply where a back end is promised: Triton in the lock of a GPU; the CPU needs none."""
+    locked = not expect.on_gpu or any(map(expect.locks, TRITON))
+    return "" if locked else "needs Triton, which is not locked"
+
+
+def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """Compute what torch_ipex::mul_add computes; Inductor fuses it into one kernel."""
+    return a * b + 0.5 * c
+
+
+def sums(x: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Compute sums of rows and columns, what keeps NaN, noise; count in place, as a buffer does."""
+    seen += x.abs() > 1
+    rows = torch.arange(3, 30, 4, device=x.device)
+    seen[rows] += seen[rows]
+    least = x.log().maximum(x).clamp_min(0.5).minimum(x.flip(0).log())
+    return (
+        x.softmax(-1) + x.sum(0),
+        least,
+        torch.nn.functional.dropout(torch.ones_like(x)),
+    )
+
+
+@check(
+    "compile.mul_add",
+    stands_for="torch.compile fails: no C++ compiler, no Triton, or one of another version",
+    when=can_compile,
+    needs=(capabilities.triton, capabilities.compiler),
+    full=True,
+)
+def test_mul_add(
+    device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """A compiled multiply-add is one graph, without a fallback, and right."""
+    # An empty cache, so that the compiler has to run.
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    from torch._dynamo.utils import counters
+
+    given = [reference.noise(33, 65, seed=seed) for seed in range(3)]
+    graphs = counters["stats"]["unique_graphs"]
+    began = time.monotonic()
+    numbers.step("compile and run")
+    found = torch.compile(mul_add, fullgraph=True)(*(part.to(device) for part in given))
+    numbers.record("compile", time.monotonic() - began, "s")
+    if counters["stats"]["unique_graphs"] == graphs:
+        fail(
+            "compile-falls-back",
+            "torch.compile returned without compiling",
+            evidence=[
+                f"{name}={os.environ[name]}"
+                for name in sorted(os.environ)
+                if "TORCH" in name
+            ]
+            or ["no variable of torch is set"],
+        )
+    right = mul_add(*(part.double() for part in given))
+    numbers.within("error", reference.error(found, right), 1e-5)
+    numbers.step("compile and run sums in bfloat16")
+    x = given[0].bfloat16()
+    seen, count = (
+        torch.zeros_like(x).to(device),
+        torch.zeros(x.shape, dtype=torch.float64),
+    )
+    run = torch.compile(sums, fullgraph=True)
+    *_, other = run(
+        x[:31].to(device), seen[:31].clone()
+    )  # as a last, smaller batch, but first
+    found, kept, drawn = run(x.to(device), seen)
+    right, least, _ = sums(x.double(), count)
+    numbers.within("changed in place", float((seen.cpu() != count).sum()), 0.0)
+    numbers.within(
+        "NaN made or lost", float((kept.cpu().isnan() ^ least.isnan()).sum()), 0.0
+    )
+    numbers.within("dropped as before", float(drawn[:31].equal(other)), 0.0)
+    if found.dtype != x.dtype:
+        fail(
+            "wrong-numbers",
+            f"compiled sums of {x.dtype} are {found.dtype}",
+            [f"{found.dtype}"],
+        )
+    numbers.within("sums", reference.error(found, right), 5e-3)  # two roundings

@@ -1,0 +1,237 @@
+"""The device is present, of the right family, with a driver that is new enough, and computes.
+
+Why it is not usable is tested in this order, because each reason hides those after it: torch is not
+built for it, driver missing, driver too old, no permission, no device, operations fail. Other
+checks report the rest: unsupported (``device.family``), wrong numbers (each check), slow
+(``throughput``), process died or hung (the supervisor).
+"""
+
+import contextlib
+import glob
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smoke.device import cuda_code, devices, intel_device
+from smoke.engine.check import Numbers, check, on_gpu
+from smoke.engine.expect import Expect
+from smoke.engine.finding import fail
+from smoke.reference import reference
+
+NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
+WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU of its own
+# Why a device is absent: code, cause and remedy.
+ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
+# In an image, for instance: it was made on another machine than it runs on.
+NOT_JUDGED = {
+    "verdict": "unknown",
+    "reason": "the machine was not read",
+    "evidence": (),
+}
+
+
+def has_floor(expect: Expect) -> str:
+    """Apply to targets that need a minimum driver."""
+    return on_gpu(expect) or (
+        "" if expect.driver else "the spec names no minimum driver"
+    )
+
+
+@check(
+    "device.ready",
+    stands_for="is_available() is true while every operation fails",
+    depends=(),
+)
+def test_ready(expect: Expect, numbers: Numbers) -> None:
+    """The device is present and computes: a product of ones has the right sum."""
+    # Before anything can fail: the other devices are checked although this one is broken.
+    with contextlib.suppress(Exception):
+        numbers.journal.write(count=devices.count(expect.accelerator))
+    device = _probed(expect.accelerator, numbers)
+    facts = devices.facts(device)
+    numbers.journal.write(device={**facts, "index": devices.number()})
+    numbers.record("count", facts["count"], "count")
+    if "memory" in facts:
+        numbers.record("memory", facts["memory"] / 2**30, "GiB")
+
+
+def _probed(accelerator: str, numbers: Numbers) -> torch.device:
+    """Return the device after a first operation on it gave the right result."""
+    numbers.step("look for the device")
+    if not devices.compiled(accelerator):
+        fail(
+            "cpu-build-of-torch-installed",
+            f"torch {torch.__version__} is built without {accelerator}",
+            evidence=[f"torch.version.cuda = {torch.version.cuda}"],
+        )
+    if accelerator != "cpu":
+        _available(accelerator)
+    numbers.step("first operation")
+    device = devices.of(accelerator)
+    total = float(
+        (torch.ones(64, 64).to(device) @ torch.ones(64, 64).to(device)).sum().cpu()
+    )
+    numbers.within("first operation", abs(total / 64**3 - 1), 0.0)
+    return device
+
+
+def _available(accelerator: str) -> None:
+    module = devices.backend(devices.of(accelerator))
+    if module.is_available() and module.device_count() > 0:
+        return
+    pattern = NODES.get(accelerator, "") if os.name == "posix" else ""
+    nodes = sorted(glob.glob(pattern))  # noqa: PTH207
+    message, driver = _init_error(module), devices.driver(accelerator)
+    code, *texts = ABSENT[_reason(accelerator, message, driver, nodes)]
+    cause, remedy = (text.format(node=" ".join(nodes[:1]), wsl=WSL) for text in texts)
+    evidence = [
+        f"torch.{accelerator}.is_available() = {module.is_available()}",
+        f"torch.{accelerator}.device_count() = {module.device_count()}",
+        f"driver = {driver}",
+        f"device nodes = {' '.join(nodes) or 'none'}",
+        f"torch reports: {message}",
+    ]
+    fail(
+        code,
+        f"no {accelerator} device is usable",
+        cause=cause,
+        remedy=remedy,
+        evidence=evidence,
+    )
+
+
+def _reason(
+    accelerator: str, message: str, driver: str | None, nodes: list[str]
+) -> str:
+    """Return why torch finds no device, as `ABSENT` names it."""
+    # CUDA's runtime reports an insufficient driver where there is none, too.
+    if "too old" in message or (
+        "driver version is insufficient" in message and (driver or nodes)
+    ):
+        return "too-old"
+    if nodes and not any(os.access(node, os.R_OK | os.W_OK) for node in nodes):
+        return "no-permission"
+    if not nodes and os.path.exists(WSL):  # noqa: PTH110
+        return f"wsl-{accelerator}"
+    # Containers can hide NVML, and with it the version, from a driver that is loaded.
+    gone = driver is None if accelerator == "cuda" else os.name == "posix"
+    return accelerator if gone and not nodes else "invisible"
+
+
+def _init_error(module: object) -> str:
+    """Return the first line of the error with which torch refuses to initialise the device."""
+    try:
+        module.init()  # type: ignore[attr-defined]
+    except Exception as error:  # noqa: BLE001 - its text is the result
+        return (str(error).strip() or repr(error)).splitlines()[0]
+    return "nothing"
+
+
+@check(
+    "device.matmul",
+    stands_for="oneAPI 2026 on an older driver: the first matmul fails",
+    depends=(),
+)
+def test_matmul(device: torch.device, numbers: Numbers) -> None:
+    """Matrix products of 160 and of 4,096 terms are right in each floating point type."""
+    for dtype in reference.dtypes(device):
+        for size in ((1, 96, 160, 64), (1, 33, 4096, 130)):
+            reference.prove_product(device, numbers, dtype, size)
+
+
+@check(
+    "device.family",
+    stands_for="an integrated GPU taken for the Arc",
+    when=on_gpu,
+    depends=(),
+)
+def test_family(device: torch.device, expect: Expect) -> None:
+    """The device is of a family that the target is for, by its id or else by its name."""
+    facts = devices.facts(device)
+    if devices.kind(device) == "cuda":
+        _has_kernels(facts)
+        return
+    number = devices.device_id(device)
+    found = intel_device.families(expect.intel_devices, facts["name"], number)
+    evidence = [
+        f"device id = {number}",
+        *(f"{key} = {value}" for key, value in facts.items()),
+    ]
+    fit = ", ".join(expect.families)
+    if expect.families and not found:
+        fail(
+            "device-unknown",
+            f"{facts['name']} is not in the device list; the target is for {fit}",
+            evidence=evidence,
+        )
+    # Several families: the name is sold in all of them, so one that fits is enough.
+    if expect.families and not found & set(expect.families):
+        fail(
+            "device-unsupported",
+            f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
+            evidence=evidence,
+        )
+
+
+def _has_kernels(facts: dict[str, Any]) -> None:
+    """Fail the check if this build has no code that the GPU can run."""
+    built = torch.cuda.get_arch_list()
+    if built and not any(cuda_code.runs(code, facts["capability"]) for code in built):
+        fail(
+            "unsupported-gpu-architecture",
+            f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
+            evidence=[facts["capability"], *built],
+        )
+
+
+@check(
+    "device.fallback",
+    stands_for="the CPU computes, in silence",
+    when=on_gpu,
+    depends=(),
+)
+def test_fallback(device: torch.device) -> None:
+    """No variable lets torch compute on the CPU what it has no kernel for on the device."""
+    if found := devices.fallback():
+        fail(
+            "cpu-fallback-enabled",
+            f"{found[0]}: what {device} computes is not known",
+            found,
+        )
+
+
+@check(
+    "device.driver",
+    stands_for="a driver update breaks programs silently",
+    when=has_floor,
+    depends=(),
+)
+def test_driver(device: torch.device, expect: Expect) -> None:
+    """The driver is as new as the target needs, by what the toolkit read of this machine.
+
+    torch shows another number than the driver's packages and Windows do, and IPEX 2.1.10 none, so
+    its version is evidence only.
+    """
+    judged = expect.driver_judgement or NOT_JUDGED
+    reported = devices.facts(device)["driver"]
+    evidence = [
+        *judged["evidence"],
+        f"torch reports driver {reported or 'of unknown version'}",
+    ]
+    if judged["verdict"] == "too-old":
+        fail(
+            "driver-too-old",
+            f"the driver is too old: {judged['reason']}",
+            cause="this stack's runtime calls functions that an older driver lacks",
+            remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
+            evidence=evidence,
+        )
+    if judged["verdict"] == "unknown":
+        fail(
+            "driver-unknown",
+            f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
+            evidence=evidence,
+        )

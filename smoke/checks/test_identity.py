@@ -1,0 +1,328 @@
+"""Identity: the installed distributions are those of the lock, without any from elsewhere.
+
+Reads metadata only: these checks run where torch can't be imported, too.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from smoke import PATH_AT_START
+from smoke.checks.requirements import NOT_CODE, installed, normal
+from smoke.engine.check import Numbers, check
+from smoke.engine.expect import Expect
+from smoke.engine.finding import fail, fail_if
+from smoke.engine.runner import OWN
+
+REBUILD = "build the environment again from its lock"
+IPEX = "intel-extension-for-pytorch"
+TABLE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
+SITES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
+STDLIB = Path(sysconfig.get_path("stdlib"))
+MAPS = Path("/proc/self/maps")
+PACKAGE = re.compile(r"\w+/__init__\.py")
+
+
+@check(
+    "identity.python",
+    stands_for="another interpreter or site-packages than intended in use",
+)
+def test_python(expect: Expect) -> None:
+    """The interpreter is the target's, and imports from its own environment only."""
+    version = "{}.{}".format(*sys.version_info)
+    fail_if(
+        [f"this is Python {version}, the target's is {expect.python}", sys.executable]
+        * (version != expect.python),
+        "python-version-unsupported",
+    )
+    fail_if(
+        [
+            f"modules can be imported from outside of the environment: {p}"
+            for p in _foreign_paths()
+        ],
+        "wrong-interpreter-site-packages",
+    )
+
+
+def _foreign_paths() -> list[str]:
+    """Return the folders on sys.path that belong neither to the environment nor to its Python."""
+    ours = Path(__file__).resolve().parents[2]
+    homes = [
+        Path(home).resolve() for home in (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    ]
+    user = Path(site.getusersitepackages()).resolve()
+
+    def foreign(entry: str) -> bool:
+        path = Path(entry).resolve()
+        inside = any(path.is_relative_to(home) for home in homes)
+        return path != ours and (not inside or path.is_relative_to(user))
+
+    return [entry for entry in PATH_AT_START if entry and foreign(entry)]
+
+
+@check("identity.versions", stands_for="a later install replaced the locked torch")
+def test_versions(expect: Expect, numbers: Numbers) -> None:
+    """Every locked distribution is installed once, in its locked version."""
+    found = installed()
+    numbers.record("distributions", len(found), "count")
+    wrong = [
+        f"{name}: locked {version}, installed {', '.join(sorted(found.get(name, ()))) or 'nothing'}"
+        for name, version in sorted(expect.packages.items())
+        if found.get(name) != {version}
+    ]
+    fail_if(wrong, "not-as-locked")
+
+
+@check("identity.forbidden", stands_for="IPEX in a CUDA environment breaks sd-scripts")
+def test_forbidden(expect: Expect) -> None:
+    """No forbidden distribution is installed."""
+    found = installed()
+    for name, reason in {**_standing(expect), **expect.forbid}.items():
+        if name in found:
+            fail(
+                _forbidden_code(name, expect),
+                f"{name} {', '.join(sorted(found[name]))} is installed",
+                cause=reason,
+                remedy=REBUILD,
+                evidence=[f"{name} {version}" for version in sorted(found[name])],
+            )
+
+
+def _standing(expect: Expect) -> dict[str, str]:
+    """Return what no target of this kind may have, in addition to its spec."""
+    if expect.locks("ipex-llm"):
+        why = "this stack's ipex-llm has no IPEX; one beside it breaks its operators"
+    else:
+        why = "IPEX replaces operators of torch for every device; this target has none locked"
+    return {} if expect.locks(IPEX) else {IPEX: why}
+
+
+def _forbidden_code(name: str, expect: Expect) -> str:
+    if name == IPEX and expect.locks("ipex-llm"):
+        return "ipex-llm-with-separate-ipex"
+    in_cuda = name == IPEX and expect.accelerator == "cuda"
+    return "ipex-in-cuda-env" if in_cuda else "forbidden-distribution"
+
+
+@check(
+    "identity.owners",
+    stands_for="a second triton over the first: the last one unpacked wins",
+)
+def test_owners() -> None:
+    """No module is provided by two distributions."""
+    owners = metadata.packages_distributions()
+    names = {module: sorted({*owners.get(module, ())}) for module in TABLE["contested"]}
+    fail_if(
+        [
+            f"{module} comes from {' and '.join(of)}"
+            for module, of in names.items()
+            if len(of) > 1
+        ],
+        "two-owners-of-a-module",
+    )
+
+
+@check("identity.build", stands_for="a CPU build of torch came from the XPU index")
+def test_build(expect: Expect) -> None:
+    """The installed torch is built for the target's accelerator."""
+    words = _torch_version_file()
+    made_for = _made_for(words, expect)
+    if made_for not in (expect.accelerator, *_unused(expect)):
+        code = (
+            "cpu-build-of-torch-installed"
+            if made_for == "cpu"
+            else "wrong-index-resolved"
+        )
+        fail(
+            code,
+            f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
+            evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
+        )
+
+
+def _made_for(words: dict[str, str], expect: Expect) -> str:
+    """Return the accelerator that this torch, with the IPEX of the lock, has code for."""
+    if words.get("cuda", "None") != "None":
+        return "cuda"
+    if words.get("xpu", "None") != "None" or "+xpu" in words["__version__"]:
+        return "xpu"
+    # The torch of the legacy stacks has no XPU code; their IPEX provides it.
+    return "xpu" if "+xpu" in expect.packages.get(IPEX, "") else "cpu"
+
+
+def _unused(expect: Expect) -> list[str]:
+    """Return what else a target's torch may be for: a Mac's is for both, old torch for CUDA."""
+    if expect.accelerator == "mps":
+        return ["cpu"]
+    return ["cuda"] if expect.locks_cuda and not expect.on_gpu else []
+
+
+def _torch_version_file() -> dict[str, str]:
+    """Parse torch/version.py without an import; the metadata often lacks its local version."""
+    path = metadata.distribution("torch").locate_file("torch/version.py")
+    text = Path(str(path)).read_text(encoding="utf-8")
+    found = re.findall(
+        r"^(\w+)(?:\s*:[^=]+)?\s*=\s*['\"]?([^'\"\n]+)", text, re.MULTILINE
+    )
+    return {key: value for key, value in found if not key.startswith("__all")}
+
+
+@check(
+    "identity.code",
+    stands_for="a .pth file or sitecustomize maps torch.cuda to torch.xpu",
+)
+def test_code() -> None:
+    """What runs at Python's start, what finds modules, and versions are as they were installed."""
+    records = (each.read_text("RECORD") or "" for each in metadata.distributions())
+    lines = (line.rsplit(",", 2) for record in records for line in record.splitlines())
+    files = {line[0]: line[1] for line in lines if len(line) > 1}
+    looks = (_finders, _start_lines, _own_versions, _shadows)
+    fail_if(
+        [*_libraries(), *(each for look in looks for each in look(files))],
+        "foreign-code-loaded",
+        cause="a file was added or edited after the build, or a program changes imports",
+        remedy=f"remove it, or {REBUILD}",
+    )
+
+
+def _libraries() -> Iterator[str]:
+    """Yield loaded libraries that the environment has, too, and what one did to arithmetic."""
+    if (
+        sys.float_info.min / 2 == 0
+    ):  # as libraries of -ffast-math do when they are loaded
+        yield "a library lets this process take small numbers for zero"
+    folders = [
+        Path(sys.prefix, "lib"),
+        *(
+            each
+            for home in SITES
+            for part in TABLE["libraries"]
+            for each in home.glob(part)
+        ),
+    ]
+    own = {each.name: each for folder in folders for each in folder.glob("lib*.so*")}
+    lines = MAPS.read_text(encoding="utf-8").splitlines() if MAPS.is_file() else []
+    for loaded in sorted(
+        {Path(line.split(maxsplit=5)[5]) for line in lines if ".so" in line}
+    ):
+        ours = own.get(loaded.name, loaded)
+        if ours.resolve() != loaded.resolve() and not re.match(
+            TABLE["drivers"], loaded.name
+        ):
+            yield f"{loaded} was loaded, not {ours}"
+
+
+def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:
+    """Return whether code is Python's own, or a distribution's that is as its RECORD says."""
+    home = next((each for each in SITES if path.is_relative_to(each)), None)
+    entry = path.relative_to(home).as_posix() if home else ""
+    if entry not in files:
+        return bool(re.match(TABLE["known"], name)) or (
+            not home and path.is_relative_to(STDLIB)
+        )
+    digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
+    return files[entry] in ("", f"sha256={digest.decode().rstrip('=')}")
+
+
+def _finders(files: dict[str, str]) -> Iterator[str]:
+    """Yield what finds modules or runs at the start, and is not Python's or a distribution's."""
+    found = [
+        (each.__module__, f"{each!r:.80}") for each in (*sys.meta_path, *sys.path_hooks)
+    ]
+    found += [
+        (name, name)
+        for name in ("sitecustomize", "usercustomize")
+        if name in sys.modules
+    ]
+    for name, words in found:
+        file = getattr(sys.modules.get(name), "__file__", None) or f"/{name}"
+        if not _is_known(name, Path(file), files):
+            yield f"{words} of {file} changes imports"
+
+
+def _shadows(files: dict[str, str]) -> Iterator[str]:
+    """Yield packages that are, or would be, imported from elsewhere than they were installed."""
+    places = (
+        STDLIB,
+        *(Path(str(each.locate_file(""))) for each in metadata.distributions()),
+    )
+    homes = {each for home in places for each in (home, home.resolve())}
+    names = {file.partition("/")[0] for file in files if PACKAGE.fullmatch(file)}
+    for name in sorted(names - OWN - NOT_CODE):
+        found = sys.modules.get(name) or PathFinder.find_spec(name)
+        place = getattr(found, "__file__", None) or getattr(found, "origin", None)
+        # A package may be a link to elsewhere, as Nix makes them.
+        if place and not {*Path(place).parents, *Path(place).resolve().parents} & homes:
+            yield f"{name} comes from {place}"
+
+
+def _start_lines(files: dict[str, str]) -> Iterator[str]:
+    """Yield lines of .pth files that run code."""
+    for path in sorted(path for home in SITES for path in home.glob("*.pth")):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        code = [line for line in lines if line.startswith(("import ", "import\t"))]
+        if code and not _is_known(path.name, path, files):
+            yield f"{path.name} runs {code[0]:.120}"
+
+
+def _own_versions(files: dict[str, str]) -> Iterator[str]:
+    """Yield modules whose version is not that of their metadata, or whose file was edited.
+
+    What is as its wheel has it may differ from the metadata, as versions of vendors do.
+    """
+    found = installed()
+    for file in TABLE["version files"]:
+        top = file.partition("/")[0]
+        versions = found.get(normal(top), set())
+        path = (
+            Path(str(metadata.distribution(top).locate_file(file)))
+            if versions
+            else STDLIB
+        )
+        if not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8")
+        own = re.findall(
+            r"^(?:__version__|version)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE
+        )
+        module = sys.modules.get(top)
+        said, home = (
+            str(getattr(module, name, "")) for name in ("__version__", "__file__")
+        )
+        if own and said not in own and Path(home).parent == path.parent:
+            yield f"{top} calls itself {said}, its file {own[0]}"
+        # Indexes know torch 2.1.2, which calls itself 2.1.2+cu121.
+        if not _is_known(top, path, files):
+            alike = {part for each in own for part in (each, each.partition("+")[0])}
+            if own and not alike & versions:
+                yield f"{top} calls itself {own[0]}, its metadata says {', '.join(versions)}"
+            elif path in [home / file for home in SITES] and file in files:
+                yield f"{file} was edited"
+
+
+@check(
+    "identity.environment", stands_for="a legacy stack started without its library path"
+)
+def test_environment(expect: Expect) -> None:
+    """The environment variables of the target are set."""
+    wanted = {
+        name: value.replace("{prefix}", sys.prefix)
+        for name, value in expect.environment.items()
+    }
+    fail_if(
+        [
+            f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
+            for name, value in sorted(wanted.items())
+            if os.environ.get(name) != value
+        ],
+        "environment-not-set",
+    )

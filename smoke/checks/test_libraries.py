@@ -1,0 +1,289 @@
+"""Code of installed libraries: rotary embeddings, and ipex-llm's low-bit models."""
+
+import copy
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from smoke.device import devices
+from smoke.engine.check import Numbers, check, needs_package
+from smoke.engine.expect import Expect
+from smoke.engine.finding import fail_if
+from smoke.reference import reference
+
+SEED = "Langchain-Chatchat with ipex-llm on Arc: ChatGLM2's rotary embedding"
+RIGHT = {"llama": reference.rotate_half, "glm": reference.rotate_interleaved}
+
+has_ipex_llm = needs_package("ipex-llm")
+# Format -> bits, and the code of the value of a block that is largest without its sign (ggml.c,
+# quantize_row_q4_0_reference and _q8_0_reference).
+FORMATS = {"sym_int4": (4, -8), "sym_int8": (8, 127)}
+
+
+def has_rotation(expect: Expect) -> str:
+    """Apply to targets whose spec names the rotation of ipex-llm."""
+    return (
+        ""
+        if "ipex-llm" in expect.rotary
+        else "the spec does not name the rotation of ipex-llm"
+    )
+
+
+@check("rotary.ipex-llm", stands_for=SEED, when=has_rotation, depends=("transformers",))
+def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
+    """ipex-llm's attention of ChatGLM2 is right, and uses its fused rotation on XPU."""
+    from ipex_llm.transformers.models.chatglm2 import chatglm2_attention_forward
+    from ipex_llm.transformers.models.utils import should_use_fuse_rope
+
+    length = 6
+    layer = ChatGlm2()
+    positions = torch.arange(length)[None]
+    inverse = 10000.0 ** (-torch.arange(0, layer.turned, 2).float() / layer.turned)
+    for dtype in (torch.float32, torch.bfloat16):
+        x = reference.noise(length, 1, layer.width, dtype=dtype)
+        model = copy.deepcopy(layer).to(dtype)
+        with torch.no_grad():
+            right = copy.deepcopy(model).double().plain(x.double(), positions[0])
+            model.to(device)
+            given = (inverse.to(device), positions.to(device))
+            _takes_fused(should_use_fuse_rope(x.to(device), given[1], False), device)  # noqa: FBT003
+            numbers.step(f"attention {reference.short(dtype)}")
+            found, _ = chatglm2_attention_forward(
+                model,
+                x.to(device),
+                None,
+                given,
+                None,
+                True,  # noqa: FBT003
+            )
+        off = reference.error(found, right)
+        numbers.within(reference.short(dtype), off, reference.LIMITS[dtype])
+
+
+class ChatGlm2(nn.Module):
+    """The attributes of ChatGLM2's attention layer that ipex-llm reads, and a reference for it."""
+
+    width, num_attention_heads_per_partition, num_multi_query_groups_per_partition = (
+        64,
+        4,
+        2,
+    )
+    multi_query_attention = True
+    hidden_size_per_attention_head = width // num_attention_heads_per_partition
+    turned = hidden_size_per_attention_head // 2
+    layer_number = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        keys = (
+            2
+            * self.num_multi_query_groups_per_partition
+            * self.hidden_size_per_attention_head
+        )
+        self.query_key_value = nn.Linear(self.width, self.width + keys)
+        self.dense = nn.Linear(self.width, self.width, bias=False)
+        self.eval()
+
+    def plain(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Return the layer's output in float64; x is length by 1 by width."""
+        heads = self.num_attention_heads_per_partition
+        groups = self.num_multi_query_groups_per_partition
+        parts = (
+            self.query_key_value(x)
+            .view(len(x), 1, heads + 2 * groups, -1)
+            .permute(1, 2, 0, 3)
+        )
+        query, key, value = parts.split([heads, groups, groups], 1)
+        angle = reference.angles(positions, self.turned)
+        query, key = (
+            reference.rotate_interleaved(part, angle) for part in (query, key)
+        )
+        key, value = (
+            part.repeat_interleave(heads // groups, 1) for part in (key, value)
+        )
+        mixed = reference.attention(query, key, value)
+        return self.dense(mixed.permute(2, 0, 1, 3).reshape(x.shape))
+
+
+def _takes_fused(fused: Any, device: torch.device) -> None:
+    on_xpu = devices.kind(device) == "xpu"
+    fail_if(
+        [f"ipex-llm's decision for its fused rotation on {device} is {fused}"]
+        * (bool(fused) != on_xpu),
+        "fused-rotary-not-taken" if on_xpu else "fused-op-on-cpu-backend",
+    )
+
+
+@check(
+    "rotary.transformers",
+    stands_for=SEED,
+    when=needs_package("transformers"),
+    full=True,
+)
+def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) -> None:
+    """The rotation in transformers' Llama and GLM is right."""
+    turned, length = 8, 9
+    positions = torch.arange(length)
+    angle = reference.angles(positions, turned)
+    sizes = {"llama": turned, "glm": 2 * turned}
+    for family, size in sizes.items():
+        if family == "glm" and expect.release("transformers") < (4, 46):
+            continue  # older than the family
+        home = importlib.import_module(
+            f"transformers.models.{family}.modeling_{family}"
+        )
+        function = home.apply_rotary_pos_emb
+        numbers.step(f"{family}'s rotation")
+        x = reference.noise(1, 3, length, size)
+        cos, sin = (
+            torch.cat([part, part], -1).float() for part in (angle.cos(), angle.sin())
+        )
+        # Up to 4.37 it selects rows of a table by position; later it takes one table per batch.
+        parameter = inspect.signature(function).parameters.get("position_ids")
+        picks = parameter is not None and parameter.default is parameter.empty
+        given = (cos, sin, positions[None]) if picks else (cos[None], sin[None])
+        found, _ = function(*(part.to(device) for part in (x, x, *given)))
+        numbers.within(family, reference.error(found, RIGHT[family](x, angle)), 1e-5)
+
+
+@check(
+    "low-bit.linear",
+    stands_for="a 4-bit model on Arc answers nonsense",
+    when=has_ipex_llm,
+)
+def test_linear(device: torch.device, numbers: Numbers) -> None:
+    """4-bit, 8-bit and bfloat16 layers are as exact as the steps of their formats allow."""
+    import ipex_llm
+
+    plain = torch.nn.Linear(1024, 256)
+    weight, bias = (
+        reference.noise(*part.shape, seed=part.dim()) for part in plain.parameters()
+    )
+    plain.weight.data, plain.bias.data = weight.clone(), bias.clone()
+    for name in (*FORMATS, "bf16"):
+        model = ipex_llm.optimize_model(
+            torch.nn.Sequential(copy.deepcopy(plain)), low_bit=name
+        )
+        stored, length, least = (
+            weight.bfloat16().double(),
+            1,
+            reference.LIMITS[torch.bfloat16],
+        )
+        if name in FORMATS:
+            stored, length = _unpacked(model[0].weight.data, name, weight, numbers)
+            least = _least(device)
+        model = model.eval().to(device)
+        for tokens in (1, 40):
+            numbers.step(f"{name}, {tokens} tokens")
+            x = reference.noise(tokens, 1024, seed=9)
+            right = x.double() @ stored.T + bias.double()
+            with torch.no_grad():
+                off = model(x[None].to(device))[0].cpu().double() - right
+            # The CPU's kernels round x to 8 bits in each block, others compute in float16. The
+            # error of a step s is s / sqrt(12), and independent in each term of the sum.
+            steps = x.double().unflatten(-1, (-1, length)).abs().amax(-1) / 127
+            gains = stored.unflatten(-1, (-1, length)).square().sum(-1)
+            limit = (
+                6 * (steps.square() / 12 @ gains.T).sqrt() + least * right.abs().max()
+            )
+            numbers.within(
+                f"{name}, {tokens} tokens, share", float((off.abs() / limit).max()), 1.0
+            )
+
+
+def _unpacked(
+    data: torch.Tensor, name: str, weight: torch.Tensor, numbers: Numbers
+) -> tuple[torch.Tensor, int]:
+    """Return the stored weights, each of which must be the nearest code, and the blocks' length.
+
+    A block is its scale and its codes; of 4-bit codes the first half of a block is in the low
+    halves of the bytes. The code 8 does not exist: up to it, values may be a whole step off.
+    """
+    from ipex_llm.transformers.low_bit_linear import get_block_size
+
+    (bits, extreme), length = FORMATS[name], get_block_size(name)
+    blocks = weight.double().view(-1, length)
+    rows = data.view(len(blocks), -1)
+    head = rows.shape[1] - length * bits // 8
+    scale = (
+        rows[:, :head].contiguous().view(torch.float16 if head == 2 else torch.float32)
+    )
+    codes = rows[:, head:].contiguous().view(torch.int8)
+    if bits == 4:
+        codes = torch.cat([codes & 15, (codes >> 4) & 15], 1) - 8
+    stored = codes.double() * scale.double()
+    step = blocks.gather(1, blocks.abs().argmax(1, keepdim=True)) / extreme
+    off = stored / step - (blocks / step).clamp(max=2 ** (bits - 1) - 0.5)
+    # Half a step, and what the scale in float16 moves the largest code of four bits.
+    numbers.within(f"{name} weights, steps", float(off.abs().max()), 0.5 + 8 * 2**-11)
+    return stored.view(weight.shape), length
+
+
+def _least(device: torch.device) -> float:
+    return reference.LIMITS[
+        torch.float32 if devices.kind(device) == "cpu" else torch.float16
+    ]
+
+
+@check(
+    "low-bit.models",
+    stands_for="one model type is rotated wrong",
+    when=has_ipex_llm,
+    full=True,
+)
+def test_models(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
+    """ipex-llm's models give transformers' logits, and saved in low bits they stay the same."""
+    from ipex_llm import optimize_model
+    from ipex_llm.transformers import AutoModelForCausalLM
+
+    tokens = torch.arange(2 * 9).reshape(2, 9) * 7 % 64
+    for name in ("Llama", "Mistral", "Qwen2", "GPTNeoX"):
+        numbers.step(name)
+        plain, folder = _tiny(name), str(tmp_path / name)
+        plain.save_pretrained(folder)
+        with torch.no_grad():
+            right = copy.deepcopy(plain).double()(tokens).logits
+            model = optimize_model(plain, low_bit=None).to(device)
+            first = model(tokens[:, :8].to(device), use_cache=True)
+            last = model(
+                tokens[:, 8:].to(device), past_key_values=first.past_key_values
+            )
+            found = torch.cat([first.logits, last.logits], 1)
+            numbers.within(name, reference.error(found, right), _least(device))
+            for form in FORMATS if name == "Llama" else ["sym_int4"]:
+                model = AutoModelForCausalLM.from_pretrained(
+                    folder, load_in_low_bit=form
+                )
+                model.save_low_bit(f"{folder} {form}")
+                both = (model, AutoModelForCausalLM.load_low_bit(f"{folder} {form}"))
+                right, found = (
+                    each.eval().to(device)(tokens.to(device)).logits for each in both
+                )
+                off = reference.error(found, right.cpu().double())
+                numbers.within(f"{name} {form} loaded", off, _least(device))
+
+
+def _tiny(name: str) -> Any:
+    """Return a model of a family with random weights, and with heads of a real size."""
+    import transformers
+
+    more = {} if name == "GPTNeoX" else {"num_key_value_heads": 2}
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=64,
+        hidden_size=256,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=128,
+        **more,
+    )
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    for part in model.parameters():
+        torch.nn.init.normal_(part, std=0.1 if part.dim() > 1 else 1.0)
+    return model

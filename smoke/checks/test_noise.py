@@ -1,0 +1,45 @@
+"""Warnings: known harmless ones are told apart from unknown ones."""
+
+import torch
+
+from smoke.checks import harmless
+from smoke.device import devices
+from smoke.engine import child_process, import_order
+from smoke.engine.check import Numbers, check
+from smoke.engine.expect import Expect
+from smoke.engine.finding import CheckFailed, fail
+
+
+@check(
+    "noise.imports",
+    stands_for="people chase harmless warnings, and miss the others",
+    full=True,
+)
+def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None:
+    """A program that imports the stack and computes prints no unknown line."""
+    modules = [*import_order.operators(expect), *import_order.libraries(expect)]
+    numbers.step(f"import the stack in a fresh process, and compute on {device}")
+    answer = child_process.call(
+        "smoke.checks.test_noise:import_all",
+        modules=modules,
+        accelerator=expect.accelerator,
+    )
+    if answer.finding:
+        raise CheckFailed(answer.finding)
+    benign, unknown = harmless.sort_lines(answer.output)
+    numbers.record("known lines", len(benign), "count")
+    numbers.record("unknown lines", len(unknown), "count")
+    if unknown:
+        fail(
+            "unknown-warning",
+            f"{len(unknown)} printed lines are not known as harmless: {unknown[0][:120]}",
+            evidence=unknown[:10],
+        )
+
+
+def import_all(modules: list[str], accelerator: str) -> bool:
+    """Import the stack and compute once, as the first lines of a program do."""
+    for module in modules:
+        import_order.load(module)
+    ones = torch.ones(4, 4).to(devices.of(accelerator))
+    return bool((ones @ ones).sum().item() == 64)

@@ -1,0 +1,283 @@
+"""Offload: weights on the CPU or on disk are moved to the device for each forward pass."""
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smoke.device import devices
+from smoke.engine.check import Numbers, check, needs_package
+from smoke.engine.expect import Expect
+from smoke.engine.finding import fail, fail_if
+from smoke.reference import reference
+from smoke.reference.models import TiedTransformer, filled
+
+Places = dict[
+    str, Any
+]  # module or tensor -> "cpu", "disk", or the device that keeps it
+
+# The second pass meets what the first one left, and is of another size.
+LENGTHS = (7, 5)
+PARTS = ("embedding", *(f"blocks.{number}" for number in range(5)), "norm", "head")
+SEED = "KeyError: 'xpu:0' in Accelerate's hooks (BLIP, DAB-DETR, ViLT on a GPU Max)"
+
+has_accelerate = needs_package("accelerate")
+
+
+@check("offload.cpu", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
+def test_cpu(device: torch.device, expect: Expect, numbers: Numbers) -> None:
+    """A model with weights offloaded to the CPU computes on the device, twice."""
+    import accelerate
+
+    _whole(accelerate.cpu_offload, device, expect, numbers)
+
+
+@check("offload.disk", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
+def test_disk(
+    device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
+) -> None:
+    """A model with weights offloaded to disk computes on the device, twice."""
+    import accelerate
+
+    def disk_offload(model: TiedTransformer, **more: Any) -> torch.nn.Module:
+        return accelerate.disk_offload(model, tempfile.mkdtemp(dir=tmp_path), **more)
+
+    _whole(disk_offload, device, expect, numbers)
+
+
+def _whole(
+    offload: Callable[..., Any], device: torch.device, expect: Expect, numbers: Numbers
+) -> None:
+    """Check a function that offloads the whole model; in bfloat16 with its buffers."""
+    kind = offload.__name__
+    for how, name in _names(device, expect).items():
+        model = offload(_model(), execution_device=name)
+        _twice(model, f"{kind}{how}", device, numbers, {"": "disk"})
+    # Accelerate before 1.0 looks for buffers that are not saved, too, and fails.
+    buffers = (
+        {"offload_buffers": True} if expect.release("accelerate") >= (1, 0) else {}
+    )
+    model = offload(_model(torch.bfloat16), execution_device=device, **buffers)
+    _twice(model, f"{kind} bfloat16", device, numbers, {"": "disk"})
+
+
+@check("offload.tied", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
+def test_tied(
+    device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
+) -> None:
+    """A dispatched model with tied weights computes twice, the device given by name or number."""
+    import accelerate
+
+    filed = 0
+    for how, name in _names(device, expect).items():
+        for kind, place in {"cpu": "cpu", "disk": "disk", "kept": name}.items():
+            layers = dict.fromkeys(PARTS, name)
+            layers |= {"embedding": place, "blocks.1": place, "head": place}
+            folder = tempfile.mkdtemp(dir=tmp_path)
+            model = accelerate.dispatch_model(
+                _model(), layers, main_device=name, offload_dir=folder, force_hooks=True
+            )
+            _twice(model, f"{kind} to {device}{how}", device, numbers, layers)
+            filed += len(_tied_map(model.head))
+    none = not filed and hasattr(
+        model.head._hf_hook, "tied_params_map"
+    )  # not before 0.25
+    fail_if(
+        [
+            f"Accelerate {accelerate.__version__} files no tied weight: nothing is checked"
+        ]
+        * none,
+        "tied-path-not-taken",
+    )
+
+
+@check("offload.checkpoint", stands_for=SEED, when=has_accelerate, full=True)
+def test_checkpoint(
+    device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
+) -> None:
+    """A model is loaded from safetensors to all devices, CPU and disk, by a map and by "auto"."""
+    import accelerate
+    from safetensors.torch import save_file
+
+    ways: dict[str, Any] = {"named": dict.fromkeys(PARTS, str(device))}
+    ways["named"] |= {"embedding": "cpu", "blocks.1": "disk", "head": "cpu"}
+    if device.type == "cpu" or _takes_numbers(device, expect):
+        ways["auto"] = "auto"
+    for dtype in (torch.float32, torch.bfloat16):
+        file = str(tmp_path / f"{reference.short(dtype)}.safetensors")
+        weights = {
+            key: each for key, each in _weights(dtype).items() if key != "head.weight"
+        }
+        save_file(weights, file, metadata={"format": "pt"})
+        for way, layers in ways.items():
+            name = f"{way} {reference.short(dtype)}"
+            numbers.step(f"load {name}")
+            with accelerate.init_empty_weights():
+                model = TiedTransformer().to(dtype).eval()
+            model.tie_weights()
+            model = accelerate.load_checkpoint_and_dispatch(
+                model,
+                file,
+                device_map=layers,
+                max_memory=_memory(model, device),
+                no_split_module_classes=["Block"],
+                offload_folder=tempfile.mkdtemp(dir=tmp_path),
+                dtype=dtype,
+            )
+            unused = {*_memory(model, device), "disk"}.difference(
+                model.hf_device_map.values()
+            )
+            if way == "auto":
+                _accept([f"the automatic map leaves out: {place}" for place in unused])
+            _twice(model, name, device, numbers, model.hf_device_map)
+
+
+def _names(device: torch.device, expect: Expect) -> dict[str, Any]:
+    """Return the ways to name the device: as an object, as text and as a number."""
+    if device.type == "cpu":
+        return {"": device}  # to Accelerate the text "cpu" means: not offloaded
+    number = {" by number": device.index or 0} if _takes_numbers(device, expect) else {}
+    return {"": device, " by text": f"{device.type}:{device.index or 0}"} | number
+
+
+def _takes_numbers(device: torch.device, expect: Expect) -> bool:
+    """Return whether the bare number of a device means this one to Accelerate.
+
+    Before 1.0 it hands it to ``.to()``, where torch 2.1, as in ipex-llm's stack, reads ``cuda:0``.
+    """
+    kind = devices.kind(device)  # of a Mac Accelerate knows the name only
+    if kind in ("cpu", "mps") or expect.release("accelerate") >= (1, 0):
+        return kind not in ("cpu", "mps")
+    try:
+        return bool(torch.empty(0).to(device.index or 0).device == device)
+    except (RuntimeError, AssertionError):  # "Torch not compiled with CUDA enabled"
+        return False
+
+
+def _memory(model: TiedTransformer, device: torch.device) -> dict[Any, int]:
+    """Return bytes for the embedding and a block on the first device, and a block on each other.
+
+    On the first device and on the CPU Accelerate keeps space to bring the largest layer in.
+    """
+    block = sum(weight.nbytes for weight in model.blocks[0].parameters())
+    main = 2 * max(model.embedding.weight.nbytes, block) + int(1.2 * block)
+    if device.type == "cpu":
+        return {"cpu": main}
+    first, *others = devices.alike(device)
+    return {
+        first: main,
+        **dict.fromkeys(others[:1], int(1.2 * block)),
+        "cpu": int(2.4 * block),
+    }
+
+
+@functools.cache
+def _weights(dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    return dict(filled(TiedTransformer()).to(dtype).state_dict())
+
+
+def _model(dtype: torch.dtype = torch.float32) -> Any:
+    # The weights outlive their move: Accelerate takes what comes to lie at the address of a tied
+    # weight for that weight.
+    model = TiedTransformer().to(dtype).eval()
+    model.load_state_dict(_weights(dtype), assign=True)
+    model.tie_weights()
+    return model
+
+
+def _tokens(length: int) -> torch.Tensor:
+    return torch.arange(4 * length).reshape(4, length) * 37 % 1100
+
+
+@functools.cache
+def _right(dtype: torch.dtype) -> list[torch.Tensor]:
+    model = _model(dtype).double().requires_grad_(requires_grad=False)
+    return [model(_tokens(length)) for length in LENGTHS]
+
+
+def _twice(
+    model: Any, name: str, device: torch.device, numbers: Numbers, places: Places
+) -> None:
+    """Check two forward passes, where they compute, and where they leave the weights."""
+    wrong: list[str] = []
+
+    def look(_block: object, _given: object, found: torch.Tensor) -> None:
+        if found.device.type != device.type:
+            wrong.append(f"a block computed on {found.device}")
+
+    for block in model.blocks:
+        block.register_forward_hook(look)
+    dtype = model.norm.weight.dtype
+    for turn, (length, right) in enumerate(
+        zip(LENGTHS, _right(dtype), strict=True), start=1
+    ):
+        tokens = _tokens(length)
+        numbers.step(f"{name}, pass {turn}")
+        try:
+            with torch.no_grad():
+                off = reference.error(model(tokens), right)
+        except KeyError as error:
+            fail(
+                "accelerate-offload-keyerror",
+                f"{name}, pass {turn}: KeyError {error}",
+                [f"KeyError: {error}", f"torch {torch.__version__}"],
+            )
+        numbers.within(f"{name}, pass {turn}", off, reference.LIMITS[dtype])
+        wrong += [*_misplaced(model, device, places), *_tied_wrongly(model, places)]
+    _accept(wrong)
+
+
+def _accept(wrong: list[str]) -> None:
+    fail_if(
+        wrong,
+        "tensors-elsewhere",
+        cause="Accelerate does not keep to the map of the model, or to the memory it may use",
+        remedy="give the device as torch.device, not as text; use the locked Accelerate",
+    )
+
+
+def _misplaced(
+    model: TiedTransformer, device: torch.device, places: Places
+) -> list[str]:
+    """Return the weights that a forward pass left elsewhere than in their places."""
+    wrong = []
+    for part, weight in model.named_parameters():
+        place = places[max((each for each in places if part.startswith(each)), key=len)]
+        if isinstance(place, int):
+            place = torch.device(device.type, place)
+        # On a CPU target what is "on the CPU" may as well stay there.
+        if place == "disk" or (
+            place == "cpu" and (weight.is_meta or device.type != "cpu")
+        ):
+            place = "meta"
+        if weight.device != torch.device(place):
+            wrong.append(
+                f"{part} is on {weight.device} after a pass, its place is {place}"
+            )
+    return wrong
+
+
+def _tied_wrongly(model: TiedTransformer, places: Places) -> list[str]:
+    """Return how the tied weight is kept more than once after a forward pass."""
+    layers, wrong = (model.embedding, model.head), []
+    if all(layer.weight.is_meta and any(_tied_map(layer).values()) for layer in layers):
+        wrong.append("the tied weight is still on the device after a pass")
+    hooks = [getattr(layer, "_hf_hook", None) for layer in layers]
+    maps = filter(None, (getattr(hook, "weights_map", None) for hook in hooks))
+    first, second = [each["weight"] for each in maps] or [
+        layer.weight for layer in layers
+    ]
+    on_disk = "disk" in (
+        places.get("head"),
+        places.get(""),
+    )  # where each name has a file
+    if not on_disk and first.data_ptr() != second.data_ptr():
+        wrong.append("there are two copies of the tied weight")
+    return wrong
+
+
+def _tied_map(layer: Any) -> Any:
+    return getattr(getattr(layer, "_hf_hook", None), "tied_params_map", None) or {}

@@ -1,0 +1,385 @@
+"""Operators at real sizes: results and gradients equal the CPU's in float64; random numbers."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from smoke.device import devices
+from smoke.device.capabilities import NO_FLOAT64
+from smoke.engine.check import Numbers, check, since
+from smoke.engine.expect import KNOWN, Expect
+from smoke.reference import operators, precision, reference, variants
+from smoke.reference.operators import Case
+from smoke.reference.variants import Variant
+
+STANDS_FOR = (
+    "kernels that are wrong from a certain size on, in one dtype, or for strided input"
+)
+# How torch says that it has no kernel for a half type, for spectra, or of a back end.
+_NO_HALF = re.compile(
+    "not implemented for|only supports|unsupported (data ?|input )type|low precision"
+    "|float or double",
+    re.I,
+)
+_NO_SPECTRA = re.compile("MKL|FFT|ComplexFloat")
+_REFUSED = re.compile(
+    "(?i)no (available|viable|execution|valid)|(not|only).support|requires all|MAGMA"
+)
+# Batch, rows, inner width, columns: odd sizes leave part of a tile, a long inner one is split.
+SIZES = (
+    (1, 512, 1024, 520),
+    (1, 7, 4096, 1023),
+    (16, 77, 64, 513),
+    (3, 257, 1025, 130),
+)
+LARGE = ((1, 4096, 4096, 96), (1, 4096, 4096, 4096))
+COUNT = 1_000_003
+DECIDED = 0.1  # relative to the largest value: what moves to another place, not what is rounded
+# Draws of a distribution, shifted and scaled to mean 0 and variance 1, and their fourth moment.
+DRAWS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float]] = {
+    "uniform": (lambda x: (x.uniform_() - 0.5) * math.sqrt(12), 1.8),
+    "normal": (lambda x: x.normal_(), 3.0),
+    "exponential": (lambda x: x.exponential_() - 1, 9.0),
+    "bernoulli": (lambda x: (x.bernoulli_(0.3) - 0.3) / math.sqrt(0.21), 0.37 / 0.21),
+    "dropout": (lambda x: (functional.dropout(x.fill_(0.8), 0.2) - 0.8) / 0.4, 3.25),
+}
+
+
+@check("device.gradient", stands_for="the first backward fails", depends=())
+def test_gradient(device: torch.device, numbers: Numbers) -> None:
+    """Convolution, normalisation, pooling, interpolation and their gradients are right."""
+    _compare(device, numbers, operators.IMAGES, "convolution")
+
+
+@check("operators.arithmetic", stands_for=STANDS_FOR, full=True, depends=())
+def test_arithmetic(device: torch.device, numbers: Numbers) -> None:
+    """Functions of single elements, reductions of rows and of a million, and spectra are right."""
+    _compare(device, numbers, operators.ARITHMETIC)
+
+
+@check("operators.indexing", stands_for=STANDS_FOR, depends=())
+def test_indexing(device: torch.device, numbers: Numbers) -> None:
+    """Gathering, scattering, sorting, choosing and moving of elements are right."""
+    _compare(device, numbers, operators.INDEXING)
+
+
+@check("operators.layers", stands_for=STANDS_FOR, depends=())
+def test_layers(device: torch.device, numbers: Numbers) -> None:
+    """Linear layers, normalisations, softmax, scans and losses are right, with their gradients."""
+    _compare(device, numbers, operators.LAYERS)
+
+
+@check("operators.variants", stands_for=STANDS_FOR, full=True, depends=())
+def test_variants(device: torch.device, numbers: Numbers) -> None:
+    """Each operator is right for other layouts, sizes, signs and magnitudes, ties, NaN and none."""
+    attention = {
+        name: case for name, case in operators.ATTENTION.items() if "long" not in name
+    }
+    _compare(device, numbers, operators.IMAGES, "convolution", made=True)
+    _compare(device, numbers, operators.ARITHMETIC | operators.INDEXING, made=True)
+    _compare(device, numbers, operators.LAYERS | attention, made=True)
+
+
+def known(expect: Expect) -> str:
+    """Apply to all but IPEX's torch, whose kernels of rare operators nobody could try."""
+    old = expect.accelerator == "xpu" and expect.release("torch") < (2, 5)
+    return "IPEX's kernels of rare operators are not known" if old else ""
+
+
+@check("operators.options", stands_for=STANDS_FOR, when=known, full=True, depends=())
+def test_options(device: torch.device, numbers: Numbers) -> None:
+    """Functions are right with other options than the usual, and for large integers."""
+    _compare(device, numbers, operators.OPTIONS, made=True)
+
+
+@check("operators.modules", stands_for=STANDS_FOR, when=known, full=True, depends=())
+def test_modules(device: torch.device, numbers: Numbers) -> None:
+    """Modules, convolutions, dropout and optimizers are right, with each of their options."""
+    _compare(device, numbers, operators.MODULES, "convolution", made=True)
+
+
+@check("operators.large", stands_for=STANDS_FOR, when=known, full=True, depends=())
+def test_large(device: torch.device, numbers: Numbers) -> None:
+    """Operators are right from 65,536 rows and from four million columns on."""
+    _compare(device, numbers, operators.LARGE, made=True)
+
+
+@check(
+    "operators.sizes",
+    stands_for=STANDS_FOR,
+    when=since("torch", 2, 5),
+    full=True,
+    depends=(),
+)
+def test_sizes(device: torch.device, numbers: Numbers) -> None:
+    """Convolutions, products, attention, norms and look-ups are right at the sizes of models."""
+    _compare(device, numbers, operators.SIZES, "convolution", made=True)
+
+
+@check("fused.attention", stands_for="attention in half precision is wrong", depends=())
+def test_attention(device: torch.device, numbers: Numbers) -> None:
+    """Causal attention over 257 words is right in each dtype and layout, with its gradients."""
+    _compare(device, numbers, {"causal": operators.ATTENTION["causal"]})
+
+
+@check("attention.shapes", stands_for=STANDS_FOR, full=True, depends=())
+def test_shapes(device: torch.device, numbers: Numbers) -> None:
+    """Attention is right at models' head sizes, lengths, masks, and by each of its back ends."""
+    cases, case = dict(operators.ATTENTION), operators.ATTENTION["causal"]
+    with suppress(ImportError):  # before torch 2.3: only the one that torch chooses
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        for name, backend in SDPBackend.__members__.items():
+            if name != "ERROR":
+                cases[name] = case._replace(
+                    run=sdpa_kernel(backend)(case.run), optional=True
+                )
+    _compare(device, numbers, cases)
+
+
+@check("matrix.product", stands_for=STANDS_FOR, full=True, depends=())
+def test_product(device: torch.device, numbers: Numbers) -> None:
+    """Products of up to 4096 x 4096 and batches of them are right in each dtype and layout."""
+    for dtype in reference.dtypes(device):
+        # Half precision takes some CPUs minutes.
+        large = LARGE if device.type != "cpu" or dtype == torch.float32 else ()
+        for size in (*SIZES, *large):
+            reference.prove_product(device, numbers, dtype, size)
+        # Sums of positive products grow beyond what half types could add up.
+        if device.type != "cpu" and dtype != torch.float32:
+            reference.prove_product(
+                device, numbers, dtype, (1, 9, 65536, 64), positive=True
+            )
+
+
+@check(
+    "random.draws",
+    stands_for="training whose noise is not random",
+    full=True,
+    depends=(),
+)
+def test_draws(device: torch.device, numbers: Numbers) -> None:
+    """Random numbers, dropout, multinomial draws and permutations have their distributions."""
+    torch.manual_seed(7)
+    shares: dict[str, float] = {}  # of the deviation that chance allows
+    for dtype in reference.dtypes(device):
+        for name, (draw, fourth) in DRAWS.items():
+            numbers.step(title := f"{name} {reference.short(dtype)}")
+            x = draw(torch.empty(COUNT, dtype=dtype, device=device)).cpu().double()
+            moments = {"mean": x, "variance": x**2 - 1, "fourth moment": x**4 - fourth}
+            moments |= {
+                "neighbours": x[1:] * x[:-1],
+                "halves": x[500_002:] * x[:500_001],
+            }
+            for moment, terms in moments.items():
+                # Six standard errors, beyond which a right generator is once in 500 million; and
+                # each draw is rounded, or cut off, to a unit of the type.
+                allowed = 6 * float(terms.std()) / math.sqrt(COUNT)
+                allowed += 4 * fourth * torch.finfo(dtype).eps
+                shares[f"{title} {moment}"] = abs(float(terms.mean())) / allowed
+    numbers.step("multinomial, randperm")
+    weights, rows = torch.tensor([0.5, 0.0, 0.125, 0.375]), torch.eye(1000).flip(1)
+    drawn = torch.multinomial(weights.to(device), COUNT, replacement=True).cpu()
+    second = torch.multinomial(weights.to(device).expand(COUNT, 4), 2).cpu()[:, 1]
+    odds = weights / (1 - weights)
+    for name, found, right in (
+        ("multinomial", drawn, weights),
+        ("second draw", second, weights * (odds.sum() - odds)),
+    ):
+        often = torch.bincount(found, minlength=4).double() / COUNT
+        shares[name] = float((often - right).abs().max()) / (6 * 0.5 / math.sqrt(COUNT))
+    wrong = int(
+        (torch.multinomial(rows.to(device), 1).cpu()[:, 0] != rows.argmax(1)).sum()
+    )
+    wrong += (
+        1000 - torch.multinomial(rows[:1].to(device) + 1, 1000).cpu().unique().numel()
+    )
+    wrong += 70_001 - torch.randperm(70_001, device=device).cpu().unique().numel()
+    if device.type != "mps":  # whose numbers beyond 32 bits nobody has seen
+        wrong += int(
+            torch.randint(6 * 10**9, (1000,), device=device).cpu().max() < 5 * 10**9
+        )
+    numbers.within("impossible draws", wrong + int((drawn == 1).sum()), 0)
+    for name, share in shares.items():
+        if not share <= 1:
+            numbers.within(name, share, 1)
+    # Without a limit: that another generator deviates more is no loss.
+    numbers.record(
+        "largest deviation, share of what chance allows", max(shares.values()), "1"
+    )
+
+
+@check(
+    "random.seed", stands_for="runs that a seed does not repeat", full=True, depends=()
+)
+def test_seed(device: torch.device, numbers: Numbers) -> None:
+    """A seed gives the same numbers again, another seed others; state can be saved and restored."""
+    generator = torch.Generator(device)
+
+    def draw() -> torch.Tensor:
+        return torch.randn(10_001, device=device, generator=generator).cpu()
+
+    first, again, other = (generator.manual_seed(seed) and draw() for seed in (1, 1, 2))
+    state, follows = generator.get_state(), draw()
+    generator.set_state(state)
+    numbers.within("drawn again", float((first != again).sum()), 0)
+    numbers.within("after the state was restored", float((follows != draw()).sum()), 0)
+    for name, one in (("another seed", first), ("the next draw", follows)):
+        numbers.within(f"equal to {name}", float((one == other).sum()), 100)
+
+
+def _compare(
+    device: torch.device,
+    numbers: Numbers,
+    cases: Mapping[str, Case],
+    kind: str = "float32",
+    *,
+    made: bool = False,
+) -> None:
+    """Fail at the first error above its limit; record the worst of each dtype, as a share of it."""
+    # On a busy host threads wait for each other, here for minutes: products and training use them.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    known = KNOWN.get(devices.kind(device), {})
+    float32, wrong = (
+        known.get(kind, known.get("float32", 0.0)),
+        "|".join(known.get("cases", ())),
+    )
+    try:
+        for turn, dtype in enumerate(reference.dtypes(device)):
+            shares = [0.0]
+            for row, (name, case) in enumerate(cases.items()):
+                if re.fullmatch(wrong, title := f"{name} {reference.short(dtype)}"):
+                    numbers.record(f"known to fail: {title}", 1, "count")
+                    continue
+                limit = reference.LIMITS[dtype] * case.roundings / 8
+                limit = max(float32, case.float32) if dtype == torch.float32 else limit
+                inputs = [
+                    x.to(dtype) if x.is_floating_point() else x for x in case.inputs()
+                ]
+                tried = [Variant("", inputs, ("contiguous", "strided"), made=False)]
+                for each in (
+                    variants.of(inputs, row + turn, case.spared) if made else tried
+                ):
+                    named = each._replace(name=title + each.name, limit=limit)
+                    shares += shares_of(device, numbers, case, named) if limit else []
+            numbers.within(
+                f"{reference.short(dtype)}, share of the limit", max(shares), 1.0
+            )
+    finally:
+        torch.set_num_threads(threads)
+
+
+def shares_of(
+    device: torch.device, numbers: Numbers, case: Case, each: Variant
+) -> list[float]:
+    """Return the errors as shares of their limits; fail the check if one is above 1."""
+    dtype = next((x.dtype for x in each.inputs if x.is_floating_point()), torch.float32)
+    # Before torch 2.3 gradients on the CPU write beyond their memory for some transposed inputs.
+    old = device.type == "cpu" and torch.float16 not in reference.dtypes(device)
+    each = each._replace(gradient=each.gradient and not (old and each.made))
+    shares, right = [0.0], _right(case, each)
+    judged = each.judged if right and right[0].is_floating_point() else "all"
+
+    def off(found: list[torch.Tensor]) -> list[torch.Tensor]:
+        pairs = zip(found, right, strict=True)
+        return [
+            variants.deviations(some, exact, dtype, judged) for some, exact in pairs
+        ]
+
+    for layout in each.layouts if right else ():
+        numbers.step(title := f"{each.name} {layout}")
+        try:
+            there = [
+                variants.placed(x.to(device), layout, n)
+                for n, x in enumerate(each.inputs)
+            ]
+            found = off(_evaluate(case, there, gradient=each.gradient, made=each.made))
+        except (RuntimeError, TypeError) as error:  # NotImplementedError is one
+            if not _is_absent(error, case, device, dtype) and each.inputs[0].numel():
+                raise
+            numbers.record(f"not offered: {title}", 1, "count")
+            continue
+        worst, limit = max(float(part.max()) for part in found), each.limit
+        if (
+            worst > limit and each.made
+        ):  # a rounding of large values changes more than others do
+            bits = precision.BITS[dtype]
+            # Two samples: one of few numbers may be right by chance.
+            near = [
+                off(_right(case, each, precision.rounded(n))) for n in (bits - 1, bits)
+            ]
+            worst = max(
+                _worst(limit, *parts) for parts in zip(found, *near, strict=True)
+            )
+        if not worst <= limit:
+            numbers.within(title, worst, limit)
+        shares.append(worst / limit)
+    return shares
+
+
+def _worst(limit: float, off: torch.Tensor, *roundings: torch.Tensor) -> float:
+    """Return the error of one result, in units in which what two roundings change is the limit.
+
+    Where they decide, as of the place of a maximum, they may decide for as many elements only.
+    """
+    near = torch.stack(roundings)
+    if (changed := float(near.max())) > DECIDED:
+        return limit * float((off > limit).sum() / (2 * (near > limit / 2).sum()))
+    return float(off.max()) * limit / max(limit, 2 * changed)
+
+
+def _right(case: Case, each: Variant, rounding: Any = None) -> list[torch.Tensor]:
+    """Return the results in float64, none where the operator does not take such inputs."""
+    wide = [x.double() if x.is_floating_point() else x for x in each.inputs]
+    try:
+        with rounding or nullcontext():  # of what is computed, not of the inputs
+            return _evaluate(case, wide, gradient=each.gradient, made=each.made)
+    except (
+        RuntimeError,
+        IndexError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        TypeError,
+    ):
+        if each.made:
+            return []
+        raise
+
+
+def _is_absent(
+    error: Exception, case: Case, device: torch.device, dtype: torch.dtype
+) -> bool:
+    """Return whether torch says that it has no such kernel, or the device no float64."""
+    text, kind = str(error), devices.kind(device)
+    return bool(
+        (dtype != torch.float32 and _NO_HALF.search(text))
+        or (case.optional and _REFUSED.search(text))
+        or (case.rare and isinstance(error, NotImplementedError))
+        # torch for XPU and MPS has kernels for most operators only, and says so.
+        or (kind in ("xpu", "mps") and isinstance(error, NotImplementedError))
+        or (kind == "xpu" and _NO_SPECTRA.search(text))
+        or (devices.has_float64(device) is not True and NO_FLOAT64.search(text))
+    )
+
+
+def _evaluate(
+    case: Case, inputs: list[torch.Tensor], *, gradient: bool, made: bool
+) -> list[torch.Tensor]:
+    """Return the results of a case, and the gradients of the first where it has any.
+
+    If ``made``, those for each input alone, too, and the inputs, which nothing may change.
+    """
+    floats = [n for n, x in enumerate(inputs) if x.is_floating_point() and gradient]
+    results: list[torch.Tensor] = []
+    for chosen in (floats, *([n] for n in floats if made and len(floats) > 1)):
+        given = [x.detach().requires_grad_(n in chosen) for n, x in enumerate(inputs)]
+        found = operators.flat(case.run(*given))
+        results += [*found, *operators.slopes(found, [given[n] for n in chosen])]
+    return [each.detach() for each in (*results, *(inputs if made else ()))]

@@ -1,0 +1,86 @@
+"""What the spec requires can be imported, with the torch that is installed beside it."""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from smoke.checks.requirements import top_level
+from smoke.engine import child_process
+from smoke.engine.check import Numbers, check
+from smoke.engine.expect import Expect
+from smoke.engine.finding import CheckFailed, Finding, fail_if
+from smoke.engine.import_order import OPERATOR_MODULES
+
+# Most of them import torch, which takes up to a gigabyte of memory and all of a disk's speed.
+AT_ONCE = min(2, os.cpu_count() or 1)
+
+
+@check(
+    "identity.requirements",
+    stands_for="torchvision of another index: operator torchvision::nms does not exist",
+)
+def test_requirements(expect: Expect, numbers: Numbers) -> None:
+    """Every package that the spec names can be imported."""
+    installed = top_level()
+    _installed(expect, installed)
+    modules = {
+        name: installed[name] for name in expect.requirements if name in installed
+    }
+    for name in [name for name, found in modules.items() if not found]:
+        numbers.record(f"{name} has no module", 0, "count")
+    fresh = [name for name, found in modules.items() if found and not _is_loaded(name)]
+    stands = _imported_before(expect).intersection(fresh)
+    fresh = [name for name in fresh if name not in stands]
+
+    def load(name: str) -> child_process.Answer:
+        numbers.step(f"import {', '.join(modules[name])}")
+        return child_process.call(
+            "smoke.checks.requirements:import_modules", modules=modules[name]
+        )
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = dict(zip(fresh, pool.map(load, fresh), strict=True))
+    numbers.record(
+        "imported", len([n for n in modules if modules[n]]) - len(stands), "count"
+    )
+    if stands:
+        numbers.record("imported before", len(stands), "count")
+    bad = {name: answer.finding for name, answer in answers.items() if answer.finding}
+    if bad:
+        raise CheckFailed(_all(bad))
+
+
+def _imported_before(expect: Expect) -> set[str]:
+    """Return what an earlier run has imported, and of which nothing has changed since."""
+    earlier = expect.earlier
+    if earlier is None or "identity.requirements" not in earlier["settled"]:
+        return set()
+    return {*expect.requirements}.difference(earlier["changed"])
+
+
+def _is_loaded(name: str) -> bool:
+    """Return whether identity.import has imported a distribution into this process."""
+    return {"torch": "torch", **OPERATOR_MODULES}.get(name) in sys.modules
+
+
+def _installed(expect: Expect, installed: dict[str, list[str]]) -> None:
+    # What the lock holds and is not installed is a finding of identity.versions.
+    absent = [
+        each
+        for each in expect.requirements
+        if each not in {*installed, *expect.packages}
+    ]
+    fail_if([f"{name} is not installed" for name in absent], "missing-package")
+
+
+def _all(bad: dict[str, Finding]) -> Finding:
+    """Return one finding for all that failed; the first gives code, cause and remedy."""
+    first, *others = bad.items()
+    name, found = first
+    return Finding(
+        "import-fails" if found.code == "op-fails" else found.code,
+        f"{name} can't be imported: {found.symptom}",
+        found.cause,
+        found.remedy,
+        (*found.evidence, *(f"{other}: {each.symptom}" for other, each in others)),
+    )

@@ -1,0 +1,132 @@
+"""Selection: programs that choose a device themselves choose that of the target."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from itertools import chain, product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smoke.engine.check import Numbers, check
+from smoke.engine.expect import Expect
+from smoke.engine.finding import fail, fail_if
+from smoke.engine.import_order import OPERATOR_MODULES
+
+IPEX = "intel_extension_for_pytorch"
+TABLE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
+OPENMP = re.compile(r"/\S*/lib(?:gomp|iomp5|omp)(?:-\w+)?\.so[.\d]*$", re.MULTILINE)
+
+
+def picked() -> str:
+    """Choose as sd-scripts' device_utils does: CUDA, then XPU, then MPS, then the CPU."""
+    xpu = getattr(torch, "xpu", None)
+    if torch.cuda.is_available():
+        return "cuda"
+    if xpu is not None and xpu.is_available():
+        return "xpu"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+@check(
+    "selection.order",
+    stands_for="sd-scripts takes the first that is available",
+    depends=(),
+)
+def test_order(expect: Expect, device: torch.device) -> None:
+    """A program that tries CUDA, XPU, MPS in turn selects the target's device."""
+    found = picked()
+    if found != expect.accelerator:
+        fail(
+            "wrong-device-selected",
+            f"a program that chooses itself selects {found}, the target is {expect.accelerator}",
+            cause=f"{found} is available as well, or {device.type} is not",
+            remedy="hide the other device, or name the device in the program",
+            evidence=[f"selected {found}", f"torch {torch.__version__}"],
+        )
+
+
+@check(
+    "selection.clean",
+    stands_for="IPEX provides torch.xpu and replaces torch.cuda",
+    depends=(),
+)
+def test_clean(expect: Expect, numbers: Numbers) -> None:
+    """The entry points of torch are its own, and no library of another stack is loaded."""
+    maps = Path("/proc/self/maps")  # Linux only
+    mapped = maps.read_text(encoding="utf-8") if maps.exists() else ""
+    traces = [*_hijacked(expect), *_libraries(expect, mapped), *_wheels(expect)]
+    runtimes = {*OPENMP.findall(mapped)}
+    numbers.record("OpenMP runtimes", len(runtimes), "count")
+    if len(runtimes) > 1:  # healthy of one's own: torch's libgomp and MKL's libiomp5
+        home = f"{Path(sys.prefix).resolve()}{os.sep}"
+        traces += [
+            f"another OpenMP runtime is {each}" for each in runtimes if home not in each
+        ]
+    if IPEX in sys.modules and not expect.locks("intel-extension-for-pytorch"):
+        traces.append(f"module {IPEX} is imported")
+    fail_if(
+        traces,
+        "foreign-code-loaded",
+        cause="a library path, a package of another target, or an import that changed torch",
+        remedy="unset LD_LIBRARY_PATH and LD_PRELOAD, or build the environment again",
+    )
+
+
+def _hijacked(expect: Expect) -> Iterator[str]:
+    """Yield the entry points of torch that others than the locked IPEX replaced."""
+    if getattr(torch.cuda, "is_xpu_hijacked", False):
+        yield "torch.cuda.is_xpu_hijacked is set"
+    theirs = [module for name, module in OPERATOR_MODULES.items() if expect.locks(name)]
+    folder = str(Path(torch.__file__).parent)
+    points = (product(*map(str.split, each)) for each in TABLE["entry points"].items())
+    for owner, last in chain.from_iterable(points):
+        name = f"{owner}.{last}"
+        home, called = _home(torch, name.split("."))
+        other = str(Path(folder, {"cuda": "xpu", "xpu": "cuda"}.get(owner, "-")))
+        own = (
+            home.startswith((folder, "torch"))
+            and not home.startswith(other)
+            and called == last
+        )
+        if called and not own and not any(module in home for module in theirs):
+            yield f"torch.{name} is {called} of {home}"
+
+
+def _home(found: Any, path: list[str]) -> tuple[str, str]:
+    """Return where a function is from, its file or its module, and its name there."""
+    for part in path:
+        found = getattr(found, part, None)
+    while not hasattr(found, "__code__") and hasattr(found, "__wrapped__"):
+        found = found.__wrapped__  # of functools.cache
+    if code := getattr(found, "__code__", None):
+        return code.co_filename, code.co_name
+    module = getattr(getattr(found, "__objclass__", found), "__module__", None)
+    return str(module), getattr(found, "__name__", "")
+
+
+def _wheels(expect: Expect) -> Iterator[str]:
+    """Yield cuDNN and NCCL where another version than that of the locked wheel is loaded."""
+    for name, version in expect.packages.items():
+        found = None
+        if name.startswith("nvidia-cudnn-cu"):
+            number = torch.backends.cudnn.version() or 0
+            major = 10_000 if number >= 90_000 else 1000
+            found = [number // major, number % major // 100, number % 100]
+        elif name.startswith("nvidia-nccl-cu"):
+            found = [*torch.cuda.nccl.version()[:3]]
+        if found and found != [int(part) for part in re.findall(r"\d+", version)[:3]]:
+            yield f"{name} {version} is locked, version {found} is loaded"
+
+
+def _libraries(expect: Expect, mapped: str) -> list[str]:
+    """Return mapped libraries of accelerators that the target does not have."""
+    ours = {expect.accelerator, "cuda" if expect.locks_cuda else ""}
+    return [
+        f"library {found[0]}"
+        for name, pattern in TABLE["accelerators"].items()
+        if name not in ours and (found := re.search(pattern, mapped))
+    ]

@@ -1,0 +1,151 @@
+"""Transfer: data returns from the device bit for bit, at a plausible speed."""
+
+import time
+
+import torch
+
+from smoke.device import devices
+from smoke.engine.check import Numbers, check, on_gpu
+from smoke.engine.finding import fail
+
+SIZE = 64 * 2**20  # bytes
+TYPES = (
+    *(torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool),
+)
+
+
+@check(
+    "transfer.roundtrip",
+    stands_for="tensors arrive damaged on the device",
+    when=on_gpu,
+    full=True,
+)
+def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
+    """Tensors of every dtype, small or of megabytes, return unchanged, contiguous or not."""
+    generator = torch.Generator().manual_seed(0)
+    small, large = (
+        torch.randint(120, size, generator=generator)
+        for size in ((130, 70), (2053, 1031))
+    )
+    for dtype in TYPES:
+        a, b = small.to(dtype), large.to(dtype)
+        layouts = {
+            "": a,
+            "later": a[7:],
+            "strided": a.t(),
+            "large": b,
+            "every 2nd": b[:, ::2],
+        }
+        for layout, tensor in layouts.items():
+            numbers.step(f"{dtype} {layout}")
+            host, kept = tensor.clone(), tensor.to(device, non_blocking=True)
+            there = host.to(device, non_blocking=True)
+            devices.synchronize(device)
+            host.zero_()  # which a copy that has ended does not see
+            back = [each.to("cpu", non_blocking=True) for each in (there, kept)]
+            devices.synchronize(device)
+            if not all(torch.equal(each, tensor) for each in (*back, kept.cpu())):
+                fail(
+                    "transfer-corrupts",
+                    f"a {layout} tensor of {dtype} returns changed",
+                    evidence=[f"{dtype} {layout}", f"device {device}"],
+                )
+    numbers.record("types", len(TYPES), "count")
+
+
+@check(
+    "transfer.speed",
+    stands_for="a card in a slow slot, or a bad riser",
+    when=on_gpu,
+    full=True,
+)
+def test_speed(device: torch.device, numbers: Numbers) -> None:
+    """Copies arrive unchanged, above half a GiB/s, on a link as fast as card and slot both can."""
+    host = torch.randint(256, (SIZE,), dtype=torch.uint8)
+    there, fast = torch.empty_like(host, device=device), pinned(SIZE, device)
+    pairs = {
+        "to device, pageable": (there, host),
+        "to device": (there, fast.copy_(host)),
+        "to host, pageable": (torch.empty_like(host), there),
+        "to host": (fast, there),
+    }
+    for number in devices.alike(device)[1:]:
+        other = torch.empty_like(there, device=torch.device(device.type, number))
+        pairs[f"to device {number}"] = (other, there)
+    speeds = {}
+    for name, (target, source) in pairs.items():
+        numbers.step(name)
+        each = [copy_speed(target, source, device) for _ in range(5)]
+        speeds[name] = numbers.sample(name, each[1:], "GiB/s")
+        if not torch.equal(target.cpu(), host):
+            fail(
+                "transfer-corrupts",
+                f"data is changed on its way {name}",
+                [f"from {device}"],
+            )
+    with numbers.measuring("link"):
+        _judge_link(
+            _links(there, fast, device), devices.sensors_of(device).fixed, numbers
+        )
+    if slow := [
+        f"{name}: {speed:.2f} GiB/s" for name, speed in speeds.items() if speed < 0.5
+    ]:
+        fail("slow", f"{slow[0]}; any slot gives more than 0.5 GiB/s", slow)
+
+
+def _links(
+    there: torch.Tensor, fast: torch.Tensor, device: torch.device
+) -> list[list[int]]:
+    """Return the readings of the link while data moves: an idle one trains down."""
+    found = []
+    for _ in range(20):
+        for _ in range(4):
+            there.copy_(fast, non_blocking=True)
+        found.append(devices.sensors_of(device).link())
+        devices.synchronize(device)
+    return found
+
+
+def _judge_link(links: list[list[int]], fixed: bool, numbers: Numbers) -> None:  # noqa: FBT001
+    best = max(links)
+    for word, (generation, width) in (("", best[:2]), (" at most", best[2:])):
+        numbers.record(f"PCIe generation{word}", generation, "1")
+        numbers.record(f"PCIe width{word}", width, "lanes")
+    if best[0] < best[2] or best[1] < best[3]:
+        now, most = ("PCIe {} x{}".format(*best[at : at + 2]) for at in (0, 2))
+        level = "error" if fixed else "warning"
+        fail(
+            "link-below-its-best",
+            f"{now} under load, both ends can do {most}",
+            [now],
+            level,
+        )
+
+
+def pinned(size: int, device: torch.device) -> torch.Tensor:
+    """Return pinned memory of the host for transfers to the device.
+
+    torch 2.1 takes CUDA for granted where no device is named; later torch takes the accelerator,
+    and warns about the argument.
+    """
+    memory = torch.zeros(size, dtype=torch.uint8)
+    try:  # of a Mac no memory is pinned: torch/utils/data/dataloader.py
+        return memory if devices.kind(device) == "mps" else memory.pin_memory()
+    except (
+        RuntimeError,
+        AssertionError,
+    ):  # "Cannot initialize CUDA without ATen_cuda library"
+        return memory.pin_memory(device.type)
+
+
+def copy_speed(
+    target: torch.Tensor, source: torch.Tensor, device: torch.device
+) -> float:
+    """Return the speed of one copy in GiB/s."""
+    devices.synchronize(device)
+    began = time.perf_counter()
+    target.copy_(source, non_blocking=True)
+    devices.synchronize(device)
+    seconds = time.perf_counter() - began
+    return float(source.nbytes / 2**30 / seconds)

@@ -1,0 +1,1 @@
+"""The device under test: its facts, sensors, capabilities and compilers."""

@@ -1,0 +1,189 @@
+"""The device under test: its torch.device, its backend module, and the facts that it reports."""
+
+import contextlib
+import functools
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from smoke.device import sensors
+
+
+def number() -> int:
+    """Return the number of the device that this process is to check, as torch counts."""
+    return int(
+        os.environ.get("SMOKE_DEVICE", "0")
+    )  # the worker sets it, also for its children
+
+
+def of(accelerator: str) -> torch.device:
+    """Return the device of an accelerator that this process is to check."""
+    return (
+        torch.device("cpu")
+        if accelerator == "cpu"
+        else torch.device(accelerator, number())
+    )
+
+
+def count(accelerator: str) -> int:
+    """Return the number of devices that this process sees."""
+    return 1 if accelerator == "cpu" else int(backend(of(accelerator)).device_count())
+
+
+def kind(device: torch.device) -> str:
+    """Return the accelerator of a device: ``cpu``, ``cuda``, ``xpu`` or ``mps``."""
+    return str(device.type)
+
+
+def backend(device: torch.device) -> Any:
+    """Return the module that drives the device, as ``torch.cuda``; None for the CPU."""
+    if device.type == "mps":
+        return _Metal()
+    return None if device.type == "cpu" else getattr(torch, device.type, None)
+
+
+class _Metal:
+    """torch.mps, with what the modules of other devices have as well; its memory is the Mac's."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.mps, name)
+
+    def init(self) -> None:
+        torch.empty(0, device="mps")
+
+    def get_device_name(self, _: object = None) -> str:
+        return str(torch.backends.mps.get_name())
+
+    def get_device_properties(self, _: object = None) -> SimpleNamespace:
+        total, version = (
+            torch.mps.recommended_max_memory(),
+            platform.mac_ver()[0] or None,
+        )
+        return SimpleNamespace(
+            total_memory=total, has_fp64=False, driver_version=version
+        )
+
+    def memory_allocated(self, _: object = None) -> int:
+        return int(torch.mps.current_allocated_memory())
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished all queued work."""
+    if module := backend(device):
+        module.synchronize()
+
+
+def compiled(accelerator: str) -> bool:
+    """Return whether this torch was built for the accelerator; calls no driver."""
+    if accelerator == "cuda":
+        return torch.version.cuda is not None
+    if accelerator == "xpu":
+        probe = getattr(getattr(torch, "xpu", None), "_is_compiled", None)
+        # In the legacy stacks IPEX provides torch.xpu, without _is_compiled.
+        return bool(probe()) if probe else hasattr(torch, "xpu")
+    return accelerator != "mps" or bool(torch.backends.mps.is_built())
+
+
+def facts(device: torch.device) -> dict[str, Any]:
+    """Return the facts that the device reports: name, count, memory in bytes, driver version."""
+    if device.type == "cpu":
+        return {"name": _cpu_name(), "count": 1, "threads": torch.get_num_threads()}
+    module, own = backend(device), kind(device)
+    properties = module.get_device_properties(device)
+    return {
+        "name": module.get_device_name(device),
+        "count": module.device_count(),
+        "memory": properties.total_memory,
+        "driver": driver(own, properties),
+        "capability": f"sm_{properties.major}{properties.minor}"
+        if own == "cuda"
+        else None,
+        "fallback": fallback(),
+    }
+
+
+def fallback() -> list[str]:
+    """Return the variables by which torch computes on the CPU what the device has no kernel for."""
+    names = (
+        name
+        for name in os.environ
+        if re.fullmatch(r"PYTORCH_ENABLE_\w+_FALLBACK", name)
+    )
+    return sorted(
+        f"{name}={os.environ[name]}" for name in names if os.environ[name] != "0"
+    )
+
+
+def device_id(device: torch.device) -> str | None:
+    """Return the PCI device id in four hexadecimal digits; None before torch 2.9, and for CPUs."""
+    if device.type == "cpu":
+        return None
+    number = getattr(backend(device).get_device_properties(device), "device_id", None)
+    return f"{number:04x}" if isinstance(number, int) else None
+
+
+def has_float64(device: torch.device) -> bool | None:
+    """Return whether the device says that it computes in float64, None where it says nothing.
+
+    IPEX before 2.1.30 names the property ``support_fp64``.
+    """
+    if kind(device) in ("cpu", "cuda"):
+        return True
+    properties = backend(device).get_device_properties(device)
+    found = getattr(properties, "has_fp64", getattr(properties, "support_fp64", None))
+    return None if found is None else bool(found)
+
+
+def alike(device: torch.device) -> list[int]:
+    """Return the numbers of the devices of the same name as this one, itself first.
+
+    Devices that differ can't be expected to work together: an integrated GPU beside a card, or a
+    card that this torch has no kernels for.
+    """
+    module, first = backend(device), device.index or 0
+    name = module.get_device_name(first)
+    others = (number for number in range(module.device_count()) if number != first)
+    return [
+        first,
+        *(number for number in others if module.get_device_name(number) == name),
+    ]
+
+
+def _cpu_name() -> str:
+    """Return the marketing name; platform.processor() of Windows has family and stepping only."""
+    place, found = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0", None
+    with contextlib.suppress(OSError):
+        if sys.platform == "win32":
+            import winreg
+
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, place) as key:
+                found = str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
+        else:
+            text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+            found = (
+                re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE) or [None]
+            )[0]
+    return found or platform.processor() or platform.machine() or "CPU"
+
+
+@functools.cache
+def sensors_of(device: torch.device) -> sensors.Sensors:
+    """Return what reads the state of the device, the same for the whole process."""
+    accelerator = kind(device)
+    if accelerator not in ("cuda", "xpu"):
+        return sensors.find(accelerator, None, None)
+    uuid = getattr(backend(device).get_device_properties(device), "uuid", None)
+    return sensors.find(accelerator, device_id(device), uuid)
+
+
+def driver(accelerator: str, properties: object = None) -> str | None:
+    """Return the version of the driver, None where it is unknown."""
+    if accelerator == "cuda":
+        return sensors.nvidia_driver()
+    return getattr(properties, "driver_version", None)

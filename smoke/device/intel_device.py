@@ -1,0 +1,44 @@
+"""The family of an Intel GPU, by the device list that ``expect.json`` carries."""
+
+import re
+from collections.abc import Mapping
+
+DeviceList = Mapping[str, Mapping[str, list[str]]]
+
+
+def families(
+    known: DeviceList, name: str, device_id: str | None = None
+) -> frozenset[str]:
+    """Return the families that a device can be of; empty for a device that is not in the list.
+
+    The id decides where there is one: "Arc Graphics" is sold in three families.
+
+    Args:
+        known: Family -> ``ids`` and ``names``, see `smoke.engine.expect.Expect`.
+        name: As torch reports it. Drivers older than a device give its id there:
+            ``Intel(R) Graphics [0x7d55]``.
+        device_id: Four hexadecimal digits, where torch reports them.
+    """
+    in_name = re.search(r"\[0x([0-9a-f]{4})\]", name, re.IGNORECASE)
+    number = device_id or (in_name[1].lower() if in_name else None)
+    if by_id := {family for family, each in known.items() if number in each["ids"]}:
+        return frozenset(by_id)
+    wanted = essence(name)
+    return frozenset(
+        family
+        for family, each in known.items()
+        if wanted
+        and wanted in {essence(part) for full in each["names"] for part in _parts(full)}
+    )
+
+
+def _parts(name: str) -> list[str]:
+    """Return both names of ``Arc Pro A40/A50``, which one id stands for."""
+    head, space, models = name.rpartition(" ")
+    return [head + space + model for model in models.split("/")]
+
+
+def essence(name: str) -> str:
+    """Return ``arc 140v`` for ``Intel(R) Arc(TM) 140V GPU (16GB)``: what all spellings share."""
+    words = re.sub(r"\(.*?\)|\[.*?\]", " ", name.lower()).split()
+    return " ".join(word for word in words if word not in {"intel", "gpu", "graphics"})

@@ -1,0 +1,1 @@
+"""What runs checks and keeps their results: supervisor, worker, journal, the `check` decorator."""

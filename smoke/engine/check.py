@@ -1,0 +1,183 @@
+"""The parts of a check: what it needs, its measurements, and the limits on them.
+
+Check files import no pytest: the children of the worker import them too, and get no pytest.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smoke.engine.finding import fail
+from smoke.engine.import_order import OPERATOR_MODULES
+
+if TYPE_CHECKING:
+    import torch
+
+    from smoke.engine.expect import Expect
+    from smoke.engine.journal import Journal
+
+    # Each returns "" for yes, otherwise the reason why not, which the report shows.
+    When = Callable[[Expect], str]
+    Capability = Callable[[torch.device], str]
+
+# All other checks on the device are reported as blocked when this one fails.
+DEVICE = "device.ready"
+# The one check that is no test function: torch can end the process while it is imported, so the
+# worker does and journals this before pytest, whose collection imports torch.
+IMPORT = {
+    "id": "identity.import",
+    "title": "torch and the modules that extend it can be imported.",
+    "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
+}
+# What every process that imports torch gets: torch does not require numpy, and links to it.
+STACK = ("torch", "numpy", *OPERATOR_MODULES)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the suite knows of a check; for the attributes see `check`."""
+
+    identifier: str
+    stands_for: str
+    when: When
+    needs: tuple[Capability, ...]
+    full: bool
+    advisory: bool
+    depends: tuple[str, ...] | None
+
+
+def always(_expect: Expect) -> str:
+    """Apply to every target."""
+    return ""
+
+
+def on_gpu(expect: Expect) -> str:
+    """Apply to targets with a device besides the CPU."""
+    return "" if expect.on_gpu else "only for targets with a GPU"
+
+
+def needs_package(name: str) -> When:
+    """Apply to targets that lock a distribution of this normalised name."""
+
+    def when(expect: Expect) -> str:
+        return "" if expect.locks(name) else f"needs {name}, which is not locked"
+
+    return when
+
+
+def since(name: str, *release: int) -> When:
+    """Apply where a library is locked, from a release on: older ones are not known."""
+    old = f"older than {name} {release}"
+    return lambda expect: (
+        needs_package(name)(expect) or old * (expect.release(name) < release)
+    )
+
+
+def check(
+    identifier: str,
+    *,
+    stands_for: str,
+    when: When = always,
+    needs: Sequence[Capability] = (),
+    full: bool = False,
+    advisory: bool = False,
+    depends: tuple[str, ...] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Mark a function as a smoke check; its docstring says what it proves.
+
+    Args:
+        identifier: Stable id, ``area.name``: reports are compared by it.
+        stands_for: The failure in the field that this check would have caught.
+        when: Why a target does not owe it, "" where it does. An owed check that neither passes nor
+            fails breaks the run; none is skipped.
+        needs: Capabilities of the device that it takes: each returns why the device lacks it, ""
+            where it is present. They are probed on the device, once in a run.
+        full: Whether it belongs to the full suite only.
+        advisory: Whether its failure is a warning, which stops neither a build nor a proof.
+        depends: Distributions that decide its result besides those of `STACK`, as literals; None
+            where any could. While none of them changed, a build may carry its last result.
+    """
+
+    def mark(function: Callable[..., None]) -> Callable[..., None]:
+        function.check = Check(  # type: ignore[attr-defined]
+            identifier, stands_for, when, tuple(needs), full, advisory, depends
+        )
+        return function
+
+    return mark
+
+
+class Unmeasured(Exception):  # noqa: N818
+    """Why a value is not measured: nothing tells it, or this user may not read it."""
+
+
+class Numbers:
+    """The measurements of one check, each with its unit, and why others are not measured."""
+
+    def __init__(self, journal: Journal, least: float = 0.0) -> None:
+        self.journal, self._least = (
+            journal,
+            least,
+        )  # what torch allows on the device, as an error
+        self.values: dict[str, dict[str, Any]] = {}
+        self.missing: dict[str, str] = {}
+
+    @contextmanager
+    def measuring(self, name: str) -> Iterator[None]:
+        """Keep the reason if what is done here finds that it can't be measured."""
+        try:
+            yield
+        except Unmeasured as reason:
+            self.missing[name] = str(reason)
+
+    def step(self, words: str) -> None:
+        """Journal the next operation; the finding names it if the process dies or hangs there."""
+        self.journal.write(step=words)
+
+    def record(self, name: str, value: float, unit: str) -> None:
+        """Store one measurement; the unit of a ratio is ``1``."""
+        self.values[name] = {"value": value, "unit": unit}
+
+    def sample(
+        self, name: str, values: Sequence[float], unit: str, every: float = 0.0
+    ) -> float:
+        """Store repeated measurements and their spread (max - min); return their median.
+
+        The comparison of reports needs each round: bursts of load show in their distribution.
+        Rounds that follow each other by ``every`` seconds are a course, which the report draws.
+        """
+        middle = statistics.median(values)
+        spread = max(values) - min(values)
+        rounds = [float(f"{value:.5g}") for value in values]
+        self.values[name] = {
+            "value": middle,
+            "unit": unit,
+            "spread": spread,
+            "rounds": rounds,
+        }
+        self.values[name] |= {"every": every} if every else {}
+        return middle
+
+    def within(self, name: str, error: float, limit: float) -> None:
+        """Store a relative error, and fail the check if it is above its limit or not a number.
+
+        Raises:
+            CheckFailed: ``wrong-numbers``.
+        """
+        limit = max(limit, self._least) if limit else limit
+        self.values[name] = {"value": error, "unit": "1", "limit": limit}
+        if not error <= limit:  # also true for nan
+            fail(
+                "wrong-numbers",
+                f"{name}: relative error {error:.2g}, the limit is {limit:.2g}",
+                cause="the result on the device differs from the float64 reference on the CPU",
+                remedy="compare driver and runtime with the last good report of this machine",
+                evidence=[
+                    f"{key} = {entry['value']:.3g}"
+                    for key, entry in self.values.items()
+                ],
+            )

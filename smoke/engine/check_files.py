@@ -1,0 +1,115 @@
+"""The check files, and the checks that they declare, read without an import.
+
+The supervisor compares what is declared with what its workers have run: a worker that ends early,
+or that can't import a file, must not leave checks out unnoticed.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from smoke.engine.check import DEVICE
+
+CHECKS = Path(__file__).resolve().parents[1] / "checks"
+# A cause before its symptoms, and what disturbs measurements (memory, processes) after them. This
+# is an order only: `check_files` returns every check file, named here or not.
+ORDER = (
+    "identity",
+    "requirements",
+    "device",
+    "selection",
+    "operators",
+    "fused",
+    "rotary",
+    "libraries",
+    "resume",
+    "offload",
+    "throughput",
+    "autocast",
+    "models",
+    "training",
+    "programs",
+    "compile",
+    "memory",
+    "transfer",
+    "collective",
+    "noise",
+)
+# Their checks take the device, but are about the machine or the environment: one run of them serves
+# all devices.
+SHARED = ("selection", "collective", "noise")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One check as its file declares it.
+
+    Attributes:
+        id: Its identifier.
+        title: The first line of its docstring.
+        full: Whether it belongs to the full suite only.
+        on_device: Whether each device owes it.
+        depends: See `smoke.engine.check.check`.
+    """
+
+    id: str
+    title: str
+    full: bool
+    on_device: bool
+    depends: tuple[str, ...] | None = None
+
+    def on(self, index: int) -> str:
+        """Return the id of the check on one device."""
+        return on(self.id, index) if self.on_device else self.id
+
+
+def check_files(folder: Path = CHECKS) -> list[Path]:
+    """Return every check file of the suite, those of `ORDER` first."""
+    last = len(ORDER)
+    rank = {f"test_{area}.py": place for place, area in enumerate(ORDER)}
+    return sorted(
+        folder.glob("test_*.py"),
+        key=lambda path: (rank.get(path.name, last), path.name),
+    )
+
+
+def declared(files: Iterable[Path]) -> list[Declared]:
+    """Return the checks of check files, in the order of the files."""
+    return [found for path in files for found in _declared_in(path)]
+
+
+@functools.cache
+def _declared_in(path: Path) -> list[Declared]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef))
+    return [found for node in functions for found in _declared(node)]
+
+
+def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
+    parameters = [each.arg for each in function.args.args]
+    for call in function.decorator_list:
+        if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "check":
+            identifier = ast.literal_eval(call.args[0])
+            title = (ast.get_docstring(function) or "").partition("\n")[0]
+            given = {word.arg: word.value for word in call.keywords}
+            full, depends = (
+                ast.literal_eval(given.get(name, "None"))
+                for name in ("full", "depends")
+            )
+            on_device = is_on_device(identifier, parameters)
+            yield Declared(identifier, title, bool(full), on_device, depends)
+
+
+def is_on_device(identifier: str, parameters: Iterable[str]) -> bool:
+    """Return whether each device owes a check of these parameters."""
+    takes = identifier == DEVICE or "device" in parameters
+    return takes and identifier.partition(".")[0] not in SHARED
+
+
+def on(identifier: str, index: int) -> str:
+    """Return the id of a device's check: the number is that of torch, the first has none."""
+    return f"{identifier}@{index}" if index else identifier

@@ -1,0 +1,173 @@
+"""Child processes of the suite: start them, limit their time, report how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from smoke.engine import lifetime, patience
+from smoke.engine.finding import Finding
+
+# Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
+WINDOWS = {
+    0xC0000005: "access violation",
+    0xC000001D: "illegal instruction",
+    0xC0000135: "a DLL was not found",
+    0xC0000139: "a DLL lacks an entry point",
+    0xC00000FD: "stack overflow",
+    0xC0000142: "a DLL failed to start",
+    0xC0000374: "heap corruption",
+    0xC0000409: "stack buffer overrun",
+}
+BEAT = 200  # looks of `patience.TICK` between two signs of life: ten seconds
+
+
+def describe_exit(code: int) -> str:
+    """Return a text for an exit status, as `subprocess` reports it."""
+    unsigned = code & 0xFFFFFFFF
+    if unsigned in WINDOWS:
+        return f"Windows exception 0x{unsigned:08X} ({WINDOWS[unsigned]})"
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        return f"killed by {names.get(-code, f'signal {-code}')}"
+    return f"exit code {code}"
+
+
+def died(code: int, output: str, *, step: str | None = None) -> Finding:
+    """Return the finding for a process that ended while it ran a check."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    # A library that ends its process prints why, and the interpreter's stack may follow.
+    errors = [line for line in lines[:-8] if "error" in line.lower()][-4:]
+    how = describe_exit(code)
+    facts = [how, *([f"while: {step}"] if step else []), *errors, *lines[-8:]]
+    return Finding(
+        "process-died",
+        f"the process died: {how}",
+        "native code (driver, runtime or operator library) ended the process",
+        "compare driver and runtime with the last good report; `provision doctor` reads both",
+        tuple(fact[:300] for fact in facts),
+    )
+
+
+def hung(seconds: float, *, step: str | None = None) -> Finding:
+    """Return the finding for a process that was stopped at its time limit."""
+    return Finding(
+        "probe-hung",
+        f"no answer within {seconds:.0f} s; the process was stopped",
+        "the driver or the device does not answer, or kernels are compiled for a very long time",
+        "look for resets of the device in the system log, reboot, then run the suite again",
+        (f"limit {seconds:.0f} s", f"while: {step or 'the check ran'}"),
+    )
+
+
+def start(
+    argv: list[str], output: IO[bytes], *, leader: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a child whose two streams go to one file; a leader gets its own process group.
+
+    It ends when this process ends in any way, `kill -9` included; on POSIX if it asks for that by
+    `lifetime.end_with_parent`.
+    """
+    lifetime.own_descendants()
+    pipe = lifetime.open_pipe()
+    try:
+        return subprocess.Popen(
+            argv,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,  # no read of it can ever wait
+            start_new_session=leader and os.name == "posix",
+            pass_fds=pipe,
+            env={**os.environ, lifetime.PIPE: "".join(map(str, pipe))},
+        )
+    finally:
+        for end in pipe:
+            os.close(end)  # the child has its own
+
+
+def stop_group(leader: subprocess.Popen[bytes]) -> None:
+    """Kill a child with all that it started: its process group, or on Windows its job."""
+    if sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(leader.pid, signal.SIGKILL)
+    else:
+        leader.kill()  # this closes the job that it joined by `lifetime.own_descendants`
+    leader.wait()
+
+
+def alive() -> None:
+    """Report that a child is being waited for; the worker puts its journal in this place."""
+
+
+def _beat(looks: Iterator[int]) -> bool:
+    """Call `alive` at every so many looks at a child, which itself gives no sign of life."""
+    if next(looks) % BEAT == 0:
+        alive()
+    return False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a function that was called in a fresh process.
+
+    Attributes:
+        value: What it returned.
+        finding: Why it did not return, or None.
+        output: Both streams of the process.
+    """
+
+    value: Any
+    finding: Finding | None
+    output: str
+
+
+def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answer:
+    """Run ``module:function(**arguments)`` in a fresh process of this same program.
+
+    Arguments and value are passed as JSON files, which keep floats bit for bit: the process may
+    print anything to its streams, as native libraries do.
+
+    Args:
+        function: ``module:name``.
+        timeout: Seconds until the process is killed, unless it computes; see `patience`.
+        arguments: Keyword arguments, JSON values.
+    """
+    # On Windows a killed process may hold its log open for a moment longer.
+    with tempfile.TemporaryDirectory(
+        prefix="smoke-", ignore_cleanup_errors=True
+    ) as name:
+        folder = Path(name)
+        (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
+        # The same main script again: a wrapper of the worker, as the tests have, wraps these too.
+        main = str(Path(sys.argv[0]).resolve())
+        argv = [sys.executable, "-I", "-u", main, "--call", function, name]
+        with (folder / "output.log").open("wb") as output:
+            process = start(argv, output)
+            code, seconds = patience.wait(
+                process, timeout, partial(_beat, itertools.count(1))
+            )
+            if code is None:
+                process.kill()
+                process.wait()
+                return Answer(None, hung(seconds, step=function), _log(folder))
+        log, answer = _log(folder), folder / "answer.json"
+        if code != 0 or not answer.exists():
+            return Answer(None, died(code, log, step=function), log)
+        reply = json.loads(answer.read_text(encoding="utf-8"))
+        finding = Finding(**reply["finding"]) if reply["finding"] else None
+        return Answer(reply["value"], finding, log)
+
+
+def _log(folder: Path) -> str:
+    return (folder / "output.log").read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,37 @@
+"""Modules that programs of a target import first, in order."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from smoke.engine.expect import Expect
+
+# Distribution -> module. These register operators with torch when they are imported. ipex-llm comes
+# first, because it imports IPEX itself and refuses one that is imported already.
+OPERATOR_MODULES = {
+    "ipex-llm": "ipex_llm",
+    "intel-extension-for-pytorch": "intel_extension_for_pytorch",
+}
+LIBRARIES = ("torchvision", "accelerate", "transformers")  # modules of the same name
+
+
+def operators(expect: Expect) -> list[str]:
+    """Return torch and the locked modules that register operators with it."""
+    return [
+        "torch",
+        *(module for name, module in OPERATOR_MODULES.items() if expect.locks(name)),
+    ]
+
+
+def libraries(expect: Expect) -> list[str]:
+    """Return the locked modules that programs use on top of them."""
+    return [name for name in LIBRARIES if expect.locks(name)]
+
+
+def load(module: str) -> None:
+    """Import a module unless it is: on XPU ipex-llm imports IPEX, and refuses a second import."""
+    if module not in sys.modules:
+        importlib.import_module(module)

@@ -1,0 +1,109 @@
+"""What a run owes, and why each check without a result has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smoke.engine.check import IMPORT, STACK
+
+if TYPE_CHECKING:
+    from smoke.engine.check_files import Declared
+    from smoke.engine.expect import Expect
+    from smoke.engine.journal import Journal
+
+ONLY_IN_FULL = "only in the full suite"
+NOT_ASKED = "not asked for"
+CUT_SHORT = "the run ended before it"
+NOT_COLLECTED = "its file was not collected"
+CARRIED = "carried"
+NO_TORCH = f"torch can't be imported: see {IMPORT['id']}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run is to check.
+
+    Attributes:
+        full: All checks, not only the quick ones.
+        only: These checks, or those of these areas, only; all where it is empty.
+        devices: Numbers of the devices; the first also gets the checks that are for no device.
+        carried: These have an earlier result that still stands.
+    """
+
+    full: bool
+    only: frozenset[str]
+    devices: tuple[int, ...]
+    carried: frozenset[str] = frozenset()
+
+    def leaves_out(self, identifier: str, *, full: bool) -> str:
+        """Return why a check is no part of the run, whatever the target is; "" where it is one."""
+        if self.only:
+            return (
+                ""
+                if {identifier, identifier.partition(".")[0]} & self.only
+                else NOT_ASKED
+            )
+        if full and not self.full:
+            return ONLY_IN_FULL
+        return CARRIED if identifier in self.carried else ""
+
+
+def carried(expect: Expect, checks: Iterable[Declared]) -> frozenset[str]:
+    """Return the checks of which nothing has changed that they depend on.
+
+    The caller vouches for what is no distribution: host, driver, interpreter, suite and spec.
+    """
+    earlier = expect.earlier
+    if earlier is None:
+        return frozenset()
+    changed = set(earlier["changed"])
+    depends = {each.id: each.depends for each in checks} | {IMPORT["id"]: ()}
+    return frozenset(
+        name
+        for name, others in depends.items()
+        if name in earlier["settled"]
+        and others is not None
+        and changed.isdisjoint({*STACK, *others})
+    )
+
+
+def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:
+    """Return the report's entry of a check without a result."""
+    return {"id": head["id"], "title": head["title"], "owed": owed, "reason": reason}
+
+
+def missing(
+    journal: Journal, declared: Sequence[Declared], plan: Plan
+) -> list[dict[str, Any]]:
+    """Return the checks without a result, those that are owed first.
+
+    A check is owed where a worker said so, and where no worker said anything of it: only then is a
+    run complete because of what it did, and not because of what it forgot.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for event in journal.events():  # a later word replaces an earlier one
+        for head in event.get("owed", ()):
+            found.setdefault(head["id"], not_run(head, CUT_SHORT, owed=True))
+        for entry in (*event.get("not_owed", ()), *event.get("excused", ())):
+            found[entry["id"]] = entry
+    outcomes = {result["id"]: result["outcome"] for result in journal.results()}
+    reason = NO_TORCH if outcomes.get(IMPORT["id"]) == "failed" else NOT_COLLECTED
+    for each in declared:
+        left_out = plan.leaves_out(each.id, full=each.full)
+        for index in plan.devices if each.on_device else plan.devices[:1]:
+            head = {"id": each.on(index), "title": each.title}
+            found.setdefault(
+                head["id"], not_run(head, left_out or reason, owed=not left_out)
+            )
+    found = {name: entry for name, entry in found.items() if name not in outcomes}
+    kept = [entry for entry in found.values() if not _is_repeated(entry, found)]
+    return sorted(kept, key=lambda entry: not entry["owed"])
+
+
+def _is_repeated(entry: dict[str, Any], found: dict[str, dict[str, Any]]) -> bool:
+    """Return whether a further device lacks a check for the reason that the first lacks it."""
+    name, _, index = entry["id"].partition("@")
+    same = found.get(name, {}).get("reason") == entry["reason"]
+    return bool(index) and same and not entry["owed"]

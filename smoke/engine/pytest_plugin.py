@@ -1,0 +1,253 @@
+"""The pytest plugin: selects checks, provides their fixtures, writes results to the journal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from smoke.engine.check import DEVICE, Check, Numbers
+from smoke.engine.check_files import is_on_device, on
+from smoke.engine.expect import KNOWN
+from smoke.engine.finding import CheckFailed, Finding, explain
+from smoke.engine.owed import Plan, not_run
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import torch
+
+    from smoke.engine.check import Capability
+    from smoke.engine.expect import Expect
+    from smoke.engine.journal import Journal
+
+
+def check_of(item: pytest.Function) -> Check:
+    """Return what makes a function a check."""
+    found = getattr(item.function, "check", None)
+    if not isinstance(found, Check):
+        raise pytest.UsageError(f"{item.nodeid} is not marked as a check")
+    return found
+
+
+class Suite:
+    """One pytest run over the check files."""
+
+    def __init__(
+        self,
+        expect: Expect,
+        journal: Journal,
+        around: Callable[[], AbstractContextManager[None]],
+        plan: Plan,
+        *,
+        other: bool = False,
+    ) -> None:
+        self._expect = expect
+        self._journal = journal
+        self._around = around
+        self._plan = plan
+        self._index = plan.devices[0]
+        self._other = other
+        self._numbers, self._known = Numbers(journal), KNOWN.get(expect.accelerator, {})
+        self._error: BaseException | None = None
+        self._started = 0.0
+        self._lacking: dict[Capability, str] = {}
+
+    @pytest.fixture
+    def expect(self) -> Expect:
+        """The content of ``expect.json``."""
+        return self._expect
+
+    @pytest.fixture
+    def numbers(self) -> Numbers:
+        """The measurements of the running check."""
+        return self._numbers
+
+    @pytest.fixture
+    def device(self) -> torch.device:
+        """The target's device.
+
+        Raises:
+            CheckFailed: ``device.ready`` failed: one cause must not show as twenty failures.
+        """
+        from smoke.device import devices
+
+        cause = self._outcome(on(DEVICE, self._index))
+        if cause and self._expect.on_gpu:
+            raise CheckFailed(blocked(cause))
+        chosen = devices.of(self._expect.accelerator)
+        if (
+            chosen.index
+        ):  # programs name the type only: `torch.device("xpu")` is the current one
+            devices.backend(chosen).set_device(chosen)
+        if self._plan.full:
+            devices.sensors_of(chosen)  # it hears of the driver's errors from here on
+        return chosen
+
+    def _outcome(self, identifier: str) -> dict[str, Any] | None:
+        """Return the finding of an earlier check that failed."""
+        failed = [
+            each for each in self._journal.results() if each["outcome"] == "failed"
+        ]
+        return {result["id"]: result["finding"] for result in failed}.get(identifier)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        """Journal which checks are owed, and keep those of them that have not ended yet."""
+        if self._other:
+            items[:] = [item for item in items if _is_on_device(item)]
+        reasons = {item: self._reason(check_of(item)) for item in items}
+        heads = {item: self._headline(item) for item in items}
+        self._journal.write(
+            owed=[heads[item] for item in items if not reasons[item]],
+            not_owed=[
+                not_run(heads[item], reason, owed=False)
+                for item, reason in reasons.items()
+                if reason
+            ],
+        )
+        done = self._journal.ended()
+        items[:] = [
+            item
+            for item in items
+            if not reasons[item] and heads[item]["id"] not in done
+        ]
+
+    def _headline(self, item: pytest.Function) -> dict[str, str]:
+        """Return id, title, and the failure in the field that a check stands for."""
+        check = check_of(item)
+        title = (item.function.__doc__ or "").strip().splitlines()[0]
+        identifier = (
+            on(check.identifier, self._index)
+            if _is_on_device(item)
+            else check.identifier
+        )
+        return {"id": identifier, "title": title, "stands_for": check.stands_for}
+
+    def _reason(self, check: Check) -> str:
+        """Return why this run does not owe a check, "" where it does."""
+        left_out = self._plan.leaves_out(check.identifier, full=check.full)
+        known = self._known.get("checks", {}).get(check.identifier, "")
+        return left_out or known or check.when(self._expect)
+
+    def pytest_runtest_setup(self, item: pytest.Function) -> None:
+        """Journal the start of a check; skip it where the device lacks what it needs."""
+        self._numbers = Numbers(self._journal, self._known.get("float32", 0.0))
+        self._error = None
+        self._started = time.monotonic()
+        self._journal.write(start=self._headline(item))
+        needs = check_of(item).needs
+        if self._other and self._expect.on_gpu:
+            needs = (self._is_supported, *needs)
+        if reason := self._lacks(needs):
+            self._journal.write(
+                excused=[not_run(self._headline(item), reason, owed=False)]
+            )
+            pytest.skip(reason)
+
+    def _lacks(self, needs: tuple[Capability, ...]) -> str:
+        """Return what the device lacks of the capabilities, "" where it has all.
+
+        Probed only now, when `device.ready` has passed: a probe can hang or end the process, which
+        must neither hide that check nor count for another one than this.
+        """
+        if not needs or (
+            self._expect.on_gpu and self._outcome(on(DEVICE, self._index))
+        ):
+            return ""
+        return next(filter(None, map(self._probe, needs)), "")
+
+    def _is_supported(self, device: torch.device) -> str:
+        """Return why a further device is not meant by the target: an integrated GPU, for one."""
+        from smoke.checks.test_device import test_family
+
+        try:
+            test_family(device, self._expect)
+        except CheckFailed as verdict:
+            # Of an unknown one nobody can say that it is not meant.
+            return verdict.finding.symptom if verdict.finding.level == "error" else ""
+        return ""
+
+    def _probe(self, capability: Capability) -> str:
+        from smoke.device import devices
+
+        if capability not in self._lacking:
+            name = getattr(capability, "__name__", repr(capability))
+            self._journal.write(step=f"probe {name}")
+            try:
+                self._lacking[capability] = capability(
+                    devices.of(self._expect.accelerator)
+                )
+            except Exception:  # noqa: BLE001 - a broken probe excuses nothing: the check runs
+                self._lacking[capability] = ""
+        return self._lacking[capability]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        """Run a check in the worker's context manager, which must not cover collection."""
+        with self._around():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Function, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep the first error of a check; after its teardown journal the result.
+
+        Only then: a process that dies in a teardown must still leave a check without a result.
+        """
+        report = yield
+        if call.excinfo and self._error is None:
+            self._error = call.excinfo.value
+        if (
+            call.when == "teardown"
+            and self._headline(item)["id"] not in self._journal.ended()
+        ):
+            self._journal.write(result=self._result(item))
+        return report
+
+    def _result(self, item: pytest.Function) -> dict[str, Any]:
+        finding = explain(self._error) if self._error else None
+        if finding and self._index and _is_on_device(item):
+            finding = replace(
+                finding, evidence=(*finding.evidence, f"on device {self._index}")
+            )
+        if finding and finding.level == "error" and check_of(item).advisory:
+            finding = replace(finding, level="warning")
+        bad = "warned" if finding and finding.level == "warning" else "failed"
+        return {
+            **self._headline(item),
+            "outcome": bad if finding else "passed",
+            "seconds": round(time.monotonic() - self._started, 3),
+            "numbers": self._numbers.values,
+            "finding": finding.as_json() if finding else None,
+            **(
+                {"not_measured": self._numbers.missing} if self._numbers.missing else {}
+            ),
+        }
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Journal that the suite is broken where a check file can't be imported."""
+        if report.failed:
+            self._journal.write(broken=f"{report.nodeid}: {report.longreprtext[-500:]}")
+
+
+def _is_on_device(item: pytest.Function) -> bool:
+    return is_on_device(check_of(item).identifier, item.fixturenames)
+
+
+def blocked(cause: dict[str, Any]) -> Finding:
+    """Return the finding of a check that could not run because the device does not work.
+
+    It does not repeat the code or the remedy of that failure: the toolkit may replace both.
+    """
+    return Finding(
+        "blocked",
+        "not run: the device does not work",
+        f"{DEVICE} failed first: {cause['symptom']}",
+        f"follow the remedy of {DEVICE}, then run the checks again",
+        (f"{DEVICE}: {cause['symptom']}",),
+        level="note",
+    )

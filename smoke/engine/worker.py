@@ -1,0 +1,199 @@
+"""The worker process: imports torch, then runs the checks that have no result yet.
+
+The supervisor (``run.py``) starts it with ``expect.json`` and a journal, and another one when it
+dies. It is started for `child_process.call` as well, with ``--call``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+# At the end of sys.path: a module of the environment with the same name must win, as for its users.
+if str(HERE.parent) not in sys.path:
+    sys.path.append(str(HERE.parent))
+sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
+
+from smoke.engine import child_process, import_order, lifetime, runner  # noqa: E402 - the path comes first
+from smoke.engine import expect as expectation  # noqa: E402
+from smoke.engine.check import IMPORT  # noqa: E402
+from smoke.engine.check_files import check_files, declared  # noqa: E402
+from smoke.engine.finding import explain  # noqa: E402
+from smoke.engine.journal import Journal  # noqa: E402
+from smoke.engine.owed import CARRIED, NOT_ASKED, Plan, carried, not_run  # noqa: E402
+
+WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
+# Where nothing else is to be run, no process has to import torch.
+NEEDS_NO_TORCH = (WITHOUT_TORCH, HERE / "checks" / "test_requirements.py")
+OLDEST = (3, 10)  # that the suite's own pytest runs on
+NO_PYTEST = (
+    "there is no pytest: `provision smoke` brings one; otherwise name a folder that holds one with "
+    "--runner, or install pytest into this environment"
+)
+
+
+def main(argv: list[str]) -> int:
+    """Run the checks that the supervisor asks for in JSON, or with ``--call`` one function."""
+    lifetime.end_with_parent()
+    if argv[0] == "--call":
+        return _call(argv[1], Path(argv[2]))
+    asked = json.loads(argv[0])
+    os.environ["SMOKE_DEVICE"] = str(
+        asked["device"]
+    )  # read by smoke.device, in children as well
+    expect, journal = (
+        expectation.read(Path(asked["expect"])),
+        Journal(Path(asked["journal"])),
+    )
+    child_process.alive = lambda: journal.write(alive=True)
+    files, only = check_files(), frozenset(asked["only"])
+    plan = Plan(
+        asked["full"], only, (asked["device"],), carried(expect, declared(files))
+    )
+    if expect.earlier is not None:  # no file in which every quick check is carried
+        left = {
+            each.id
+            for each in declared(files)
+            if plan.leaves_out(each.id, full=each.full)
+        }
+        files = [
+            p for p in files if not left.issuperset(each.id for each in declared([p]))
+        ]
+    if IMPORT["id"] in plan.carried and set(files) <= set(NEEDS_NO_TORCH):
+        journal.write(not_owed=[not_run(IMPORT, CARRIED, owed=False)])
+    elif not import_stack(expect, journal):
+        files = [WITHOUT_TORCH]
+    if only == {IMPORT["id"]}:
+        return 0
+    if asked["runner"] and sys.version_info >= OLDEST:
+        runner.install(Path(asked["runner"]))
+    return run_checks(expect, journal, files, plan, other=asked["other"])
+
+
+@contextmanager
+def bytecode_written() -> Iterator[None]:
+    """Let Python write bytecode of the environment's modules: the next process starts faster."""
+    sys.dont_write_bytecode = False
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = True
+
+
+def _call(function: str, folder: Path) -> int:
+    module, _, name = function.partition(":")
+    arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
+    value, finding = None, None
+    try:
+        if (
+            module != "smoke.checks.requirements"
+        ):  # which imports one package, as its users do
+            with bytecode_written():
+                importlib.import_module("torch")
+        home = importlib.import_module(module)
+        with bytecode_written():
+            value = getattr(home, name)(**arguments)
+    except Exception as error:  # noqa: BLE001 - becomes the finding of the calling check
+        finding = explain(error).as_json()
+    answer = json.dumps({"value": value, "finding": finding})
+    (folder / "answer.json").write_text(answer, encoding="utf-8")
+    return 0
+
+
+def run_checks(
+    expect: expectation.Expect,
+    journal: Journal,
+    files: list[Path],
+    plan: Plan,
+    *,
+    other: bool,
+) -> int:
+    """Run the checks that are owed and have no result; return pytest's exit code.
+
+    It runs in this process, with the suite's own configuration and no other plugin: those of the
+    caller, and its variables, must not select, skip or change checks.
+
+    Args:
+        expect: What the target promises.
+        journal: Where results go.
+        files: The check files.
+        plan: What of them is to be run, on which one device.
+        other: Whether another device of this run has had the checks that are for no device.
+    """
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        del os.environ[name]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    try:
+        import pytest
+    except ImportError as error:
+        journal.write(broken=f"{NO_PYTEST} ({error})")
+        return 3
+    from smoke.engine.pytest_plugin import Suite
+
+    suite = Suite(expect, journal, bytecode_written, plan, other=other)
+    ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
+    # Beside the journal, so that the supervisor removes it, also after a crash.
+    scratch = f"--basetemp={journal.path.parent / 'scratch'}"
+    code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
+    # By their source: where torch can't be imported, most files are not collected.
+    known = {each.id for each in declared(check_files())} | {IMPORT["id"]}
+    known |= {name.partition(".")[0] for name in known}
+    if unknown := plan.only - known:
+        journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
+    elif reasons := _refused(journal, plan):
+        journal.write(broken=f"not for {expect.target}: {'; '.join(reasons)}")
+    return code
+
+
+def _refused(journal: Journal, plan: Plan) -> list[str]:
+    """Return why none of the checks that were asked for is owed, nothing where one is."""
+    entries = [
+        each for each in journal.last("not_owed") or () if each["reason"] != NOT_ASKED
+    ]
+    told = [f"{each['id']} ({each['reason']})" for each in entries]
+    return told if plan.only and not journal.last("owed") else []
+
+
+def import_stack(expect: expectation.Expect, journal: Journal) -> bool:
+    """Run the first check: import torch and its operators; return whether that worked."""
+    earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(
+        IMPORT["id"]
+    )
+    if earlier == "passed":
+        with bytecode_written():
+            _imports(expect, journal)
+    if earlier:
+        return bool(earlier == "passed")
+    journal.write(start=IMPORT)
+    began = time.monotonic()
+    finding = None
+    try:
+        with bytecode_written():
+            _imports(expect, journal)
+    # Not SystemExit: an import that exits ends the worker, and the supervisor reads the log.
+    except Exception as error:  # noqa: BLE001
+        finding = explain(error, code="import-fails").as_json()
+    seconds = round(time.monotonic() - began, 3)
+    numbers = {"import": {"value": seconds, "unit": "s"}}
+    outcome = {"outcome": "failed" if finding else "passed", "finding": finding}
+    journal.write(result={**IMPORT, **outcome, "seconds": seconds, "numbers": numbers})
+    return finding is None
+
+
+def _imports(expect: expectation.Expect, journal: Journal) -> None:
+    """Import torch and the modules that register operators with it."""
+    for module in import_order.operators(expect):
+        journal.write(step=f"import {module}")
+        import_order.load(module)
+    journal.write(torch=sys.modules["torch"].__version__)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Values to compare with: float64 references, tables of operators, models."""

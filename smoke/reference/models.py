@@ -1,0 +1,207 @@
+"""Small models: a licence plate reader as LPRNet, a transformer, a UNet as Stable Diffusion's."""
+
+import math
+
+import torch
+from torch import nn
+
+from smoke.reference import reference, rotary
+
+CLASSES = 37  # ten digits, 26 letters, blank
+COLUMNS = 18
+PLATE = (3, 24, 94)  # channels, height, width: LPRNet's input (Zherzdev & Gruzdev 2018)
+
+
+def _small_block(inputs: int, outputs: int) -> nn.Sequential:
+    """Return LPRNet's bottleneck: 1x1, 3x1, 1x3, 1x1."""
+    quarter = outputs // 4
+    return nn.Sequential(
+        nn.Conv2d(inputs, quarter, 1),
+        nn.ReLU(),
+        nn.Conv2d(quarter, quarter, (3, 1), padding=(1, 0)),
+        nn.ReLU(),
+        nn.Conv2d(quarter, quarter, (1, 3), padding=(0, 1)),
+        nn.ReLU(),
+        nn.Conv2d(quarter, outputs, 1),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(),
+    )
+
+
+class PlateReader(nn.Module):
+    """Licence plate reader of 0.44 million parameters: images to one character class per column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 64, 3),
+            nn.BatchNorm2d(64),
+            nn.ReLU(),
+            nn.MaxPool2d(3, stride=1),
+            _small_block(64, 128),
+            nn.MaxPool2d(3, stride=(1, 2)),
+            _small_block(128, 256),
+            _small_block(256, 256),
+            nn.MaxPool2d(3, stride=(1, 2)),
+            nn.Dropout(0.5),
+            nn.Conv2d(256, 256, (1, 4)),
+            nn.BatchNorm2d(256),
+            nn.ReLU(),
+            nn.Conv2d(256, CLASSES, 1),
+        )
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return logits, batch by class by column."""
+        return self.layers(images).mean(2)
+
+
+def plates(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return synthetic plates and their text, the same on every machine."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(count, *PLATE, generator=generator)
+    return images, torch.randint(0, CLASSES, (count, COLUMNS), generator=generator)
+
+
+class Attention(nn.Module):
+    """One rotary self-attention block, the shape of ChatGLM2's and Llama's."""
+
+    def __init__(
+        self, width: int = 32, heads: int = 4, *, interleaved: bool = False
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.rotate = rotary.interleaved if interleaved else rotary.half
+        self.inputs = nn.Linear(width, 3 * width)
+        self.outputs = nn.Linear(width, width, bias=False)
+
+    def forward(
+        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the block's output; x is batch by length by width."""
+        batch, length, width = x.shape
+        shape = (batch, length, 3, self.heads, width // self.heads)
+        query, key, value = self.inputs(x).view(shape).permute(2, 0, 3, 1, 4)
+        query, key = self.rotate(query, cos, sin), self.rotate(key, cos, sin)
+        mixed = nn.functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True
+        )
+        return self.outputs(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class Block(Attention):
+    """An attention block with its residual, a buffer that is saved, and one that is not."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.register_buffer("scale", torch.linspace(0.5, 1.0, width))
+        self.register_buffer(
+            "shift", torch.linspace(-0.5, 0.5, width), persistent=False
+        )
+
+    def forward(
+        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the block's output; x is batch by length by width."""
+        return x * self.scale + self.shift.to(x.dtype) + super().forward(x, cos, sin)
+
+
+class TiedTransformer(nn.Module):
+    """A transformer whose embedding, of more than 1 MiB, and output layer share one weight."""
+
+    def __init__(self, words: int = 1100, width: int = 256) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(5))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, words, bias=False)
+        self.tie_weights()
+
+    def tie_weights(self) -> None:
+        """Share the weight, which an initialisation without memory separates."""
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return logits, batch by length by word."""
+        x = self.embedding(tokens)
+        positions = torch.arange(tokens.shape[1], device=x.device)
+        cos, sin = (
+            part.to(x.dtype) for part in rotary.table(positions, x.shape[2] // 4)
+        )
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return self.head(self.norm(x))
+
+
+def filled(model: nn.Module) -> nn.Module:
+    """Fill a model with noise that keeps the size of what it computes, and leave dropout out."""
+    for number, weight in enumerate(model.requires_grad_().parameters()):
+        noise, fan = (
+            reference.noise(*weight.shape, seed=number),
+            math.prod(weight.shape[1:]),
+        )
+        weight.data = (
+            noise / math.sqrt(fan) if weight.dim() > 1 else weight.data + noise / 8
+        )
+    return model.apply(
+        lambda m: setattr(m, "p", 0.0) if isinstance(m, nn.Dropout) else None
+    )
+
+
+def _normed(given: int, made: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.GroupNorm(32, given), nn.SiLU(), nn.Conv2d(given, made, 3, 1, 1)
+    )
+
+
+class UNet(nn.Module):
+    """A guided denoising step of Stable Diffusion with a small network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = nn.Sequential(nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 64))
+        self.inlet, self.shrink = (
+            nn.Conv2d(4, 64, 3, padding=1),
+            nn.Conv2d(64, 64, 3, 2, 1),
+        )
+        self.down = nn.Sequential(_normed(64, 64), _normed(64, 64))
+        self.norm, self.up = (
+            nn.GroupNorm(32, 64),
+            nn.Sequential(_normed(128, 64), _normed(64, 64)),
+        )
+        settings = {
+            "batch_first": True,
+            "norm_first": True,
+            "activation": nn.functional.gelu,
+        }
+        self.cross = nn.TransformerDecoderLayer(64, 1, 256, 0.0, **settings)
+        self.grow = nn.Sequential(
+            nn.Upsample(scale_factor=2), nn.Conv2d(64, 64, 3, padding=1)
+        )
+        self.outlet = _normed(64, 4)
+
+    def forward(
+        self, latents: torch.Tensor, text: torch.Tensor, time: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the next latents; text is without and with what guides, time 1 by 32 angles."""
+        clock = self.clock(torch.cat([time.cos(), time.sin()], 1))[:, :, None, None]
+        x = self.inlet(torch.cat([latents, latents]))
+        top = x + self.down(x) + clock
+        h = self.shrink(top) + nn.functional.avg_pool2d(top, 2)
+        pixels = self.cross(self.norm(h).flatten(2).transpose(1, 2), text)
+        h = self.grow(h + pixels.transpose(1, 2).reshape(h.shape))
+        without, guided = self.outlet(h + self.up(torch.cat([h, top], 1))).chunk(2)
+        noise = without + 2.0 * (guided - without)
+        return (
+            1.5**0.5 * (latents - 0.6**0.5 * noise) + 0.4**0.5 * noise
+        )  # DDIM, from 0.4 to 0.6
+
+
+def denoising() -> tuple[nn.Module, ...]:
+    """Return a UNet, what it gets for one step, and what its loss compares the result with."""
+    # So small that the epsilon of the first group norm counts.
+    latents, text = (
+        reference.noise(1, 4, 32, 32) / 30,
+        reference.noise(2, 77, 64, seed=1),
+    )
+    time = 501 * 10000.0 ** (-torch.arange(32)[None] / 32)
+    return filled(UNet()), latents, text, time, reference.noise(1, 4, 32, 32, seed=2)

@@ -1,0 +1,182 @@
+"""Reference implementations in float64 on the CPU, and the error that a device may have.
+
+Inputs are made in the dtype under test, then widened: the rounding of inputs is no error.
+"""
+
+import math
+from functools import partial
+
+import torch
+
+from smoke.engine.check import Numbers
+
+# Relative to the largest value of the reference. One rounding is off by at most u: 6.0e-8, 4.9e-4
+# and 3.9e-3. In half precision eight roundings one after the other are allowed, which no operator
+# reaches that adds up in float32. There it is 168 u: `pow` may be off by 32 u (OpenCL C, 16 ulp);
+# n terms of random sign, added up one after the other, are off by 0.4 u sqrt(n) of their deviation
+# (Higham & Mary 2019): by six times that for n = 4,900, the longest that no device splits.
+LIMITS: dict[torch.dtype, float] = {
+    torch.float32: 1e-5,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
+
+
+def dtypes(device: torch.device) -> list[torch.dtype]:
+    """Return the dtypes to check. The CPU has float16 arithmetic only since torch 2.3."""
+    release = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if device.type == "cpu" and release < (2, 3):
+        return [torch.float32, torch.bfloat16]
+    return list(LIMITS)
+
+
+def short(dtype: torch.dtype) -> str:
+    """Return ``float16`` for ``torch.float16``."""
+    return str(dtype).rpartition(".")[2]
+
+
+def noise(
+    *shape: int, dtype: torch.dtype = torch.float32, seed: int = 0
+) -> torch.Tensor:
+    """Return normal noise on the CPU, the same on every machine."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator).to(dtype)
+
+
+def error(value: torch.Tensor, reference: torch.Tensor) -> float:
+    """Return the largest deviation, relative to the largest value of the reference.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    if value.shape != reference.shape:
+        raise ValueError(
+            f"shape {tuple(value.shape)}, expected {tuple(reference.shape)}"
+        )
+    deviation = (
+        (value.detach().cpu().double() - reference).abs().nan_to_num(math.inf).max()
+    )
+    return float(deviation) / (float(reference.abs().max()) or 1.0)
+
+
+def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """Return the same values in another layout; ``strided`` is every other column, or heads."""
+    if layout == "transposed" or (layout == "strided" and x.dim() == 4):
+        first, second = (1, 2) if layout == "strided" else (0, min(x.dim(), 1) and -1)
+        return x.transpose(first, second).contiguous().transpose(first, second)
+    if layout == "offset":
+        return torch.cat([x.new_zeros(3), x.flatten()])[3:].view(x.shape)
+    if layout == "channels-last" and x.dim() > 2:
+        # Not `contiguous`, which leaves the strides of one channel as they are.
+        last = x.movedim(1, -1).clone(memory_format=torch.contiguous_format)
+        return last.movedim(-1, 1)
+    if layout == "expanded" and x.dim() > 1:
+        return x[:1].expand(x.shape)
+    return torch.stack([x, x], -1).flatten(-2)[..., ::2] if layout == "strided" else x
+
+
+def prove_product(
+    device: torch.device,
+    numbers: Numbers,
+    dtype: torch.dtype,
+    size: tuple[int, ...],
+    *,
+    positive: bool = False,
+) -> None:
+    """Fail the check if products are wrong; size: how many, their rows, inner width, columns."""
+    batch, rows, inner, columns = size
+    left = noise(batch, rows, inner, dtype=dtype, seed=1).squeeze(0)
+    right = noise(batch, inner, columns, dtype=dtype, seed=2).squeeze(0)
+    left, right = (left.abs(), right.abs()) if positive else (left, right)
+    a, b = left.to(device), right.to(device)
+    # Where products of float32 may be lowered to TF32 or bfloat16: nothing in the suite does it.
+    lower = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    limit = LIMITS[torch.bfloat16 if lower else dtype]
+    for layout, turned in (("", False), ("transposed ", True)):
+        numbers.step(name := f"{short(dtype)} {layout}{size}")
+        found = a.mT.contiguous().mT @ b.mT.contiguous().mT if turned else a @ b
+        numbers.within(name, projected_error(left, right, found.cpu()), limit)
+
+
+def projected_error(
+    left: torch.Tensor, right: torch.Tensor, product: torch.Tensor
+) -> float:
+    """Return the error of a product of matrices, relative to the spread of its elements.
+
+    Freivalds' check (1977): A B = C if A (B R) = C R for random R. Each column of R adds up 64
+    columns of C with random signs: one element that is off by d shows as d / 8, and the roundings
+    of 64 elements as that of one.
+    """
+
+    def project(x: torch.Tensor) -> torch.Tensor:
+        padded = torch.nn.functional.pad(x.double(), (0, -x.shape[-1] % 64))
+        signs = noise(padded.shape[-1], seed=11).sign().double()
+        return (padded * signs).unflatten(-1, (-1, 64)).sum(-1)
+
+    deviation = (project(product) - left.double() @ project(right)).abs().max()
+    return float(deviation / (8 * product.double().square().mean().sqrt()))
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return softmax(q k^T / sqrt(d) + bias) v; a boolean bias names the keys, None is causal."""
+    query, key, value = query.double(), key.double(), value.double()
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+    if bias is None:
+        bias = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    scores = (
+        scores + bias.double()
+        if bias.is_floating_point()
+        else scores.where(bias, -math.inf)
+    )
+    return scores.softmax(-1) @ value
+
+
+def adamw(
+    weight: torch.Tensor,
+    gradients: list[torch.Tensor],
+    *,
+    rate: float,
+    decay: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    epsilon: float = 1e-8,
+) -> torch.Tensor:
+    """Return a weight after AdamW steps (Loshchilov & Hutter 2019, algorithm 2)."""
+    weight = weight.double()
+    mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
+    for step, gradient in enumerate((item.double() for item in gradients), start=1):
+        weight = weight * (1 - rate * decay)
+        mean = betas[0] * mean + (1 - betas[0]) * gradient
+        square = betas[1] * square + (1 - betas[1]) * gradient**2
+        scale = (square / (1 - betas[1] ** step)).sqrt() + epsilon
+        weight = weight - rate * mean / (1 - betas[0] ** step) / scale
+    return weight
+
+
+def angles(positions: torch.Tensor, width: int, base: float = 10000.0) -> torch.Tensor:
+    """Return rotary angles, positions by width / 2 (Su et al. 2021, section 3.2.2)."""
+    inverse = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.outer(positions.double(), inverse)
+
+
+def _rotate(x: torch.Tensor, angle: torch.Tensor, *, interleaved: bool) -> torch.Tensor:
+    """Rotate by complex products: no code under test does it this way, so no mistake is shared."""
+    width = 2 * angle.shape[-1]
+    turned, rest = x.double()[..., :width], x.double()[..., width:]
+    if interleaved:
+        pairs = torch.complex(turned[..., 0::2], turned[..., 1::2])
+    else:
+        pairs = torch.complex(turned[..., : width // 2], turned[..., width // 2 :])
+    pairs = pairs * torch.polar(torch.ones_like(angle), angle)
+    parts = (pairs.real, pairs.imag)
+    joined = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
+    return torch.cat([joined, rest], -1)
+
+
+# Of the first R channels the pairs (i, i + R/2), as Llama, or (2i, 2i + 1), as ChatGLM2.
+rotate_half = partial(_rotate, interleaved=False)
+rotate_interleaved = partial(_rotate, interleaved=True)
