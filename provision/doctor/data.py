@@ -8,4 +8,4 @@ from provision.core.findings import toml_table
 
 def data(name: str) -> dict[str, Any]:
     """Return a table file: ``cases``, ``findings``, ``log_rules`` or ``packages``."""
-    return toml_table(Path(__file__).with_name(f"{name}.toml"))
+    return toml_table(Path(__file__).parent / f"{name}.toml")

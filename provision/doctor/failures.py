@@ -13,7 +13,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 _RAISED = re.compile(
-    r"[\w.]*[a-z](Error|Exception): "
+    r"[\w.]*[a-z](Error|Exception): |.*Could not run '\S+' with arguments from"
 )  # never harmless, whatever its words
 
 

@@ -15,6 +15,7 @@ from provision.doctor.matcher import Hit, Search
 from provision.doctor.names import moved
 from provision.doctor.predicates import PREDICATES
 from provision.doctor.reading import Log, read_log
+from provision.doctor.remedies import fitting, machine_of, with_commands
 from provision.doctor.sampling import Line
 
 Ranked = list[
@@ -54,7 +55,10 @@ class LogRule:
 def log_rules(table: str = "log_rules") -> tuple[LogRule, ...]:
     """Return the rules of a file in its order: causes before their symptoms."""
     texts, words = data("findings"), data(table).get("words", {})
-    rows = [{**texts[row["code"]], **row} for row in data(table)["rule"]]
+    files = ["log_rules/mission", table] if table == "log_rules" else [table]
+    rows = [
+        {**texts[row["code"]], **row} for name in files for row in data(name)["rule"]
+    ]
     for row in rows:
         row["any"] = [
             re.sub(r"@(\w+)@", lambda word: words[word[1]], p) for p in row["any"]
@@ -88,6 +92,7 @@ def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
         log.warned,
     )
     evidence = Evidence(Search(lines), failure, calm | mild)
+    machine = machine_of(evidence.search)
     matched = _matched(evidence, min(failure.near | {failure.start}), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
@@ -125,10 +130,11 @@ def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
         handled = rule.transient and any_of("handled").search(near)
         if unknown or survived or handled or (doubtful and weak):
             level = Level.NOTE
-        found = _finding(rule, hit, lines, level)
+        found = _finding(rule, hit, lines, level, machine=machine)
         general = rule.remedy == data("findings")[rule.code]["remedy"]
         late = before(rule, hit) or number in calm
-        findings.append((late, evidence.in_context(found, general=general)))
+        found = evidence.in_context(found, general=general)
+        findings.append((late, replace(found, remedy=fitting(found.remedy, machine))))
     if failure.ended is not None and not any(
         f.bad or f.code == _OWN_FAULT for _, f in findings
     ):
@@ -163,7 +169,16 @@ def _matched(
             not known or hit[0] >= start
         ):
             found[rule.code] = (rule, hit)
-    return list(found.values())
+    # One line is explained once: by the first rule that knows it.
+    lines, once = set[int](), list[tuple[LogRule, Hit]]()
+    for rule, hit in found.values():
+        accuses = _level(rule, smoke=smoke) is Level.ERROR
+        if accuses and hit[0] in lines:
+            continue
+        if accuses:
+            lines.add(hit[0])
+        once.append((rule, hit))
+    return once
 
 
 def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
@@ -212,13 +227,20 @@ def _filled(pattern: str, hit: Hit) -> str:
 
 
 def _finding(
-    rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str
+    rule: LogRule,
+    hit: Hit,
+    lines: Sequence[Line],
+    level: Level,
+    *,
+    machine: frozenset[str] = frozenset(),
+    **more: str,
 ) -> Finding:
     more |= {k: v for k, v in hit[1].groupdict().items() if v}
     groups = defaultdict(lambda: "what is quoted", more)
     groups |= moved(lines, hit) if rule.test == "moved" else {}
     groups["provider"] = provided(groups)
     remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
+    remedy = with_commands(remedy, machine)
     cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))
     number, text = lines[hit[0]].number, lines[hit[0]].text.strip()
     quote = f"line {number}: {text[:_EVIDENCE]}{'…' if len(text) > _EVIDENCE else ''}"
