@@ -44,7 +44,8 @@ import json, sys
 from pathlib import Path
 from provision.core.process import run
 from provision.core.project import PACKAGE, Project
-from provision.image.context import ImageRequest, prepare_context
+from provision.image.context import prepare_context
+from provision.image.request import ImageRequest
 from provision.image.docker import build_argv
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import read_lock

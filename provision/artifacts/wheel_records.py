@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING
 
 from provision.artifacts.wheelhouse import find_artifacts
 from provision.core import network
-from provision.core.credentials import login_for
 from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.lockfile.wheel_record import common_path, parse_record, record_digest
@@ -68,7 +67,7 @@ def remote_records(
     def read(sha256: str) -> tuple[str, str | None]:
         url = urls[sha256]
         return sha256, remote_record(
-            session, url, wanted[sha256], login_for(url, mirror)
+            session, url, wanted[sha256], network.login_for(url, mirror)
         )
 
     with network.session() as session:

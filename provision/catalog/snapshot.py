@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from pydantic import AfterValidator, Field, ValidationError
 
-from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
+from provision.core.privacy import holds_secret
 from provision.core.project import fact, shipped
 from provision.core.text import nearest, plural
 from provision.spec.model import FileStem, Specifier, parse_requirement

@@ -13,13 +13,13 @@ from provision import __version__
 from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import Index, load_snapshot
 from provision.core import network
-from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.core.limits import read_if_any
 from provision.core.platforms import PLATFORMS
+from provision.core.privacy import redact
 from provision.core.project import CURRENT, Project
 from provision.installer.install import ArtifactSources
 from provision.lockfile import formats

@@ -6,8 +6,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Self
 
-from provision.core.credentials import redact
 from provision.core.findings import toml_table
+from provision.core.privacy import redact
 from provision.core.program import program_name
 
 

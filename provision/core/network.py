@@ -7,11 +7,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from provision.core import limits
-from provision.core.credentials import login_for, redact
 from provision.core.errors import ToolError
 from provision.core.interruption import in_threads
+from provision.core.privacy import redact
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -106,3 +107,12 @@ def content_length(
         raise ToolError.of(
             "no-size", str(error), file=url.rpartition("/")[2]
         ) from error
+
+
+def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:
+    """Return the user name and password of a mirror for a file on the same host."""
+    # An index may link to files on any host, and must not learn to send the login there.
+    index = urlsplit(mirror or "")
+    if index.username is None or urlsplit(url).hostname != index.hostname:
+        return None
+    return unquote(index.username), unquote(index.password or "")

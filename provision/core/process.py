@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO, Self
 
 from provision.core import interruption
-from provision.core.credentials import redact
 from provision.core.errors import Exit, ToolError, UsageError, os_errors
 from provision.core.interruption import STEP, check_interrupted, deferred
 from provision.core.prefix import environment_python
+from provision.core.privacy import redact
 from provision.core.variables import clean_environment
 
 __all__ = [

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from provision.core.credentials import redact
+from provision.core.privacy import redact
 
 # Control characters but for tab and newline, marks that reorder or hide text (bidirectional
 # controls, zero width, tags), separators of lines, and lone surrogates of undecodable file names.

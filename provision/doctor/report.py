@@ -7,6 +7,7 @@ from pathlib import Path
 
 from provision import __version__
 from provision.core.findings import Diagnosis
+from provision.core.privacy import anonymize
 from provision.core.text import harmless, plural
 from provision.doctor.data import data
 from provision.doctor.environment import Environment, read_environment
@@ -53,40 +54,9 @@ def report(
 
 
 def private(text: str, prefix: Path | None = None) -> str:
-    """Return a text without homes, names of users and hosts, serial numbers and tokens."""
-    text = harmless(text)  # before a part of a password is taken for something else
-    table, node = data("packages")["private"], platform.node()
-    for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
-        forms = {os.path.abspath(path), os.path.realpath(path)} if path else ()  # noqa: PTH100
-        for form in sorted(
-            {*forms} - {"/", "/usr", "/usr/local"}, key=len, reverse=True
-        ):
-            text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
-    names = {
-        (name, mark)
-        for pattern, mark in table["named"]
-        for name in re.findall(pattern, text)
-    }
-    for pattern, mark in table["patterns"]:
-        text = re.sub(pattern, mark, text)
-    # Those of a log may be another machine's. Who is called as a package keeps its name.
-    known = {
-        (node, "HOST"),
-        (node.partition(".")[0], "HOST"),
-        (this_user({}).name, "USER"),
-    }
-    for name, mark in sorted(
-        names - known, reverse=True
-    ):  # one with a domain comes first
-        if not re.fullmatch(table["common"], name) and f"-packages/{name}" not in text:
-            text = re.sub(
-                rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", mark, text
-            )
-    for name, mark in sorted(known, reverse=True):
-        # Not everywhere: a user may be called as a package is.
-        at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
-        text = re.sub(at, mark, text) if name and not name.isdecimal() else text
-    return text
+    """Return a text for somebody else: harmless, and without what is private."""
+    # Before a part of a password is taken for something else.
+    return anonymize(harmless(text), prefix, this_user({}).name)
 
 
 def _machine(host: Host) -> dict[str, str]:

@@ -1,11 +1,9 @@
 """Make the build context of an image, from nothing but the spec and the lock of a target."""
 
-import datetime as dt
 import json
 import os
-import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -29,18 +27,17 @@ from provision.core.platforms import ACCELERATORS, PLATFORMS
 from provision.core.process import Run
 from provision.core.program import uv_program
 from provision.core.progress import Progress
-from provision.core.project import PACKAGE, Project, fact, shipped
+from provision.core.project import PACKAGE, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
+from provision.image.request import ImageRequest, dockerfile_text
 from provision.installer import uv
-from provision.installer.install import ArtifactSources
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import Artifact, Lock
+from provision.lockfile.pip import Artifact
 from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
-from provision.spec.model import Target
 
 _BYTECODE = shutil.ignore_patterns("__pycache__")
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
@@ -60,60 +57,6 @@ _RUNNER = (
     "pygments",
     "exceptiongroup",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ImageRequest:
-    """The image to build; UsageError for a target that has none."""
-
-    project: Project  # the project
-    target: Target  # the target
-    lock: Lock  # its lock
-    supply: ArtifactSources  # sources of its artifacts
-    base_image: str | None = (
-        None  # base image; None for the default of ``docker/Dockerfile``
-    )
-    dev: bool = (
-        False  # whether to add a C++ compiler and the headers, for ``torch.compile``
-    )
-
-    def __post_init__(self) -> None:
-        target = self.target
-        if target.docker is None:
-            platform = PLATFORMS[target.platform]
-            if platform.docker:
-                raise UsageError.of("no-images", target=target.name)
-            raise UsageError.of(
-                "no-images-of-platform", target=target.name, words=platform.words
-            )
-
-    @property
-    def name(self) -> str:
-        """Name of the image, without registry and tag."""
-        return f"provision/{self.target.name}{'-dev' if self.dev else ''}"
-
-    @property
-    def tag(self) -> str:
-        """Name and tag of the image; the tag is the start of the lock's digest."""
-        return f"{self.name}:{self.lock.digest[:12]}"
-
-    @property
-    def base(self) -> str:
-        """The base image."""
-        default = re.search(r"^ARG BASE_IMAGE=(\S+)$", _dockerfile(), re.MULTILINE)
-        return self.base_image or (default[1] if default else "")
-
-    @property
-    def context(self) -> Path:
-        """The folder of the build context."""
-        return self.project.root / ".cache" / "docker" / self.name.rpartition("/")[2]
-
-    @property
-    def epoch(self) -> int:
-        """The time of every file in the image, in Unix seconds: the cut-off of the lock."""
-        return int(
-            dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC).timestamp()
-        )
 
 
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
@@ -143,11 +86,7 @@ def dockerfile(request: ImageRequest) -> str:
     variables = variables | request.target.variables(PREFIX)
     lines = [f"ENV {key}={_quoted(value)}" for key, value in variables.items()]
     lines += [f"LABEL {key}={_quoted(value)}" for key, value in labels(request).items()]
-    return "\n".join([_dockerfile(), *lines]) + "\n"
-
-
-def _dockerfile() -> str:
-    return (shipped().root / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    return "\n".join([dockerfile_text(), *lines]) + "\n"
 
 
 def _quoted(text: str) -> str:

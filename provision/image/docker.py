@@ -16,8 +16,9 @@ from provision.core.platforms import PLATFORMS
 from provision.core.process import Run, clean_environment
 from provision.core.progress import Progress
 from provision.core.temporary import scratch
-from provision.image.context import SBOM, ImageRequest, prepare_context
+from provision.image.context import SBOM, prepare_context
 from provision.image.oci import write_layout
+from provision.image.request import ImageRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.wheelhouse import WantedFile
@@ -19,9 +18,7 @@ from provision.core.progress import Progress
 from provision.core.project import fact
 from provision.core.text import plural
 from provision.host.drivers import DriverVerdict, judge_version
-
-if TYPE_CHECKING:
-    from provision.image.context import ImageRequest
+from provision.image.request import ImageRequest
 
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:

@@ -21,9 +21,9 @@ from pydantic import (
     model_validator,
 )
 
-from provision.core.credentials import holds_secret
 from provision.core.findings import toml_table
 from provision.core.platforms import PLATFORMS
+from provision.core.privacy import holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from provision.core.credentials import redact
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
+from provision.core.privacy import redact
 from provision.core.text import harmless, json_text
 from provision.ui import layout
 

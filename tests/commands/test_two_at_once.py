@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from provision.artifacts.pip_config import PipConfig
     from provision.core.project import Project
-    from provision.image.context import ImageRequest
+    from provision.image.request import ImageRequest
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine

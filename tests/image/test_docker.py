@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from provision.core.errors import ToolError, UsageError
 from provision.core.process import Completed
-from provision.image.context import ImageRequest, dockerfile, labels, prepare_context
+from provision.image.context import dockerfile, labels, prepare_context
 from provision.image.docker import build_argv, find_engine
+from provision.image.request import ImageRequest
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target

@@ -19,8 +19,9 @@ from provision.core.errors import SpecError, UsageError
 from provision.core.process import Completed
 from provision.core.project import Project
 from provision.host.drivers import DriverVerdict, judge_version
-from provision.image.context import ImageRequest, labels, prepare_context
+from provision.image.context import labels, prepare_context
 from provision.image.drivers import require_drivers
+from provision.image.request import ImageRequest
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Docker

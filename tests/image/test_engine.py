@@ -22,8 +22,9 @@ from provision.catalog.snapshot import index_address
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.environment.verify import verify
-from provision.image.context import ImageRequest, prepare_context
+from provision.image.context import prepare_context
 from provision.image.docker import BuiltImage, build_argv, build_image, find_engine
+from provision.image.request import ImageRequest
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import (
     CONDA_LAYER,

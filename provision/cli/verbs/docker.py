@@ -10,8 +10,9 @@ from provision.core.text import harmless
 def handle(call: Call) -> Outcome:
     from provision.commands.export import Export
     from provision.core.process import run
-    from provision.image.context import ImageRequest, prepare_context
+    from provision.image.context import prepare_context
     from provision.image.docker import build_argv, build_image, context_lock
+    from provision.image.request import ImageRequest
     from provision.ui.results import show_export
     from provision.ui.template import template
 

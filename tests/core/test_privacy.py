@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from provision.core.credentials import holds_secret, login_for, redact
 from provision.core.errors import ToolError
+from provision.core.network import login_for
+from provision.core.privacy import holds_secret, redact
 from provision.core.process import run
 
 

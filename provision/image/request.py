@@ -1,0 +1,72 @@
+"""What an image is built of: one target with its lock and the sources of its artifacts."""
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision.core.errors import UsageError
+from provision.core.platforms import PLATFORMS
+from provision.core.project import Project, shipped
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import Lock
+from provision.spec.model import Target
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRequest:
+    """The image to build; UsageError for a target that has none."""
+
+    project: Project  # the project
+    target: Target  # the target
+    lock: Lock  # its lock
+    supply: ArtifactSources  # sources of its artifacts
+    base_image: str | None = (
+        None  # base image; None for the default of ``docker/Dockerfile``
+    )
+    dev: bool = (
+        False  # whether to add a C++ compiler and the headers, for ``torch.compile``
+    )
+
+    def __post_init__(self) -> None:
+        target = self.target
+        if target.docker is None:
+            platform = PLATFORMS[target.platform]
+            if platform.docker:
+                raise UsageError.of("no-images", target=target.name)
+            raise UsageError.of(
+                "no-images-of-platform", target=target.name, words=platform.words
+            )
+
+    @property
+    def name(self) -> str:
+        """Name of the image, without registry and tag."""
+        return f"provision/{self.target.name}{'-dev' if self.dev else ''}"
+
+    @property
+    def tag(self) -> str:
+        """Name and tag of the image; the tag is the start of the lock's digest."""
+        return f"{self.name}:{self.lock.digest[:12]}"
+
+    @property
+    def base(self) -> str:
+        """The base image."""
+        default = re.search(r"^ARG BASE_IMAGE=(\S+)$", dockerfile_text(), re.MULTILINE)
+        return self.base_image or (default[1] if default else "")
+
+    @property
+    def context(self) -> Path:
+        """The folder of the build context."""
+        return self.project.root / ".cache" / "docker" / self.name.rpartition("/")[2]
+
+    @property
+    def epoch(self) -> int:
+        """The time of every file in the image, in Unix seconds: the cut-off of the lock."""
+        return int(
+            dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC).timestamp()
+        )
+
+
+def dockerfile_text() -> str:
+    """Return the Dockerfile that comes with the toolkit."""
+    return (shipped().root / "docker" / "Dockerfile").read_text(encoding="utf-8")
