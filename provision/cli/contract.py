@@ -19,7 +19,7 @@ from provision.core.failures import as_error
 from provision.core.filesystem import write_atomic
 from provision.core.in_use import user_of
 from provision.core.process import interrupt
-from provision.host.occupants import occupants
+from provision.host.vendors import occupants
 from provision.report.history import last_report
 from provision.report.verdict import Verdict, facts_of, judge
 from provision.ui import verdict as forms

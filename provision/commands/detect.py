@@ -13,8 +13,9 @@ from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
 from provision.core.project import Project, shipped
 from provision.host.compatibility import incompatibility, obstacles, old_libraries
 from provision.host.drivers import NAMES, DriverVerdict, driver_version, judge_driver
+from provision.host.intel import in_level_zero_order
 from provision.host.model import Gpu, Host
-from provision.host.visibility import hidden, in_level_zero_order
+from provision.host.vendors import hidden
 from provision.spec.parts import TargetHardware, hardware_of
 from provision.spec.reader import read_hardware
 

@@ -39,6 +39,15 @@ class Accelerator(NamedTuple):
     variables: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
 
 
+class Vendor(NamedTuple):
+    """A vendor of GPUs; the comments of the table say what the keys are."""
+
+    maker: str
+    pci: str = ""
+    drivers: tuple[str, ...] = ()
+    module: str = ""
+
+
 def _platform(row: dict[str, Any]) -> Platform:
     text = json.dumps(_TABLES["system"][row["system"]] | row)
     text = text.replace("{machine}", row["machine"]).replace("{arch}", row["arch"])
@@ -50,7 +59,8 @@ PLATFORMS = {name: _platform(row) for name, row in _TABLES["platform"].items()}
 ACCELERATORS = {
     name: Accelerator(**row) for name, row in _TABLES["accelerator"].items()
 }
-MAKERS: dict[str, str] = _TABLES["maker"]
+VENDORS = {name: Vendor(**row) for name, row in _TABLES["vendor"].items()}
+MAKERS = {name: vendor.maker for name, vendor in VENDORS.items()}
 
 
 def this_platform() -> str:

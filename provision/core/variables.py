@@ -16,6 +16,7 @@ from provision.core.prefix import scripts_folder
 # The root of what is active: a virtual environment, a conda prefix, oneAPI after setvars.
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX", "ONEAPI_ROOT")
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
+PROXIES = tuple(_TABLES["proxies"])
 
 
 def clean_environment(
@@ -26,7 +27,7 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
-    known = (*_TABLES["kept"], *_TABLES["compiler"])
+    known = (*_TABLES["kept"], *_TABLES["compiler"], *PROXIES)
     kept = {
         n: v
         for n, v in base.items()

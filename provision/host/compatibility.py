@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.findings import toml_table
-from provision.core.platforms import MAKERS
+from provision.core.platforms import MAKERS, VENDORS
 from provision.host.driver_versions import numbers_of
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
 from provision.host.model import Gpu, Host
 from provision.spec.parts import TargetHardware
 
-# Kernel drivers that compute, and those that never do; dxg stands for Windows' driver in WSL.
-_COMPUTE = {"nvidia": {"nvidia", "dxg"}, "intel": {"i915", "xe", "dxg"}}
+# Kernel drivers that never compute.
 _NOUVEAU = {"nouveau", "nova_core", "NovaCore"}
 # What manylinux_2_28 promises, a tag of wheels in every lock: the libraries of AlmaLinux 8.
 _GLIBC, _LIBSTDCXX = "glibc 2.28", "libstdc++.so.6.0.25"
@@ -96,7 +95,7 @@ def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     if not driver:
         name, place = host.system.refused.get(gpu.vendor, ("no-driver", ""))
         yield _obstacle(name, gpu, host, place=place)
-    elif linux and driver not in _COMPUTE[gpu.vendor]:
+    elif linux and driver not in VENDORS[gpu.vendor].drivers:
         yield _obstacle(
             "nouveau" if driver in _NOUVEAU else "foreign-driver", gpu, host
         )

@@ -1,9 +1,18 @@
-"""Intel's libraries outside any environment: Level Zero loader, compute-runtime, OpenCL."""
+"""Intel's GPUs: libraries outside any environment, what selector variables hide, who computes.
+
+Level Zero numbers its devices discrete before integrated, then by PCI address, unless
+``ZE_ENABLE_PCI_ID_DEVICE_ORDER`` is 1 (``comparePciIdBusNumber`` in compute-runtime's
+execution_environment.cpp). ``ZE_AFFINITY_MASK`` is applied first; ``ONEAPI_DEVICE_SELECTOR``
+numbers the devices that remain (https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md).
+"""
 
 import dataclasses
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 from provision.catalog.devices import Devices
+from provision.environment.reading import read_text
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
 from provision.host.root import Machine, Root
@@ -13,6 +22,10 @@ _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.
 _DRIVER = re.compile(r"libze_intel_gpu\.so\.1(?:\.\d+\.(\d{5,}).*)?")
 # Where WSL mounts the driver store of Windows: iigd_dch.inf_amd64_…, u0410172.inf_amd64_….
+# Time or cycles on the compute engines: https://docs.kernel.org/gpu/drm-usage-stats.html
+_COMPUTE = re.compile(r"^drm-(?:engine-compute|cycles-ccs):\s*(\d+)", re.MULTILINE)
+_INTEL = re.compile(r"^drm-driver:\s*(?:i915|xe)$", re.MULTILINE)
+_BACKENDS = {"*", "level_zero", "level_zero_v2"}
 _DRIVER_STORE = "usr/lib/wsl/drivers"
 _AMD = re.compile(r"u0\d+\.inf")
 _INF_VERSION = re.compile(r"DriverVer\s*=\s*[\d/]+\s*,\s*([\d.]+)", re.IGNORECASE)
@@ -81,3 +94,87 @@ def behind_wsl(machine: Machine) -> list[Gpu]:
                 Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver)
             )
     return found
+
+
+def occupants(notes: set[str], proc: Path) -> list[str]:
+    """Return the processes that compute; adds to the notes what cannot be read."""
+    found = []
+    for process in proc.glob("[0-9]*"):
+        try:
+            texts = map(read_text, list((process / "fdinfo").iterdir()))
+        except PermissionError:
+            notes.add(
+                "processes of other users are not seen: only root may read their fdinfo"
+            )
+            continue
+        except OSError:  # it ended
+            continue
+        clients = [_COMPUTE.findall(text) for text in texts if _INTEL.search(text)]
+        if any(int(used) for client in clients for used in client):
+            found.append(process.name)
+        elif clients and not any(clients):
+            notes.add(
+                f"this kernel does not tell whether process {process.name} computes"
+            )
+    if not proc.is_dir():
+        notes.add(
+            "whether the device is idle is not measured: this system does not tell"
+        )
+    return sorted(found)
+
+
+def in_level_zero_order(host: Host) -> list[Gpu]:
+    """Return Intel's GPUs in Level Zero's order; one with two tiles counts twice."""
+    by_bus = host.variables.get("ZE_ENABLE_PCI_ID_DEVICE_ORDER") == "1"
+    # Level Zero does not see, and so does not number, a GPU without a driver.
+    found = [
+        gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver is not None
+    ]
+    found.sort(key=lambda gpu: (not by_bus and gpu.integrated is True, gpu.address))
+    flat = host.variables.get("ZE_FLAT_DEVICE_HIERARCHY", "FLAT").upper() != "COMPOSITE"
+    return [gpu for gpu in found for _ in range(gpu.tiles if flat else 1)]
+
+
+def malformed(selector: str) -> str | None:
+    """Return the first term of an ``ONEAPI_DEVICE_SELECTOR`` that its parser rejects, or None."""
+    valid = re.compile(r"!?[\w*]+:[\w*.,]+")
+    return next(
+        (t for t in selector.split(";") if t and not valid.fullmatch(t.strip())), None
+    )
+
+
+def hidden(host: Host) -> dict[str, str]:
+    """Return the GPUs that a variable hides: address to ``NAME=value``."""
+    ordered, variables = in_level_zero_order(host), host.variables
+    remaining, gone = list(ordered), {}
+    if mask := variables.get("ZE_AFFINITY_MASK"):
+        # 0.1 is the second tile of device 0, which is then not hidden as a whole.
+        wanted = {word.split(".")[0].strip() for word in mask.split(",")}
+        remaining = [gpu for number, gpu in enumerate(ordered) if str(number) in wanted]
+        gone = _missing(ordered, remaining, f"ZE_AFFINITY_MASK={mask}")
+    if selector := variables.get("ONEAPI_DEVICE_SELECTOR"):
+        chosen = [gpu for i, gpu in enumerate(remaining) if selects(selector, i)]
+        gone |= _missing(remaining, chosen, f"ONEAPI_DEVICE_SELECTOR={selector}")
+    return gone
+
+
+def _missing(before: Sequence[Gpu], after: Sequence[Gpu], why: str) -> dict[str, str]:
+    kept = {gpu.address for gpu in after}
+    return {gpu.address: why for gpu in before if gpu.address not in kept}
+
+
+def selects(selector: str, index: int) -> bool:
+    """Whether an ``ONEAPI_DEVICE_SELECTOR`` selects the Level Zero GPU of this number."""
+    if malformed(selector):
+        return False  # the runtime aborts the program, so it uses no GPU
+    terms = [term.strip() for term in selector.lower().split(";") if term.strip()]
+    wanted = [term for term in terms if not term.startswith("!")]
+    unwanted = [term[1:] for term in terms if term.startswith("!")]
+    chosen = any(_matches(term, index) for term in wanted) if wanted else True
+    return chosen and not any(_matches(term, index) for term in unwanted)
+
+
+def _matches(term: str, index: int) -> bool:
+    backend, _, devices = term.partition(":")
+    names = {word.split(".")[0] for word in devices.split(",")}
+    return backend in _BACKENDS and bool(names & {"*", "gpu", str(index)})

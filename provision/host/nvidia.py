@@ -3,12 +3,15 @@
 import dataclasses
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
 from provision.host.root import Machine, Root
 
+# What NVIDIA_VISIBLE_DEVICES names where it gives no device.
+_NONE = {"none", "void", "no"}
 _CUDA, _NVML = "libcuda.so.1", "libnvidia-ml.so.1"
 
 
@@ -123,3 +126,53 @@ def _address(text: str | bytes) -> str:
         r"0{0,4}([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", plain.lower()
     )
     return match[1] if match else ""
+
+
+def occupants(notes: set[str], _proc: Path) -> list[str]:
+    """Return the processes that compute; adds to the notes where NVML does not tell."""
+    import pynvml  # noqa: PLC0415 - only where there is a GPU
+
+    try:
+        pynvml.nvmlInit()
+        processes = set()
+        for number in range(pynvml.nvmlDeviceGetCount()):
+            card = pynvml.nvmlDeviceGetHandleByIndex(number)
+            for user in pynvml.nvmlDeviceGetComputeRunningProcesses(card):
+                processes.add(str(user.pid))
+    except pynvml.NVMLError as error:
+        notes.add(f"whether the device is idle is not measured: NVML says {error}")
+        return []
+    return sorted(processes)
+
+
+def hidden(host: Host) -> dict[str, str]:
+    """Return the GPUs that a variable hides: address to ``NAME=value``."""
+    cards = [gpu for gpu in host.gpus if gpu.vendor == "nvidia"]
+    value = host.variables.get("NVIDIA_VISIBLE_DEVICES")
+    # Only NVIDIA's container runtime reads this variable.
+    if host.surroundings and value is not None and value.strip().lower() in _NONE:
+        return {gpu.address: f"NVIDIA_VISIBLE_DEVICES={value}" for gpu in cards}
+    visible = host.variables.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return {}
+    why = f"CUDA_VISIBLE_DEVICES={visible}"
+    numbers = _cuda_numbers(visible)
+    alike = len({gpu.device_id for gpu in cards}) < 2
+    by_bus = host.variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if numbers is None or (numbers and not alike and not by_bus):
+        # By UUID, or numbered by speed (CUDA's default order for unlike GPUs): neither is known
+        # here, and a wrong "hidden" would be worse than none.
+        return {}
+    return {gpu.address: why for i, gpu in enumerate(cards) if i not in numbers}
+
+
+def _cuda_numbers(visible: str) -> set[int] | None:
+    """Return the numbers before the first invalid one, as CUDA does; None for UUIDs."""
+    numbers: set[int] = set()
+    for word in visible.split(","):
+        if word.strip().upper().startswith(("GPU-", "MIG-")):
+            return None
+        if not word.strip().isdecimal():
+            break
+        numbers.add(int(word))
+    return numbers

@@ -9,8 +9,6 @@ from pathlib import Path
 from provision.catalog.devices import Devices
 from provision.core.platforms import this_platform
 from provision.host import (
-    intel,
-    nvidia,
     permissions,
     sysfs,
     system,
@@ -19,11 +17,12 @@ from provision.host import (
 )
 from provision.host.model import Host, User
 from provision.host.root import TABLES, Machine, Root
+from provision.host.vendors import MODULES
 
 # Each probe returns the host with what it found added. The order counts: whether this is WSL
 # decides which GPUs sysfs shows, the user decides which device files are usable, and the vendors'
 # probes complete the GPUs that sysfs listed.
-_LINUX = (virtualization, permissions, sysfs, intel, nvidia, system)
+_LINUX = (virtualization, permissions, sysfs, *MODULES.values(), system)
 
 
 def read_host(

@@ -5,11 +5,12 @@ import itertools
 import re
 
 from provision.catalog.devices import Devices
+from provision.core.platforms import VENDORS
 from provision.host.model import Driver, Gpu, Host, Link
 from provision.host.permissions import group_names, node
 from provision.host.root import Machine, Root
 
-VENDORS = {"8086": "intel", "10de": "nvidia", "1002": "amd"}
+_PCI_VENDORS = {vendor.pci: name for name, vendor in VENDORS.items() if vendor.pci}
 _DEVICES = "sys/bus/pci/devices"
 # 03xx: display controllers, Max and H100 included; 1200: processing accelerators.
 _GPU_CLASS = re.compile(r"0x(03|1200)[0-9a-f]*", re.IGNORECASE)
@@ -69,7 +70,7 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
 
 def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -> Gpu:
     """Return a GPU with what the catalog knows of its model."""
-    vendor = VENDORS.get(vendor_id, "other")
+    vendor = _PCI_VENDORS.get(vendor_id, "other")
     known = devices.find(vendor, device_id)
     facts = (
         dataclasses.asdict(known)

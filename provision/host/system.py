@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from provision.core.platforms import VENDORS
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Host, System
 from provision.host.root import TABLES, Machine, Root
 
-_MODULES = {"nvidia": r"nvidia(?:-current)?", "intel": r"(?:i915|xe)"}
 _SECURE_BOOT = (
     "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 )
@@ -24,7 +24,9 @@ _REJECTED = re.compile(
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with its system; the kernel's log is read only for the sake of a GPU."""
     root = machine.root
-    own = [gpu for gpu in host.gpus if gpu.vendor in _MODULES]
+    own = [
+        gpu for gpu in host.gpus if gpu.vendor in VENDORS and VENDORS[gpu.vendor].module
+    ]
     log = _kernel_log(root) if own else ""
     bare = {gpu.vendor for gpu in own if gpu.driver is None}
     versions = [
@@ -68,7 +70,7 @@ def _kernel_log(root: Root) -> str:
 
 def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] | None:
     """Return what keeps a vendor's kernel driver out: a table of obstacles.toml, and where."""
-    module = _MODULES[vendor]
+    module = VENDORS[vendor].module
     blacklist = rf"^\s*(?:blacklist\s+{module}\s*$|install\s+{module}\s+\S*/(?:false|true)\b.*$)"
     files = [
         f"{folder}/{n}" for folder in TABLES["modprobe"] for n in root.names(folder)

@@ -16,6 +16,7 @@ from provision.core.platforms import PLATFORMS
 from provision.core.process import Run, clean_environment
 from provision.core.progress import Progress
 from provision.core.temporary import scratch
+from provision.core.variables import PROXIES
 from provision.image.context import SBOM, prepare_context
 from provision.image.oci import write_layout
 from provision.image.request import ImageRequest
@@ -146,7 +147,7 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
         request.supply.offline
     ):  # not even a proxy: what is missing must fail, not be downloaded
         return [*argv, "--network", "none", str(request.context)]
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+    for name in PROXIES:
         argv += ["--build-arg", name] if env.get(name) else []
     if bundle := clean_environment(env).get("SSL_CERT_FILE"):
         argv += ["--secret", f"id=ca,src={bundle}"]

@@ -17,7 +17,7 @@ import pytest
 
 from provision.cli import main
 from provision.core.process import clean_environment, environment_python
-from provision.host import occupants as occupants_
+from provision.host import vendors
 from provision.report.verdict import Verdict
 from provision.ui import verdict as forms
 from tests.small import SUITE, TARGET
@@ -332,7 +332,7 @@ def test_who_computes_on_an_intel_gpu_is_told_by_the_kernel(tmp_path: Path) -> N
     fdinfo(tmp_path, 14, "old", "drm-driver: i915\n")
     fdinfo(tmp_path, 15, "shell", "")
     notes: set[str] = set()
-    found = occupants_.occupants("xpu", notes, tmp_path)
+    found = vendors.occupants("xpu", notes, tmp_path)
     assert found == ["python (process 10)", "python3 (process 11)"]
     assert [note for note in notes if "process 14 computes" in note]
     assert len(notes) == 1
@@ -340,13 +340,13 @@ def test_who_computes_on_an_intel_gpu_is_told_by_the_kernel(tmp_path: Path) -> N
 
 def test_without_nvml_or_proc_idleness_is_not_measured(tmp_path: Path) -> None:
     notes: set[str] = set()
-    assert occupants_.occupants("xpu", notes, tmp_path / "none") == []
+    assert vendors.occupants("xpu", notes, tmp_path / "none") == []
     assert len(notes) == 1
     pynvml = pytest.importorskip("pynvml")
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        assert occupants_.occupants("cuda", notes, tmp_path) == []
+        assert vendors.occupants("cuda", notes, tmp_path) == []
         assert len(notes) == 2
 
 

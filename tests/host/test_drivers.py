@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
 
 from provision.catalog.devices import read_devices
 from provision.host.drivers import (
@@ -446,3 +447,14 @@ def test_devices_with_different_drivers_are_not_judged() -> None:
         "required >=32.0.101.6129",
         "Arc B580 has driver 32.0.101.6044",
     ]
+
+
+def test_the_floors_of_the_cuda_targets_are_those_of_the_catalog() -> None:
+    # The catalog has NVIDIA's numbers; a spec repeats them, so that it can be read alone.
+    targets = {target.name: target for target in read_hardware(ENVS)}
+    for name in ("cuda-linux", "cuda-linux-aarch64", "cuda-windows"):
+        hardware = targets[name]
+        least = DEVICES.least_driver("13.0", hardware.platform)
+        floor = SpecifierSet(str(hardware.driver))
+        assert least in floor, name
+        assert "579.99" not in floor, name

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from provision.core.process import clean_environment
+from provision.host.intel import in_level_zero_order, malformed, selects
 from provision.host.model import Driver, Gpu, Host
-from provision.host.visibility import hidden, in_level_zero_order, malformed, selects
+from provision.host.vendors import hidden
 
 UHD = Gpu(
     "intel", "4680", "UHD", "0000:00:02.0", integrated=True, driver=Driver("i915")

@@ -6,8 +6,9 @@ from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.host.compatibility import hindrances, missing_runtimes, old_libraries
 from provision.host.drivers import satisfies
+from provision.host.intel import malformed
 from provision.host.model import Gpu
-from provision.host.visibility import hidden, malformed
+from provision.host.vendors import hidden
 
 
 def selector(context: DoctorContext) -> Findings:
