@@ -288,11 +288,9 @@ sys.path.insert(0, str(HERE))  # where another nox than that of .tools runs this
 from provision.sessions import add_sessions, listing  # noqa: E402
 
 
-def with_tools(verb: str) -> str:
-    """Return the Python of ``.tools``, after the set-up that a verb needs."""
-    ensure_tools(
-        dev=verb == "lock"
-    )  # which needs conda-lock, and may be asked for pip-tools
+def with_tools() -> str:
+    """Return the Python of ``.tools``, which has what every verb needs."""
+    ensure_tools()
     return str(BIN / f"python{EXE}")
 
 
@@ -628,11 +626,14 @@ def update_tools(session: nox.Session) -> None:
     }
     groups = {
         "uv.txt": ["uv"],
-        "requirements.txt": ["tools"],
         "dev.txt": ["tools", "dev"],
+        "requirements.txt": ["tools"],
     }
     for name, parts in (groups | separate).items():
         chosen = [word for part in parts for word in ("--group", part)]
         source = [] if name == "uv.txt" or name in separate else ["pyproject.toml"]
-        source += ["--no-deps"] if name == "axe.txt" else []
+        if name == "axe.txt":
+            source += ["--no-deps"]
+        if name == "requirements.txt":  # a part of dev.txt, at the same versions
+            source += ["--constraint", str(LOCKS / "dev.txt")]
         tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))

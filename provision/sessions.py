@@ -37,11 +37,11 @@ def listing() -> bool:
 
 
 def add_sessions(
-    noxfile: str, python: Callable[[str], str] = lambda _: sys.executable
+    noxfile: str, python: Callable[[], str] = lambda: sys.executable
 ) -> set[str]:
     """Add the sessions of a noxfile's project, given the noxfile's path; return their names.
 
-    ``python`` returns the Python that has the toolkit and what a verb needs.
+    ``python`` returns the Python that has the toolkit.
     """
     root = Path(noxfile).resolve().parent
     nox.needs_version = ">=2025.2.9"
@@ -53,7 +53,7 @@ def add_sessions(
         def call(session: nox.Session) -> None:
             # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
             session.run(
-                python(words[0]),
+                python(),
                 "-I",
                 "-m",
                 "provision",

@@ -37,11 +37,16 @@ def commit_all(root: Path) -> str:
 
 def commit_copy(root: Path) -> str:
     """Copy this repository, without its tests and documents, and commit that."""
+    copy_files(root, without=("tests/", "docs/"))
+    return commit_all(root)
+
+
+def copy_files(root: Path, *, without: tuple[str, ...] = ()) -> None:
+    """Copy the files of this repository, except those below some folders."""
     names = git(
         ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z"
     ).split("\0")
     for name in filter(None, names):
-        if not name.startswith(("tests/", "docs/")) and (ROOT / name).is_file():
+        if not name.startswith(without) and (ROOT / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, root / name)
-    return commit_all(root)

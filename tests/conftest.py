@@ -50,6 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: [part not in item.path.as_posix() for part in LONGEST])
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    # The processes of xdist compare the ids, and compressed bytes can hold the time.
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if "attack" in terminalreporter.config.option.markexpr.split():
         attack_table.print_table(terminalreporter)

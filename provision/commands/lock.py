@@ -146,6 +146,23 @@ def lock(
     return [locked[target.name] for target in targets]
 
 
+def part_fresh(
+    targets: Sequence[Target], project: Project
+) -> tuple[list[Target], list[LockResult]]:
+    """Return the targets whose lock is stale, and the results of the others."""
+    stale = []
+    results = []
+    for target, freshness in zip(
+        targets, check_freshness(targets, project), strict=True
+    ):
+        if freshness.stale:
+            stale.append(target)
+        else:
+            packages = len(read_lock(project.lock(target.name)).artifacts)
+            results.append(LockResult(target.name, packages))
+    return stale, results
+
+
 def _lock(
     target: Target, folder: Path, resolver: Resolver, *, write: bool
 ) -> LockResult:

@@ -17,7 +17,6 @@ from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed, Run, clean_environment
-from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
 from provision.resolver.conda_shim import CHANNELS
@@ -76,7 +75,7 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
         "conda_lock",
         "lock",
         "--conda",
-        find_shim(),
+        find_shim(target),
         "--file",
         "environment.yml",
         "--virtual-package-spec",
@@ -92,7 +91,13 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
         done = run(argv, env=env, cwd=folder)
         if done.returncode:
             if message := _solver_message(done):
-                raise SpecError.of("conda-conflict", message, target=target.name)
+                raise SpecError(
+                    f"the conda layer of {target.name} cannot be satisfied",
+                    evidence=message,
+                    cause="no set of packages in the catalog satisfies all of [conda]",
+                    remedy=f"change [conda] in envs/{target.name}.toml, or "
+                    "`provision update` the channel",
+                )
             raise ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
         text = (folder / _LOCK).read_text(encoding="utf-8")
     packages = [
@@ -123,20 +128,24 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
     """Return the packages to which a channel on the network resolves a target now."""
     dependencies = target.conda.dependencies if target.conda else ()
     env = clean_environment(extra={"CONDA_SUBDIR": target.platform})
-    argv = [find_shim(), "create", "--channel", channel_url, *dependencies]
+    argv = [find_shim(target), "create", "--channel", channel_url, *dependencies]
     done = run(argv, env=env)
     if done.returncode:
         evidence = _solver_message(done) or done.tail
-        raise ToolError.of(
-            "silent-channel", evidence, url=channel_url, target=target.name
+        raise ToolError(
+            f"{channel_url} gives no packages for {target.name}",
+            evidence=evidence,
+            remedy="try again later; the catalog is unchanged",
         )
     try:
         return [
             _package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]
         ]
     except ValidationError as error:
-        faults = faults_of(error, ChannelPackage)
-        raise ToolError.of("invalid-records", *faults, url=channel_url) from error
+        raise ToolError(
+            f"{channel_url} has records that are not valid in a catalog",
+            evidence="\n".join(faults_of(error, ChannelPackage)),
+        ) from error
 
 
 def _package(entry: dict[str, Any]) -> ChannelPackage:
@@ -150,15 +159,22 @@ def _package(entry: dict[str, Any]) -> ChannelPackage:
     )
 
 
-def find_shim() -> str:
-    """Return the path of the program that conda-lock runs; without it, it would download one."""
+def find_shim(target: Target) -> str:
+    """Return the path of the program that conda-lock runs; without it, it would download one.
+
+    Raises:
+        ToolError: conda-lock is not installed beside the toolkit.
+    """
     here = Path(sys.executable).parent
     if importlib.util.find_spec("conda_lock") and (
         path := shutil.which(SHIM, path=str(here))
     ):
         return path
-    facts = {"shim": SHIM, "python": sys.executable, "engines": " ".join(_ENGINES)}
-    raise ToolError.of("no-conda-lock", uv=uv_program(), **facts)
+    raise ToolError(
+        f"cannot lock the conda layer of {target.name}",
+        cause=f"conda-lock or {SHIM} is not installed beside {sys.executable}",
+        remedy="install provision-torch[conda]; in a clone `python3 noxfile.py` does",
+    )
 
 
 def _solver_message(done: Completed) -> str:

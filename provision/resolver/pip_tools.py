@@ -6,11 +6,12 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.platforms import this_platform
 from provision.core.process import Run, clean_environment
-from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.resolver import local_index, uv
 from provision.spec.model import Target
@@ -31,9 +32,7 @@ def pins(
     pip merges all indexes that it is given, so it gets a single one: that serves the names of the
     catalog itself, and redirects every other name to the default index.
     """
-    _require_support(target)
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - the default index's URL
-
+    require_support(target)
     served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
     # pip can apply a cut-off only where the index lists upload times; given versions need none.
@@ -90,17 +89,33 @@ def _environment(index_url: str) -> dict[str, str]:
     return env | settings
 
 
-def _require_support(target: Target) -> None:
+def require_support(target: Target) -> None:
+    """Raise an error where pip-tools is absent, or cannot resolve a target."""
     if not importlib.util.find_spec("piptools"):
-        raise ToolError.of("no-pip-tools", uv=uv_program(), python=sys.executable)
-    here = (this_platform(), f"{sys.version_info.major}.{sys.version_info.minor}")
-    if here != (target.platform, target.python):
-        facts = {"platform": here[0], "python": here[1], "target": target.name}
-        raise UsageError.of("pip-tools-elsewhere", **facts)
+        raise ToolError(
+            f"cannot resolve {target.name}: pip-tools is not installed",
+            cause=f"{sys.executable} does not have it",
+            remedy="install provision-torch[pip-tools]; in a clone "
+            "`python3 noxfile.py` does",
+        )
+    platform = this_platform()
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if (platform, python) != (target.platform, target.python):
+        raise UsageError(
+            f"pip-tools cannot resolve {target.name} here",
+            cause="it resolves for its own Python and platform, "
+            f"{python} on {platform}",
+            remedy="use uv, or run this on that platform",
+        )
     if (
         target.pip.overrides
         or target.pip.cutoffs
         or target.pip.local
         or target.pip.constraints
     ):
-        raise UsageError.of("needs-uv", target=target.name)
+        raise UsageError(
+            f"pip-tools cannot resolve {target.name}",
+            cause="overrides, constraints, local packages and cut-offs of single "
+            "packages need uv",
+            remedy="use uv",
+        )

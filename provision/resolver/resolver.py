@@ -49,6 +49,8 @@ class Resolver:
         self, target: Target, known: Iterable[Artifact]
     ) -> tuple[str, str | None]:
         """Return the text of the pip layer, and of the conda layer where the spec has one."""
+        if self.engine == "pip-tools":
+            pip_tools.require_support(target)
         conda = self._conda(target)  # first: the header of the pip layer has its digest
         return self._pip(target, tuple(known), conda), conda
 

@@ -69,7 +69,6 @@ def target(platform: str, *dependencies: str) -> Target:
 @pytest.fixture
 def tools() -> None:
     pytest.importorskip("conda_lock", reason="the group conda is not installed")
-    conda_lock.find_shim()
 
 
 def lock(spec: Target) -> str:
@@ -133,10 +132,9 @@ def test_without_its_tools_it_says_so_at_once(
 ) -> None:
     monkeypatch.setattr(conda_lock.sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolError, match="conda layer") as caught:
-        conda_lock.find_shim()
-    assert (
-        f"--python {tmp_path / 'python'} conda-lock py-rattler`" in caught.value.remedy
-    )
+        conda_lock.find_shim(target("linux-64"))
+    assert "of thing" in caught.value.what
+    assert "provision-torch[conda]" in caught.value.remedy
 
 
 @pytest.mark.machine

@@ -8,6 +8,7 @@ from provision.cli.call import Call, Outcome, each, findings_if
 from provision.core.errors import Exit, UsageError
 
 if TYPE_CHECKING:
+    from provision.commands.lock import LockResult
     from provision.resolver.resolver import Resolver
 
 
@@ -16,34 +17,37 @@ def handle(call: Call) -> Outcome:
     from provision.spec.reader import load_targets, target_names
     from provision.ui.results import show_confirmation, show_freshness, show_lock
 
-    project, wanted = call.project, call.arguments
-    targets, broken = load_targets(
-        project.specs, wanted.targets or target_names(project.specs)
-    )
-    if wanted.resolve and not wanted.check:
+    project, arguments = call.project, call.arguments
+    if arguments.resolve and not arguments.check:
         raise UsageError("--resolve goes with --check")
-    with_pip_tools = wanted.engine == "pip-tools"
-    if wanted.check and not (wanted.resolve or with_pip_tools):
-        fresh = locking.check_freshness(targets, project)
-        fresh += [
-            locking.Freshness(name, error.what, error) for name, error in broken.items()
-        ]
-        code = (
-            Exit.USAGE if broken else findings_if(any(found.stale for found in fresh))
-        )
-        return Outcome(fresh, each(show_freshness), code)
-    resolver = make_resolver(call, wanted.engine)
-    if broken and (with_pip_tools or wanted.upgrade is not None):
+    names = arguments.targets or target_names(project.specs)
+    targets, broken = load_targets(project.specs, names)
+    second_opinion = arguments.check and arguments.engine == "pip-tools"
+    if arguments.check and not (arguments.resolve or second_opinion):
+        checked = locking.check_freshness(targets, project)
+        for name, error in broken.items():
+            checked.append(locking.Freshness(name, error.what, error))
+        stale = any(result.stale for result in checked)
+        code = Exit.USAGE if broken else findings_if(stale)
+        return Outcome(checked, each(show_freshness), code)
+    resolver = make_resolver(call, arguments.engine)
+    needs_all = arguments.engine == "pip-tools" or arguments.upgrade is not None
+    if broken and needs_all:
         raise next(iter(broken.values()))
-    if wanted.check and with_pip_tools:
+    if second_opinion:
         judged = [locking.confirm_with_pip_tools(t, project, resolver) for t in targets]
-        differ = any(found.differences for found in judged)
+        differ = any(result.differences for result in judged)
         return Outcome(judged, each(show_confirmation), findings_if(differ))
-    if wanted.upgrade is not None:
+    if arguments.upgrade is not None:
         return _upgrade(call, resolver)
-    results = locking.lock(targets, project, resolver, write=not wanted.check)
+    results: list[LockResult] = []
+    # Naming a target resolves it even where nothing changed.
+    if not (arguments.targets or arguments.check):
+        targets, results = locking.part_fresh(targets, project)
+    results += locking.lock(targets, project, resolver, write=not arguments.check)
     results += [locking.LockResult(name, error=error) for name, error in broken.items()]
-    differs = wanted.check and any(result.differs for result in results)
+    results.sort(key=lambda result: result.target)
+    differs = arguments.check and any(result.differs for result in results)
     codes = [int(result.error.exit_code) for result in results if result.error]
     # Exit codes rise with severity, so the worst target decides.
     return Outcome(results, each(show_lock), max([*codes, findings_if(differs)]))
