@@ -22,8 +22,12 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision.commands import build
-from provision.commands.populate import populate_prefix
+from provision.commands.populate import (
+    BuildPlan,
+    install_verified,
+    plan_build,
+    record_generation,
+)
 from provision.commands.request import artifact_sources
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import make_tagged, write_atomic
@@ -37,7 +41,7 @@ from provision.environment.manifest import Generation, write_record
 from provision.environment.verify import verify
 from provision.image.context import PREFIX
 from provision.installer.uv import remove_pip_shim
-from provision.lockfile.pip import read_lock
+from provision.lockfile.pip import Lock, read_lock
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -70,11 +74,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     epoch = int(os.environ["SOURCE_DATE_EPOCH"])
     project = Project(arguments.project)
-    request = build_request(
-        project, arguments.target, arguments.wheelhouse, offline=arguments.offline
-    )
+    target = load_target(project.specs, arguments.target)
+    lock = read_lock(project.lock(target.name))
     try:
-        make(request, PREFIX, epoch, run)
+        supply = artifact_sources(
+            project, target, [arguments.wheelhouse], offline=arguments.offline
+        )
+        progress = _LogProgress()
+        plan = plan_build(project, target, lock, supply, run=run, progress=progress)
+        make(plan, PREFIX, epoch, run)
     except ProvisionError as error:
         for part in (error.what, error.evidence, error.cause, error.remedy):
             sys.stderr.write(harmless(f"{part}\n") if part else "")
@@ -87,19 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build_request(
-    project: Project, name: str, wheelhouse: Path, *, offline: bool
-) -> build.BuildRequest:
-    """Return the build request for a target, from the part of a project in the build context."""
-    target = load_target(project.specs, name)
-    supply = artifact_sources(project, target, [wheelhouse], offline=offline)
-    lock = read_lock(project.lock(name))
-    return build.BuildRequest(
-        project, target, lock, supply, smoke=False, absent="", stack=dict
-    )
-
-
-def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> None:
+def make(plan: BuildPlan, prefix: Path, epoch: int, run: Run) -> None:
     """Install a prefix, compare it with the lock, then make it small and reproducible.
 
     Files are removed only after the comparison, so that it covers every file of the lock.
@@ -109,20 +105,19 @@ def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> Non
     """
     progress = _LogProgress()
     make_tagged(prefix)
-    built = populate_prefix(prefix, request, run, progress)
+    installed = install_verified(prefix, plan, run, progress)
+    generation = record_generation(prefix, installed, "skipped")
     site = site_packages(prefix)
-    assert built.generation is not None  # noqa: S101 - no checks were asked for
     assert site is not None  # noqa: S101 - it was just filled
     progress.step("removing files that no program uses")
-    removed = leave_out(site, _patterns(request.project.root / "docker"))
+    removed = leave_out(site, _patterns(plan.project.root / "docker"))
     write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in removed))
     progress.step("compiling imported modules")
-    compile_imported(
-        prefix, request.target, request.project.root / "docker" / "bytecode.py", run
-    )
+    script = plan.project.root / "docker" / "bytecode.py"
+    compile_imported(prefix, plan.target, script, run)
     remove_pip_shim(prefix)  # it explains a command that no image has
     _drop_cache_paths(prefix)
-    _rewrite_record(built.generation, request, epoch)
+    _rewrite_record(generation, plan.lock, plan.target, epoch)
 
 
 def _patterns(folder: Path) -> list[str]:
@@ -195,16 +190,14 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
 
 
 def _rewrite_record(
-    generation: Generation, request: build.BuildRequest, epoch: int
+    generation: Generation, lock: Lock, target: Target, epoch: int
 ) -> None:
     """Verify again, and write the record with the remaining files and the fixed time.
 
     Raises:
         ToolError: A removed file is needed.
     """
-    result = verify(
-        generation.folder, request.lock, request.target.pip.forbid, deep=False
-    )
+    result = verify(generation.folder, lock, target.pip.forbid, deep=False)
     if result.findings:
         evidence = "\n".join(finding.symptom for finding in result.findings)
         remedy = "remove the pattern at fault from docker/leave-out*.txt"

@@ -10,6 +10,8 @@ from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.lockfile.pip import Artifact
 
+# Honest wheels unpack to less than this many times their size; one of zeros to a thousand times.
+_MOST_UNPACKED = 20
 # Installed bytes per byte of an artifact that is not at hand; measured on the wheels of cpu-linux.
 _UNPACKED = 3.3
 
@@ -55,6 +57,15 @@ def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
     # hashlib lets other threads run while it hashes.
     hashed = in_threads(lambda pair: (*pair, sha256_file(pair[1])), found)
     return [path for item, path, digest in hashed if digest != item.sha256]
+
+
+def may_unpack(item: Artifact | WantedFile, path: Path) -> bool:
+    """Whether an installer may open a file and compare its hash only then.
+
+    It has the locked size, and its table of contents, which uv holds it to, states no bomb.
+    """
+    size = path.stat().st_size
+    return size == item.size and 0 < size_on_disk(item, path) <= size * _MOST_UNPACKED
 
 
 def size_on_disk(item: Artifact | WantedFile, path: Path | None) -> int:

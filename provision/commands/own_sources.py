@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from provision.artifacts.sources import SourceBuilder
 from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
-from provision.commands.build import BuildRequest
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.core.process import Run
@@ -13,7 +13,10 @@ from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.installer import uv
 from provision.installer.install import ArtifactSources
-from provision.lockfile.pip import Lock
+from provision.lockfile.pip import Artifact, Lock
+from provision.resolver.uv import midnight
+from provision.spec.local import local_folder
+from provision.spec.model import Target
 
 
 def with_built_wheels(
@@ -23,11 +26,13 @@ def with_built_wheels(
     wanted = [artifact for artifact in lock.artifacts if artifact.source]
     found = find_artifacts(wanted, supply.wheelhouses)
     damaged = damaged_artifacts(found.items())
-    rest = [each for each in wanted if each not in found or found[each] in damaged]
-    if not rest:
+    missing = [
+        artifact
+        for artifact in wanted
+        if artifact not in found or found[artifact] in damaged
+    ]
+    if not missing:
         return supply
-    from provision.artifacts.sources import SourceBuilder  # noqa: PLC0415 - few locks need it
-
     default = {"default": supply.indexes.get("default")}
     builder = SourceBuilder(
         project,
@@ -38,39 +43,40 @@ def with_built_wheels(
         progress,
         supply.offline,
     )
-    folders = []
-    for each in rest:
-        kept = builder.folder(each.source, each.build) / each.filename
-        if kept.is_file() and sha256_file(kept) != each.sha256:
-            kept.unlink()
-        made, _ = builder.wheel(each.name, each.source, each.build)
-        digest = sha256_file(made)
-        if (made.name, digest) != (each.filename, each.sha256):
-            evidence = (
-                f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}"
-            )
-            raise ToolError.of("other-build", evidence, name=each.name)
-        folders.append(made.parent)
+    folders = [_build_locked(builder, artifact).parent for artifact in missing]
     return replace(supply, wheelhouses=(*folders, *supply.wheelhouses))
 
 
+def _build_locked(builder: SourceBuilder, artifact: Artifact) -> Path:
+    """Return the wheel of an artifact from source; ToolError if it is not the locked one."""
+    kept = builder.folder(artifact.source, artifact.build) / artifact.filename
+    if kept.is_file() and sha256_file(kept) != artifact.sha256:
+        kept.unlink()
+    wheel, _ = builder.wheel(artifact.name, artifact.source, artifact.build)
+    digest = sha256_file(wheel)
+    if (wheel.name, digest) != (artifact.filename, artifact.sha256):
+        locked = f"{artifact.filename} {artifact.sha256}"
+        evidence = f"built: {wheel.name} {digest}, locked: {locked}"
+        raise ToolError.of("other-build", evidence, name=artifact.name)
+    return wheel
+
+
 def install_local(
-    python: Path, request: BuildRequest, run: Run, progress: Progress
+    python: Path,
+    target: Target,
+    root: Path,
+    supply: ArtifactSources,
+    *,
+    run: Run,
+    progress: Progress,
 ) -> None:
     """Install the project's own packages into an environment, without what they require."""
-    from provision.resolver.uv import midnight  # noqa: PLC0415
-    from provision.spec.local import local_folder  # noqa: PLC0415
-
-    for text in request.target.pip.local:
-        folder = local_folder(text, request.project.root)
+    for text in target.pip.local:
+        folder = local_folder(text, root)
         if not folder.is_dir():  # in an image or a bundle
             progress.note(f"{text} is not installed: {folder} is not here")
             continue
         progress.step(f"installing {text}")
-        editable = ["-e"] if text.startswith("-e ") else []
-        cutoff = midnight(
-            request.target.pip.cutoff
-        )  # for the requirements of their builds
         argv = [
             uv_program(),
             "pip",
@@ -82,13 +88,14 @@ def install_local(
             "--no-sources",
             "--reinstall",
             "--exclude-newer",
-            cutoff,
-            *editable,
-            str(folder),
+            midnight(target.pip.cutoff),  # for the requirements of their builds
         ]
-        for house in request.supply.wheelhouses:
+        if text.startswith("-e "):
+            argv.append("-e")
+        argv.append(str(folder))
+        for house in supply.wheelhouses:
             argv += ["--find-links", str(house)]
-        if request.supply.offline:
+        if supply.offline:
             argv.append("--offline")
-        env = uv.index_environment(request.supply.indexes.get("default"))
+        env = uv.index_environment(supply.indexes.get("default"))
         run(argv, env=env).require(f"could not install the own package {text}")

@@ -1,133 +1,198 @@
-"""Fill the folder of a new generation: install, compare with the lock, check, record."""
+"""Fill the folder of a new generation: plan, install, compare with the lock, record."""
 
 import datetime as dt
 import importlib.metadata
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from provision import __version__
 from provision.artifacts.wheel_records import local_records
-from provision.commands.build import BuildRequest, BuildResult, run_checks
 from provision.commands.own_sources import install_local, with_built_wheels
 from provision.core.errors import ToolError
 from provision.core.filesystem import make_tagged, remove_tagged, sync_folder
 from provision.core.prefix import dist_info_names, environment_python
 from provision.core.process import Run
 from provision.core.progress import Progress
+from provision.core.project import Project
 from provision.doctor.locked import refuse_built
 from provision.environment.interpreter import python_version, read_interpreter
 from provision.environment.long_paths import check_path_lengths
-from provision.environment.manifest import Record, next_number, write_record
+from provision.environment.manifest import (
+    Generation,
+    Proof,
+    Record,
+    next_number,
+    write_record,
+)
 from provision.environment.seal import Seal, generated_files, refuse_overwritten
 from provision.environment.verify import Verification, verify
 from provision.installer import conda, uv
-from provision.installer.install import check_space, install_pip_layer, plan_install
-from provision.installer.uv import write_pip_shim
+from provision.installer.install import (
+    ArtifactSources,
+    InstallPlan,
+    check_space,
+    install_pip_layer,
+    plan_install,
+)
 from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import Lock
+from provision.spec.model import Target
 
 
-def populate_prefix(
-    folder: Path, request: BuildRequest, run: Run, progress: Progress
-) -> BuildResult:
-    """Build the requested environment in a tagged folder: install, verify, check, record."""
-    supply = with_built_wheels(
-        request.project, request.lock, request.supply, run, progress
-    )
-    known = local_records(request.lock.open, supply.wheelhouses)
-    request = replace(request, supply=supply, lock=request.lock.with_records(known))
-    plan = plan_install(request.lock, request.supply)
-    check_space(folder, plan.disk)
-    progress.step(str(plan))
-    verification = _install(folder, request, run, progress)
-    if foreign := [
-        name for name in verification.drifted if name in request.lock.versions
-    ]:
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """What a build installs, and where it takes it from."""
+
+    project: Project
+    target: Target
+    lock: Lock  # with the records below
+    supply: ArtifactSources  # with the wheels that were built from source
+    # Digests of RECORDs that the lock does not have and wheelhouses do, by the wheel's SHA-256.
+    records: dict[str, str]
+    size: InstallPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An environment that equals its lock, before any code of it ran."""
+
+    plan: BuildPlan
+    verification: Verification
+    seal: Seal
+
+
+def plan_build(
+    project: Project,
+    target: Target,
+    lock: Lock,
+    supply: ArtifactSources,
+    *,
+    run: Run,
+    progress: Progress,
+) -> BuildPlan:
+    """Build what the lock has from source, and return what is left to install."""
+    supply = with_built_wheels(project, lock, supply, run, progress)
+    records = local_records(lock.open, supply.wheelhouses)
+    lock = lock.with_records(records)
+    size = plan_install(lock, supply)
+    return BuildPlan(project, target, lock, supply, records, size)
+
+
+def install_verified(
+    prefix: Path, plan: BuildPlan, run: Run, progress: Progress
+) -> Installed:
+    """Install a plan into a tagged folder; ToolError unless every file is then as locked."""
+    check_space(prefix, plan.size.disk)
+    progress.step(str(plan.size))
+    verification = _install_and_compare(prefix, plan, run, progress)
+    changed = [name for name in verification.drifted if name in plan.lock.versions]
+    if changed:
         # uv hashes a wheel when it downloads it, and never again what it keeps of it.
-        progress.note(
-            f"uv's cache does not have what is locked of {', '.join(foreign)}: fetching"
-        )
-        uv.clean_cache(foreign, run)
-        remove_tagged(folder)
-        make_tagged(folder)
-        verification = _install(folder, request, run, progress)
-    if found := verification.findings:
-        lines = (f"{f.symptom}: {', '.join(f.evidence)}" for f in found)
-        raise ToolError.of("installed-otherwise", *lines, target=request.target.name)
-    refuse_built(folder, request.target)
-    if open_ := [
-        a.name for a in request.lock.artifacts if a.sha256 in verification.unvouched
-    ]:
-        progress.note(
-            f"no RECORD is known of {', '.join(open_)}: its files are as uv had them"
-        )
-    # Before the checks: they run code of the environment.
-    seal = Seal(generated_files(folder), known | verification.unvouched)
-    report = run_checks(folder, request, run, progress)
-    if report and not report.proves:
-        return BuildResult(request.target.name, None, plan, verification, report)
-    sync_folder(
-        folder, with_files=True
-    )  # a record on the disk says that the files are there too
-    made = write_record(folder, _record(folder, request, verification), seal)
-    return BuildResult(request.target.name, made, plan, verification, report)
+        names = ", ".join(changed)
+        progress.note(f"uv's cache does not have what is locked of {names}: fetching")
+        uv.clean_cache(changed, run)
+        remove_tagged(prefix)
+        make_tagged(prefix)
+        verification = _install_and_compare(prefix, plan, run, progress)
+    _require_equal(verification, plan.target)
+    refuse_built(prefix, plan.target)
+    unvouched = verification.unvouched
+    names = ", ".join(a.name for a in plan.lock.artifacts if a.sha256 in unvouched)
+    if names:
+        progress.note(f"no RECORD is known of {names}: its files are as uv had them")
+    seal = Seal(generated_files(prefix), plan.records | unvouched)
+    return Installed(plan, verification, seal)
 
 
-def _install(
-    folder: Path, request: BuildRequest, run: Run, progress: Progress
+def _install_and_compare(
+    prefix: Path, plan: BuildPlan, run: Run, progress: Progress
 ) -> Verification:
     """Install both layers into a tagged folder, and compare every file with the lock."""
-    _make_prefix(folder, request, run, progress)
-    write_pip_shim(folder, request.lock)
-    before = generated_files(folder)
+    _make_prefix(prefix, plan, run, progress)
+    uv.write_pip_shim(prefix, plan.lock)
+    python = environment_python(prefix)
+    before = generated_files(prefix)
     try:
-        install_pip_layer(
-            environment_python(folder), request.lock, request.supply, run, progress
+        install_pip_layer(python, plan.lock, plan.supply, run, progress)
+        install_local(
+            python,
+            plan.target,
+            plan.project.root,
+            plan.supply,
+            run=run,
+            progress=progress,
         )
-        install_local(environment_python(folder), request, run, progress)
     finally:  # an installer fails, too, when a wheel has replaced the interpreter
-        refuse_overwritten(folder, before)
-    check_path_lengths(folder, progress)
+        refuse_overwritten(prefix, before)
+    check_path_lengths(prefix, progress)
     progress.step("comparing every file with its hash")
-    return verify(folder, request.lock, request.target.pip.forbid, deep=True)
+    return verify(prefix, plan.lock, plan.target.pip.forbid, deep=True)
 
 
-def _make_prefix(
-    folder: Path, request: BuildRequest, run: Run, progress: Progress
-) -> None:
+def _make_prefix(prefix: Path, plan: BuildPlan, run: Run, progress: Progress) -> None:
     """Make the prefix for the pip layer: a conda prefix if the lock has one, else a venv."""
-    packages = conda_packages(request.lock)
+    packages = conda_packages(plan.lock)
     if not packages:
-        version = request.target.python_version
+        version = plan.target.python_version
         progress.step(f"making an environment with Python {version}")
-        uv.make_venv(folder, version, request.target.name, run)
+        uv.make_venv(prefix, version, plan.target.name, run)
         return
     progress.step(f"installing {len(packages)} packages of the conda layer")
-    archives, supply = request.project.archives, request.supply
     conda.make_prefix(
-        folder, packages, archives, supply=supply, run=run, progress=progress
+        prefix,
+        packages,
+        plan.project.archives,
+        supply=plan.supply,
+        run=run,
+        progress=progress,
     )
 
 
-def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
-    python = python_version(folder)
-    return Record(
-        target=request.target.name,
-        lock=request.lock.digest,
-        spec=request.target.digest(),
+def _require_equal(verification: Verification, target: Target) -> None:
+    if not verification.findings:
+        return
+    lines = [
+        f"{finding.symptom}: {', '.join(finding.evidence)}"
+        for finding in verification.findings
+    ]
+    raise ToolError(
+        f"what was installed for {target.name} is not what is locked",
+        evidence="\n".join(lines),
+        cause="the installer's cache holds changed files, or the disk is failing",
+        remedy="empty the cache with `uv cache clean`, then build again",
+    )
+
+
+def record_generation(
+    prefix: Path, installed: Installed, proof: Proof, reason: str = ""
+) -> Generation:
+    """Write what was built, and of what; from then on the generation is finished.
+
+    Args:
+        prefix: Its folder.
+        installed: What the build has installed.
+        proof: Whether the quick checks passed.
+        reason: Why they were not run, where that is not the user's wish.
+    """
+    # A record on the disk says that the files are there too.
+    sync_folder(prefix, with_files=True)
+    python = python_version(prefix)
+    plan, verification = installed.plan, installed.verification
+    record = Record(
+        target=plan.target.name,
+        lock=plan.lock.digest,
+        spec=plan.target.digest(),
         python=python,
-        interpreter=read_interpreter(folder, python),
+        interpreter=read_interpreter(prefix, python),
         tools={"provision": __version__, "uv": importlib.metadata.version("uv")},
-        distributions=tuple(sorted(dist_info_names(folder))),
+        distributions=tuple(sorted(dist_info_names(prefix))),
         tree=verification.tree or "",
         files=verification.files,
         size=verification.size,
-        proof="unproven"
-        if request.absent
-        else "proven"
-        if request.smoke
-        else "skipped",
-        reason=request.absent,
+        proof=proof,
+        reason=reason,
         built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-        path=str(folder),
-        number=next_number(folder.parent),
+        path=str(prefix),
+        number=next_number(prefix.parent),
     )
+    return write_record(prefix, record, installed.seal)

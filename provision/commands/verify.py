@@ -7,8 +7,12 @@ from pathlib import Path
 from provision.commands.current import current_folder
 from provision.core.findings import Finding, Level
 from provision.core.prefix import site_packages
+from provision.core.process import run
 from provision.core.project import Project
+from provision.environment.bytecode import bytecode_findings
 from provision.environment.findings import of_target
+from provision.environment.interpreter import interpreter_findings
+from provision.environment.manifest import read_generation
 from provision.environment.seal import read_seal, seal_findings
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
@@ -29,11 +33,7 @@ def verify_current(project: Project, target: str, *, deep: bool) -> Verification
 
 
 def _deep_findings(folder: Path) -> Iterator[Finding]:
-    from provision.core.process import run  # noqa: PLC0415
-    from provision.environment.bytecode import bytecode_findings  # noqa: PLC0415
-    from provision.environment.interpreter import interpreter_findings  # noqa: PLC0415
-    from provision.environment.manifest import read_generation  # noqa: PLC0415 - loads pydantic
-
+    """Yield what is wrong with the interpreter and the bytecode, which no RECORD lists."""
     generation, site = read_generation(folder), site_packages(folder)
     assert generation is not None  # noqa: S101 - current_folder() saw its record
     assert site is not None  # noqa: S101 - verify() has read it

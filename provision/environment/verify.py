@@ -10,18 +10,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.core.errors import ToolError
+from packaging.requirements import InvalidRequirement, Requirement
+
 from provision.core.findings import Finding
 from provision.core.limits import read_parsed
-from provision.core.prefix import misplaced, site_packages
+from provision.core.prefix import misplaced
 from provision.core.project import RECORD
 from provision.environment import conda_meta, files
+from provision.environment.contents import Contents, read_contents
 from provision.environment.findings import finding, of_target
-from provision.environment.installed import (
-    InstalledDistribution,
-    installed_distributions,
-    name_of,
-)
+from provision.environment.installed import InstalledDistribution, name_of
+from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.spec.parts import ForbiddenDistribution
 
@@ -46,78 +45,113 @@ def verify(
     prefix: Path, lock: Lock, forbid: Iterable[ForbiddenDistribution], *, deep: bool
 ) -> Verification:
     """Compare an environment with its lock, and hash every file if it is to go deep."""
-    # What is forbidden must not be in it, even as a requirement of a locked distribution.
-    site = site_packages(prefix)
-    if site is None:
-        raise ToolError.of("no-environment", prefix=prefix, target=lock.folder.name)
-    conda = conda_meta.installed_conda_packages(prefix, site)
-    # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
-    of_conda = conda_meta.conda_dist_infos(conda)
-    found = installed_distributions(site)
-    installed = [dist for dist in found if dist.folder.name not in of_conda]
-    every: list[InstalledDistribution | conda_meta.InstalledCondaPackage] = [
-        *installed,
-        *conda,
-    ]
-    records = {dist.folder: dist.entries for dist in every}
+    contents = read_contents(prefix, lock.folder.name)
     # The files of own packages are known, and are not compared.
-    every = [dist for dist in every if dist.name not in lock.local]
-    compared = [records[dist.folder] for dist in every]
-    on_disk = files.list_files(site, with_stdlib=bool(conda))
-    build: dict[str, str] = {}
-    with contextlib.suppress(
-        OSError, ValueError, TypeError
-    ):  # an unfinished one has none
-        build = dict(read_parsed(prefix / RECORD, json.loads))
-    # Of another lock, each difference would show as somebody's change.
-    differ = build.get("lock", lock.digest) != lock.digest
-    older = [finding("older-lock", f"built {build.get('built')}")] if differ else []
-    why = misplaced(prefix, str(build.get("path", "")))
-    at = f"it lies at {prefix}"
-    moved = [finding("moved-environment", at, prefix=prefix, why=why)] if why else []
+    packages = [dist for dist in contents.packages if dist.name not in lock.local]
+    records = [contents.records[dist.folder] for dist in packages]
+    hashes: dict[str, str] = {}
+    if deep:
+        hashes = files.hash_files(contents.site, records, contents.sizes)
+    damage, damaged = _damage(contents, packages, hashes)
+    foreign: dict[str, Finding] = {}
+    unvouched: dict[str, str] = {}
+    if deep:
+        foreign, unvouched = _compare_records(contents, lock)
     findings = [
-        *moved,
-        *(
-            older
-            or (*_conda_findings(conda, lock), *_distribution_findings(installed, lock))
-        ),
-        *_forbidden_findings(installed, forbid),
-        *files.unrecorded_findings(on_disk, records.values()),
+        *_place_findings(contents, lock),
+        # What is forbidden must not be in it, even as a requirement of a locked distribution.
+        *_forbidden_findings(contents.distributions, forbid),
+        *files.unrecorded_findings(contents.sizes, contents.records.values()),
+        *damage,
+        *foreign.values(),
     ]
-    hashes = files.hash_files(site, compared, on_disk) if deep else {}
+    tree = None
+    if deep:
+        tree = files.tree_digest(prefix, contents.site, hashes, contents.conda)
+    drifted = damaged | foreign.keys() | _replaced(contents, lock)
+    return Verification(
+        findings=of_target(findings, lock.folder.name),
+        distributions=len(packages),
+        files=sum(map(len, records)),
+        size=sum(contents.sizes.values()),
+        drifted=tuple(sorted(drifted)),
+        unvouched=unvouched,
+        tree=tree,
+    )
+
+
+def _place_findings(contents: Contents, lock: Lock) -> Iterator[Finding]:
+    """Yield whether it was moved, and what is installed otherwise than locked."""
+    prefix = contents.prefix
+    build: dict[str, str] = {}
+    # An unfinished environment has no record.
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        build = dict(read_parsed(prefix / RECORD, json.loads))
+    if why := misplaced(prefix, str(build.get("path", ""))):
+        place = f"it lies at {prefix}"
+        yield finding("moved-environment", place, prefix=prefix, why=why)
+    # Of another lock, each difference would show as somebody's change.
+    if build.get("lock", lock.digest) != lock.digest:
+        yield finding("older-lock", f"built {build.get('built')}")
+        return
+    yield from _conda_findings(contents.conda, lock)
+    yield from _distribution_findings(contents.distributions, lock)
+
+
+def _damage(
+    contents: Contents,
+    packages: Iterable[InstalledDistribution | conda_meta.InstalledCondaPackage],
+    hashes: dict[str, str],
+) -> tuple[list[Finding], set[str]]:
+    """Return what is wrong with the files of packages, and the names of those that have faults."""
+    findings: list[Finding] = []
     damaged: set[str] = set()
+    for dist in packages:
+        record = contents.records[dist.folder]
+        faults = list(
+            files.damage_findings(dist, contents.site, record, contents.sizes, hashes)
+        )
+        if faults:
+            findings += faults
+            damaged.add(dist.name)
+    return findings, damaged
+
+
+def _compare_records(
+    contents: Contents, lock: Lock
+) -> tuple[dict[str, Finding], dict[str, str]]:
+    """Compare each installed RECORD with that of the locked wheel.
+
+    Returns:
+        A finding by the name of each distribution whose RECORD is another, and the digests of
+        those for which the lock has none, by the SHA-256 of the wheel.
+    """
     locked = {
         (artifact.name, artifact.version): artifact for artifact in lock.artifacts
     }
+    foreign: dict[str, Finding] = {}
     unvouched: dict[str, str] = {}
-    for dist in every:
-        record = records[dist.folder]
-        faults = list(files.damage_findings(dist, site, record, on_disk, hashes))
+    for dist in contents.distributions:
         artifact = locked.get((dist.name, dist.version))
-        if deep and artifact and isinstance(dist, InstalledDistribution):
-            digests = files.record_digests(dist, record, prefix, site)
-            if artifact.record is None:
-                unvouched[artifact.sha256] = digests[0]
-            elif artifact.record not in digests:
-                faults.append(
-                    finding("foreign-record", str(dist.folder / "RECORD"), dist=dist)
-                )
-        findings += faults
-        damaged |= {dist.name} if faults else set()
+        if artifact is None or dist.name in lock.local:
+            continue
+        record = contents.records[dist.folder]
+        digests = files.record_digests(dist, record, contents.prefix, contents.site)
+        if artifact.record is None:
+            unvouched[artifact.sha256] = digests[0]
+        elif artifact.record not in digests:
+            evidence = str(dist.folder / "RECORD")
+            foreign[dist.name] = finding("foreign-record", evidence, dist=dist)
+    return foreign, unvouched
+
+
+def _replaced(contents: Contents, lock: Lock) -> set[str]:
+    """Return the locked distributions that are missing, or installed in another version."""
     # `verify --repair` removes these from uv's cache before it builds again.
-    versions = {dist.name: dist.version for dist in installed}
-    replaced = {
+    versions = {dist.name: dist.version for dist in contents.distributions}
+    return {
         name for name, version in lock.versions.items() if versions.get(name) != version
     }
-    return Verification(
-        findings=of_target(findings, lock.folder.name),
-        distributions=len(every),
-        files=sum(map(len, compared)),
-        size=sum(on_disk.values()),
-        drifted=tuple(sorted(damaged | replaced)),
-        unvouched=unvouched,
-        tree=files.tree_digest(prefix, site, hashes, conda) if deep else None,
-    )
 
 
 def _distribution_findings(
@@ -188,8 +222,6 @@ def _installed_by(tool: str, unlocked: list[InstalledDistribution]) -> str:
 
 
 def _allows(requirement: str, version: str) -> bool:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - rare
-
     with contextlib.suppress(InvalidRequirement):
         return Requirement(requirement).specifier.contains(version, prereleases=True)
     return True
@@ -215,8 +247,6 @@ def _conda_findings(
     # Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
     if lock.conda is None and not installed:
         return
-    from provision.lockfile.conda import conda_packages  # noqa: PLC0415 - slow, and most locks have no conda layer
-
     by_name = {package.name: package for package in installed}
     locked = {package.name: package for package in conda_packages(lock)}
     for name in sorted(locked.keys() | by_name.keys()):

@@ -5,9 +5,8 @@ With several indexes in one call, a package of the same name on another index co
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from provision.artifacts.parallel_fetch import wanted_archive
@@ -15,6 +14,7 @@ from provision.artifacts.wheelhouse import (
     WantedFile,
     damaged_artifacts,
     find_artifacts,
+    may_unpack,
     size_on_disk,
 )
 from provision.core.errors import ToolError
@@ -89,45 +89,80 @@ def install_pip_layer(
     """Install every artifact of a lock; ToolError if one cannot be had with the lock's SHA-256."""
     for index in sorted({artifact.index for artifact in lock.artifacts}):
         artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
-        arrived: dict[str, tuple[int, int]] = {}
-        what = f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
-        progress.step(what, partial(lambda files: {"files": files.copy()}, arrived))
-        usable = _undamaged(artifacts, supply.wheelhouses, progress)
-        found = find_artifacts(artifacts, usable)
+        _install_of_index(python, index, artifacts, supply, run=run, progress=progress)
+
+
+def _install_of_index(
+    python: Path,
+    index: str,
+    artifacts: Sequence[Artifact],
+    supply: ArtifactSources,
+    *,
+    run: Run,
+    progress: Progress,
+) -> None:
+    arrived: dict[str, tuple[int, int]] = {}
+    what = f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
+    progress.step(what, lambda: {"files": arrived.copy()})
+
+    def install(houses: Sequence[Path], *, offline: bool) -> Completed:
+        found = find_artifacts(artifacts, houses)
         used = {path.parent for path in found.values()}
-        install = partial(
-            uv.install_wheels,
+        return uv.install_wheels(
             python,
             artifacts,
             run,
             arrived,
             index_url=supply.indexes.get(index),
-            wheelhouses=[folder for folder in usable if folder in used],
+            wheelhouses=[folder for folder in houses if folder in used],
             # A built wheel is on no index: another file of its name there is another package.
             complete=len(found) == len(artifacts) or index == WHEELHOUSE,
+            offline=offline,
         )
-        # From uv's cache first: with the network allowed uv asks the index again for every page
-        # that is older than ten minutes, even if it has all the wheels. The hashes decide in both.
-        finished = install(offline=True)
-        if finished.returncode and not supply.offline:
-            finished = install(offline=False)
-        if finished.returncode:
-            missing = [artifact for artifact in artifacts if artifact not in found]
-            raise _install_error(index, missing, supply, finished)
+
+    # uv hashes each file; only what would do harm before that is hashed first.
+    houses = _without_damaged(artifacts, supply.wheelhouses, progress, may_unpack)
+    # From uv's cache first: with the network allowed uv asks the index again for every page
+    # that is older than ten minutes, even if it has all the wheels. The hashes decide in both.
+    finished = install(houses, offline=True)
+    if finished.returncode:
+        undamaged = _without_damaged(artifacts, houses, progress)
+        if undamaged != houses:
+            houses = undamaged
+            finished = install(houses, offline=True)
+    if finished.returncode and not supply.offline:
+        finished = install(houses, offline=False)
+    if finished.returncode:
+        found = find_artifacts(artifacts, houses)
+        missing = [artifact for artifact in artifacts if artifact not in found]
+        raise _install_error(index, missing, supply, finished)
 
 
-def _undamaged(
-    artifacts: Sequence[Artifact], wheelhouses: Sequence[Path], progress: Progress
+def _without_damaged(
+    artifacts: Sequence[Artifact],
+    wheelhouses: tuple[Path, ...],
+    progress: Progress,
+    trusted: Callable[[Artifact, Path], bool] = lambda *_: False,
 ) -> tuple[Path, ...]:
-    """Return the wheelhouses of which no file has a locked name and another hash."""
-    # uv takes a whole folder with ``--find-links``, and compares a hash after it unpacked the file,
-    # perhaps to terabytes.
-    named = ((a, folder / a.filename) for folder in wheelhouses for a in artifacts)
-    damaged = damaged_artifacts((a, path) for a, path in named if path.is_file())
+    """Return the wheelhouses of which no file has a locked name and another hash.
+
+    Args:
+        artifacts: What is locked.
+        wheelhouses: Folders; uv takes each as a whole.
+        progress: Is told which files are damaged.
+        trusted: Whether a file need not be hashed.
+    """
+    suspects = []
+    for folder in wheelhouses:
+        for artifact in artifacts:
+            path = folder / artifact.filename
+            if path.is_file() and not trusted(artifact, path):
+                suspects.append((artifact, path))
+    damaged = damaged_artifacts(suspects)
     for path in damaged:
         progress.note(f"ignored {path}: its sha256 is not the lock's")
-    bad = {path.parent for path in damaged}
-    return tuple(folder for folder in wheelhouses if folder not in bad)
+    folders = {path.parent for path in damaged}
+    return tuple(folder for folder in wheelhouses if folder not in folders)
 
 
 def _install_error(

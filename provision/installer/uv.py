@@ -1,29 +1,30 @@
 """Make a virtual environment and install locked wheels into it, with uv."""
 
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-from provision.core.interruption import deferred
 from provision.core.ownership import require_own
 from provision.core.platforms import PLATFORMS
 from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
 from provision.core.program import uv_program
 from provision.core.variables import clean_environment
+from provision.installer.uv_progress import run_in_terminal
 from provision.lockfile.pip import Artifact, Lock
 
-# As uv 0.13 draws: this line, then one per file, such as "torch  ----  12.34 MiB/175.09 MiB".
-_FRAME = "Preparing packages..."
-_BAR = re.compile(r"([\w.-]+) +-+ +([\d.]+) ([KMG]?)i?B/")
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_KEPT = 1 << 16  # characters of what it printed
+# --no-deps: the lock is complete. --no-build: an sdist would run code, and what it becomes depends
+# on the machine. --no-config: no uv.toml of the caller takes part.
+_INSTALL = (
+    "--no-config",
+    "--no-deps",
+    "--require-hashes",
+    "--no-build",
+    "--requirements",
+    "-",
+)
 
 
 def interpreter(version: str) -> str:
@@ -137,69 +138,25 @@ def install_wheels(
     Where the wheelhouses are complete no index is needed, and offline uv's cache is used as well.
     ``arrived`` gets the bytes of each file that are here, and in all, where uv can tell them.
     """
-    # --no-deps: the lock is complete. --no-build: an sdist would run code, and what it becomes
-    # depends on the machine. --no-config: no uv.toml of the caller takes part.
-    argv: list[str | Path] = [
-        uv_program(),
-        "pip",
-        "install",
-        "--no-config",
-        "--python",
-        python,
-        "--no-deps",
-        "--require-hashes",
-        "--no-build",
-        "--requirements",
-        "-",
-        *(part for folder in wheelhouses for part in ("--find-links", folder)),
-        *(["--no-index"] if complete else []),
-        *(["--offline"] if offline else []),
-    ]
+    argv: list[str | Path] = [uv_program(), "pip", "install", "--python", python]
+    argv += _INSTALL
+    for folder in wheelhouses:
+        argv += ["--find-links", folder]
+    if complete:
+        argv.append("--no-index")
+    if offline:
+        argv.append("--offline")
     # uv links files from its cache: the owner of the cache could change them after every check.
     require_own([_cache()], "set UV_CACHE_DIR to a folder of your own")
     env = index_environment(index_url)
     stdin = "".join(
         f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts
     )
-    if sys.platform == "win32" or offline:
+    if offline:
         return run(argv, env=env, stdin=stdin)
-    # uv tells what it has fetched in a terminal only, so it gets one where there are any.
-    import termios  # noqa: PLC0415 - not on Windows
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only for what is fetched
-
-    try:
-        reader, writer = os.openpty()
-    except OSError:
-        return run(argv, env=env, stdin=stdin)
-    termios.tcsetwinsize(writer, (1000, 120))  # what has no room is left out
     sizes = {artifact.name: artifact.size or 0 for artifact in artifacts}
-    with deferred(), ThreadPoolExecutor(1) as pool:  # uv would wait for a reader
-        printed = pool.submit(_read_bars, reader, sizes, arrived)
-        try:
-            env |= {"NO_COLOR": "1", "TERM": "xterm"}
-            finished = run(argv, env=env, stdin=stdin, errors=writer)
-        finally:
-            os.close(writer)
-    os.close(reader)
-    return replace(finished, stderr=printed.result())
-
-
-def _read_bars(
-    terminal: int, sizes: dict[str, int], arrived: dict[str, tuple[int, int]]
-) -> str:
-    """Take note of the bytes that uv draws, and return what else it has printed."""
-    text = ""
-    with suppress(OSError):  # EIO: uv has ended
-        while piece := os.read(terminal, 1 << 16).decode(errors="replace"):
-            text = (text + piece)[-_KEPT:]
-            *_, frame, _ = ["", *text.split(_FRAME)]  # the last whole one
-            drawn = {name: float(n) * _UNITS[u] for name, n, u in _BAR.findall(frame)}
-            for name in sizes.keys() & (drawn.keys() | arrived.keys()):
-                # A bar that is gone is that of a whole file.
-                arrived[name] = int(drawn.get(name, sizes[name])), sizes[name]
-    lines = map(str.rstrip, _STEERING.sub("", text).splitlines())
-    return "\n".join(
-        each for each in lines if each and _FRAME not in each and not _BAR.search(each)
+    return run_in_terminal(
+        argv, env=env, stdin=stdin, run=run, sizes=sizes, arrived=arrived
     )
 
 
