@@ -26,11 +26,6 @@ rules recognises reports that code instead. Below are those of `verify` and `bui
 what is filled in.
 
 """
-WATCHED = """## From `doctor --watch`
-
-How a program ended, where nothing that it printed explains it.
-
-"""
 CHECKS = """## From the checks
 
 Each has its numbers as evidence. Some say why and what to do by what they measured.
@@ -47,7 +42,7 @@ numbers are its evidence.
 def draw() -> str:
     """Return the page."""
     page = f"{FINDINGS}{_table('environment/findings')}\n"
-    page += f"{WATCHED}{_table('commands/watch')}\n{CHECKS}"
+    page += CHECKS
     page += "| code | level | why | remedy | checks with a fault that shows it |\n"
     page += "|---|---|---|---|---|\n"
     shown: dict[str, set[str]] = {}

@@ -75,7 +75,7 @@ meanwhile, its notes and its errors go to stderr:
 `ok` says that the [exit code](exit-codes.md) is 0: the verb did what was asked, and what it looked
 at is good. `result` is what is listed below. Where the verb was stopped, and for a wrong command
 line, it is a [Failure](#failure); `verb` is null where the command line names none. A program that
-`run` or `doctor --watch` starts has stdout to itself. `--version` and `--help` print text
+`run` starts has stdout to itself. `--version` and `--help` print text
 in any case: they are for people, and answer before it is known what the rest of the line asks for.
 
 `provision schema VERB` prints the JSON Schema (draft 2020-12) of a verb's document, and `provision

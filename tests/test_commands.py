@@ -230,7 +230,6 @@ def test_the_examples_of_a_verb_work(verb: str, world: World, tmp_path: Path) ->
     (root / "venv").symlink_to(sys.prefix)
     needs = {
         "fleet": "smoke cpu-linux --contract slurm",
-        "kernel": "add cpu-linux ipykernel",
         "remove": "add cpu-linux einops",
         "rollback": "add cpu-linux einops",
     }

@@ -367,7 +367,6 @@ def test_every_verb_option_finding_and_check_is_documented() -> None:
         "doctor/cases.toml",
         "environment/findings.toml",
         "report/findings.toml",
-        "commands/watch.toml",
     )
     for table in tables:
         texts = tomllib.loads((ROOT / "provision" / table).read_text(encoding="utf-8"))

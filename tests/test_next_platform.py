@@ -187,7 +187,7 @@ def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
     assert any(
         f"file_name=gamma-1.0-cp311-cp311-{TAG}.whl" in one["purl"] for one in listed
     )
-    assert "riscv64" in provision("export", TARGET, "--format", "uv")
+    assert "riscv64" in provision("export", TARGET, "--format", "pylock")
 
 
 @pytest.mark.machine

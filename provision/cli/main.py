@@ -91,11 +91,8 @@ def _interrupt(*_: object) -> None:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    aside = arguments.json or getattr(
-        arguments, "watch", False
-    )  # stdout is the command's
     console = Console(
-        program_name(), quiet=arguments.quiet or arguments.json, aside=aside
+        program_name(), quiet=arguments.quiet or arguments.json, aside=arguments.json
     )
     # Commands are printed in between, and a verdict at any moment.
     console.alive &= not (arguments.verbose or is_contract(arguments))

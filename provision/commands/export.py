@@ -1,15 +1,13 @@
 """The verb ``export``: a target in the format of another installer."""
 
-import json
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from packaging.pylock import is_valid_pylock_path
 
-from provision import __version__
 from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import Index, load_snapshot
 from provision.core import network
@@ -18,15 +16,15 @@ from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.core.limits import read_if_any
-from provision.core.platforms import PLATFORMS
 from provision.core.privacy import redact
-from provision.core.project import CURRENT, Project
+from provision.core.project import Project
 from provision.installer.install import ArtifactSources
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
 from provision.spec.model import Target
 
-_LINUX = ("devcontainer", "module", "apptainer")
+Format = Literal["pylock", "requirements", "environment", "html", "docker"]
+Addresses = dict[tuple[str, str], str]  # index and file -> URL, or path in the project
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +32,11 @@ class Export:
     """A target in another format, or what is made of it: its page, the command of its image."""
 
     target: str
-    format: str  # a key of provision.lockfile.formats.LOST; html, docker
+    format: Format
     file: Path | None  # where it was written; None where the text is the result
     text: str  # empty of a page
     lost: tuple[str, ...]  # what the format does not hold of the lock
-    notes: tuple[str, ...]  # what its user has to know
+    notes: tuple[str, ...] = ()  # what its user has to know
 
 
 def export(
@@ -47,110 +45,90 @@ def export(
     lock: Lock,
     *,
     supply: ArtifactSources,
-    kind: str,
+    kind: Format,
     file: Path | None,
 ) -> Export:
-    """Return a target in another format, and write the file; ToolError if a wheel is not listed."""
+    """Return a target in another format, and write the file.
+
+    Raises ToolError if a wheel is not listed, UsageError for a file that is not to be written.
+    """
     if kind == "pylock" and file and not is_valid_pylock_path(file):
         raise UsageError.of("no-pylock-name", name=file.name)
-    if kind in _LINUX and not PLATFORMS[target.platform].docker:
-        raise UsageError.of(
-            "format-of-linux", target=target.name, platform=target.platform
-        )
-    made = formats.MADE[kind].encode()
-    if file and file.is_file() and made not in (read_if_any(file) or b""):
-        raise UsageError.of("not-an-export", file=file)
+    if file and file.is_file():
+        signature = formats.SIGNATURES[kind].encode()
+        if signature not in (read_if_any(file) or b""):
+            raise UsageError.of("not-an-export", file=file)
     # Sorted, and only those in use: the same lock gives the same text.
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
-    toolkit = _toolkit()
     if kind == "pylock":
-        text = formats.pylock(lock, _addresses(project, lock, supply), indexes)
-    else:
-        prefix = project.environments(target.name) / CURRENT
-        text = formats.render(
-            kind,
-            target=target,
-            lock=lock,
-            indexes=indexes,
-            toolkit=toolkit,
-            prefix=prefix,
+        addresses = _catalog_addresses(project, used)
+        addresses |= _wheelhouse_addresses(project, lock)
+        addresses |= _default_addresses(lock, supply.indexes["default"])
+        _require_all(lock, addresses)
+        text = formats.pylock(
+            lock, indexes, lambda wheel: addresses[wheel.index, wheel.filename]
         )
-    notes = _notes(target, kind, toolkit)
+    elif kind == "requirements":
+        text = formats.requirements(lock, indexes)
+    else:
+        text = formats.environment(target, lock, indexes)
     if file:
         write_atomic(file, text)
-    return Export(
-        target.name, kind, file, text, formats.lost(target, lock, kind), notes
-    )
+    return Export(target.name, kind, file, text, formats.lost(target, lock, kind))
 
 
-def _addresses(
-    project: Project, lock: Lock, supply: ArtifactSources
-) -> dict[Artifact, str]:
-    """Return where each wheel can be downloaded: by the catalog, or by asking the default index."""
-    listed = {
-        (name, wheel.filename): wheel.url
-        for name in {artifact.index for artifact in lock.artifacts}
-        - {"default", WHEELHOUSE}
-        for wheel in load_snapshot(project.catalog, name, Index).files
-    }
-    listed |= {
-        (WHEELHOUSE, path.name): path.relative_to(project.root).as_posix()
-        for a in lock.artifacts
-        if a.source
-        for path in project.wheelhouse.glob(f"*/{a.filename}")
-        if sha256_file(path) == a.sha256
-    }
-    asked = [artifact for artifact in lock.artifacts if artifact.index == "default"]
+def _catalog_addresses(project: Project, indexes: set[str]) -> Addresses:
+    """Return the addresses of all wheels of vendors' indexes."""
+    addresses = {}
+    for name in indexes:
+        for wheel in load_snapshot(project.catalog, name, Index).files:
+            addresses[name, wheel.filename] = wheel.url
+    return addresses
+
+
+def _wheelhouse_addresses(project: Project, lock: Lock) -> Addresses:
+    """Return the paths of the wheels that were built from source, by their hashes."""
+    addresses = {}
+    for artifact in lock.artifacts:
+        if not artifact.source:
+            continue
+        for path in project.wheelhouse.glob(f"*/{artifact.filename}"):
+            if sha256_file(path) == artifact.sha256:
+                relative = path.relative_to(project.root).as_posix()
+                addresses[WHEELHOUSE, path.name] = relative
+    return addresses
+
+
+def _default_addresses(lock: Lock, index: str | None) -> Addresses:
+    """Ask the default index where its wheels can be downloaded."""
+    artifacts = [a for a in lock.artifacts if a.index == "default"]
+    names = [artifact.name for artifact in artifacts]
+    addresses = {}
     with network.session() as session:
-        look = partial(list_files, session, supply.indexes["default"])
-        pages = in_threads(
-            look, [artifact.name for artifact in asked], network.PARALLEL_REQUESTS
-        )
-        for artifact, packages in zip(asked, pages, strict=True):
-            # By hash: a mirror may hold another file under the name.
-            for package in packages:
-                if package.digests.get("sha256") == artifact.sha256:
-                    listed[artifact.index, artifact.filename] = _without_login(
-                        package.url
-                    )
-    found = {
-        a: listed[key]
-        for a in lock.artifacts
-        if (key := (a.index, a.filename)) in listed
-    }
-    if missing := [a.filename for a in lock.artifacts if a not in found]:
-        facts = {"missing": len(missing), "all": len(lock.artifacts)}
-        raise ToolError.of("no-address", *missing, **facts)
-    return found
+        list_names = partial(list_files, session, index)
+        pages = in_threads(list_names, names, network.PARALLEL_REQUESTS)
+    for artifact, packages in zip(artifacts, pages, strict=True):
+        # By hash: a mirror may hold another file under the name.
+        for package in packages:
+            if package.digests.get("sha256") == artifact.sha256:
+                url = _without_login(package.url)
+                addresses["default", artifact.filename] = url
+    return addresses
+
+
+def _require_all(lock: Lock, addresses: Addresses) -> None:
+    missing: list[Artifact] = []
+    for artifact in lock.artifacts:
+        if (artifact.index, artifact.filename) not in addresses:
+            missing.append(artifact)
+    if missing:
+        files = [artifact.filename for artifact in missing]
+        counts = {"missing": len(missing), "all": len(lock.artifacts)}
+        raise ToolError.of("no-address", *files, **counts)
 
 
 def _without_login(url: str) -> str:
     parts = urlsplit(url)
-    return redact(
-        parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
-    )
-
-
-def _toolkit(name: str = "provision-torch") -> str:
-    """Return the requirement by which another machine gets this toolkit (PEP 610)."""
-    try:
-        direct = json.loads(distribution(name).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        direct = {}
-    if "vcs_info" in direct:
-        return f"{name} @ git+{_without_login(direct['url'])}@{direct['vcs_info']['commit_id']}"
-    if str(direct.get("url", "")).startswith("https://"):
-        return f"{name} @ {_without_login(direct['url'])}"
-    return f"./{name.replace('-', '_')}-{__version__}-py3-none-any.whl"
-
-
-def _notes(target: Target, kind: str, toolkit: str) -> tuple[str, ...]:
-    notes = []
-    if kind in {"devcontainer", "ci"} and toolkit.startswith("./"):
-        notes.append(f"put the wheel of this toolkit into the repository, as {toolkit}")
-    if kind == "ci" and target.accelerator != "cpu":
-        notes.append(
-            f"the job needs a runner with the labels self-hosted and {target.accelerator}"
-        )
-    return tuple(notes)
+    host = parts.netloc.rpartition("@")[2]
+    return redact(parts._replace(netloc=host, fragment="").geturl())

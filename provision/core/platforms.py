@@ -23,7 +23,6 @@ class Platform(NamedTuple):
     python: str
     tags: list[str]
     virtual: dict[str, str]
-    runner: str
     docker: str = ""
     libraries: str = ""
     resolver: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
@@ -34,8 +33,6 @@ class Accelerator(NamedTuple):
 
     vendor: str = ""
     build: str = ""
-    container: tuple[str, ...] = ()
-    apptainer: str = ""
     variables: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
 
 

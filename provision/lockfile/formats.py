@@ -1,11 +1,7 @@
-"""A target in the formats of other installers: ``pylock.toml`` (PEP 751), others by templates.
-
-What a format cannot hold stands in ``formats.toml``.
-"""
+"""A target in the formats of other installers: pylock.toml (PEP 751), requirements, conda."""
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import tomlkit
 from packaging.markers import Marker
@@ -14,93 +10,138 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from provision.core.findings import toml_table
-from provision.core.platforms import ACCELERATORS, PLATFORMS
+from provision.core.platforms import PLATFORMS
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
-from provision.spec.requirement_files import requirement_name
 
-_TABLES = toml_table(Path(__file__).with_suffix(".toml"))
-LOST = _TABLES["lost"]
-MADE = _TABLES["made"]
+Indexes = Mapping[str, str]  # name -> address
+
+# By what an earlier export is known, which the next one may replace.
+SIGNATURES = {
+    "pylock": 'created-by = "provision"',
+    "requirements": "# pip install --require-hashes --only-binary :all: -r FILE",
+    "environment": "# provision export",
+}
 
 
 def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
     """Return what of a target its copy in a format does not hold."""
-    absent = {
-        "conda": lock.conda is None,
-        "variables": not target.environment,
-        "index": not target.pip.index,
-        "own": not lock.local,
-        "built": not any(artifact.source for artifact in lock.artifacts),
-    }
-    return tuple(_TABLES["words"][key] for key in LOST[kind] if not absent.get(key))
+    losses = _lost_layers(target, lock, kind)
+    if kind != "pylock" and target.pip.index:
+        losses.append(
+            "which index each package comes from: the installer searches all of them"
+        )
+    if kind != "pylock" and any(artifact.source for artifact in lock.artifacts):
+        losses.append(
+            "what was built from source: "
+            "name its folders in wheelhouse/ with --find-links"
+        )
+    if lock.local:
+        losses.append("the own packages of the spec")
+    return tuple(losses)
 
 
-def render(
-    kind: str,
-    *,
-    target: Target,
-    lock: Lock,
-    indexes: Mapping[str, str],
-    toolkit: str,
-    prefix: Path,
-) -> str:
-    """Return a format's text; ``toolkit`` is what pip installs, ``prefix`` the link to use."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - slow
-
-    # These delimiters are in no text of the formats.
-    templates = Environment(  # noqa: S701 - none is HTML; JSON, YAML and TOML quote with `json`
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        block_start_string="<%",
-        block_end_string="%>",
-        comment_start_string="<%#",
-        comment_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-    )
-    templates.filters["json"] = json.dumps
-    return templates.get_template(f"{kind}.j2").render(
-        target=target,
-        lock=lock,
-        indexes=indexes,
-        toolkit=toolkit,
-        prefix=prefix,
-        native=conda_packages(lock),
-        platform=PLATFORMS[target.platform],
-        accelerator=ACCELERATORS[target.accelerator],
-        direct=set(map(requirement_name, target.pip.requirements)),
-    )
+def _lost_layers(target: Target, lock: Lock, kind: str) -> list[str]:
+    losses = []
+    has_conda = lock.conda is not None
+    if kind == "environment":
+        losses.append("the hashes of the wheels")
+        if has_conda:
+            losses.append("the hashes of the conda packages")
+        return losses
+    if has_conda:
+        losses.append(
+            "the conda layer: interpreter and native libraries come from the machine"
+        )
+    if target.environment:
+        losses.append("the variables of [environment]")
+    return losses
 
 
-def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str]) -> str:
-    """Return the pip layer as ``pylock.toml``; addresses have no credentials, or are paths."""
+def requirements(lock: Lock, indexes: Indexes) -> str:
+    """Return the pip layer as a requirements file with hashes."""
+    # uv takes a name from the first index that has it, unless told to compare all.
+    lines = [
+        SIGNATURES["requirements"],
+        "# uv pip install --require-hashes --index-strategy unsafe-best-match -r FILE",
+    ]
+    for url in indexes.values():
+        lines.append(f"--extra-index-url {url}")
+    for wheel in lock.artifacts:
+        lines.append(f"{wheel.name}=={wheel.version} \\")
+        lines.append(f"    --hash=sha256:{wheel.sha256}")
+    return "\n".join(lines) + "\n"
+
+
+def environment(target: Target, lock: Lock, indexes: Indexes) -> str:
+    """Return both layers as an ``environment.yml`` of conda; strings as JSON has them."""
+    channels = target.conda.channels if target.conda else ("conda-forge",)
+    lines = [
+        f"{SIGNATURES['environment']} {target.name} --format environment",
+        f"name: {target.name}",
+        "channels:",
+        *(f"- {json.dumps(channel)}" for channel in channels),
+        "dependencies:",
+        *_native(target, lock),
+        "- pip:",
+        *(f"  - {json.dumps(f'--extra-index-url {url}')}" for url in indexes.values()),
+        *(f"  - {wheel.name}=={wheel.version}" for wheel in lock.artifacts),
+    ]
+    if target.environment:
+        lines.append("variables:")
+    prefix = "%CONDA_PREFIX%" if target.platform == "win-64" else "$CONDA_PREFIX"
+    for name, value in target.environment.items():
+        lines.append(f"  {name}: {json.dumps(value.replace('{prefix}', prefix))}")
+    return "\n".join(lines) + "\n"
+
+
+def _native(target: Target, lock: Lock) -> list[str]:
+    """Return the conda packages, with an interpreter and pip in any case."""
+    pins, names = [], set()
+    for package in conda_packages(lock):
+        names.add(package.name)
+        pin = f"{package.name}={package.version}={package.build}"
+        pins.append(f"- {json.dumps(pin)}")
+    if "python" not in names:
+        pins.append(f"- python={target.python}")
+    if "pip" not in names:
+        pins.append("- pip")
+    return pins
+
+
+def pylock(lock: Lock, indexes: Indexes, find: Callable[[Artifact], str]) -> str:
+    """Return the pip layer as ``pylock.toml``; ``find`` has each wheel's address or path.
+
+    The addresses must be without credentials.
+    """
+    packages = []
+    for artifact in lock.artifacts:
+        index = indexes.get(artifact.index)
+        packages.append(_package(artifact, find(artifact), index))
     document = Pylock(
         lock_version=Version("1.0"),
         environments=[Marker(PLATFORMS[lock.header["platform"]].marker)],
         requires_python=SpecifierSet(f"=={lock.header['python']}.*"),
         created_by="provision",
-        packages=[
-            _package(artifact, urls[artifact], indexes) for artifact in lock.artifacts
-        ],
+        packages=packages,
     )
     document.validate()
     return tomlkit.dumps(document.to_dict())
 
 
-def _package(artifact: Artifact, url: str, indexes: Mapping[str, str]) -> Package:
+def _package(artifact: Artifact, address: str, index: str | None) -> Package:
+    is_url = "://" in address
     wheel = PackageWheel(
         name=artifact.filename,
-        url=url if "://" in url else None,
-        path=None if "://" in url else url,  # built from source
+        url=address if is_url else None,
+        path=None if is_url else address,  # built from source
         size=artifact.size,
         hashes={"sha256": artifact.sha256},
     )
-    name, version = canonicalize_name(artifact.name), Version(artifact.version)
     return Package(
-        name=name, version=version, index=indexes.get(artifact.index), wheels=[wheel]
+        name=canonicalize_name(artifact.name),
+        version=Version(artifact.version),
+        index=index,
+        wheels=[wheel],
     )

@@ -85,7 +85,7 @@ def proposals(shell: str, folder: Path, *typed: str) -> str:
         (
             ["provision", "export", "cpu-linux", "--format", "pyl"],
             "pylock",
-            "apptainer",
+            "requirements",
         ),
         (["provision", "build", "cpu-linux", "--wheelhouse", "doc"], "docs", "envs"),
     ],

@@ -26,7 +26,7 @@ from provision.core.process import Completed
 from provision.image import context as images
 from provision.ui.documents import document_schema
 from tests.attacks.scene import SOLO, VERBS, Ended, Scene, open_scene
-from tests.published import faults, validator
+from tests.published import faults
 from tests.report.test_evidence import make_key
 from tests.small import SUITE, TARGET, make_wheel
 
@@ -109,7 +109,7 @@ def played(play: Played, tmp_path_factory: pytest.TempPathFactory) -> Played:
             "remove": ["x"],
             "run": ["x"],
             "bundle": ["-o", "x"],
-            "export": ["--format", "uv"],
+            "export": ["--format", "requirements"],
         }
         play(verb, "no-such-target", *more.get(verb, []), code=2)
     return play
@@ -170,7 +170,6 @@ def _machine(play: Played, folder: Path) -> None:
         play("doctor", "--log", str(log), code=code)
         play("doctor", "--log", str(log), "--report", code=code)
     play("doctor", "--report", code=play.scene.call("doctor").code)
-    play("doctor", "--watch", "--", "true", code=2)
     play("run", TARGET, "--env", code=2)
     for verb in verb_names():
         assert play("schema", verb)["title"] == f"provision {verb} --json"
@@ -235,8 +234,8 @@ def _locks(play: Played) -> None:
 
 def _images(play: Played, folder: Path) -> None:
     play("docker", TARGET, "--print", code=2)  # no table [docker]
-    play("export", TARGET, "--format", "uv")
-    play("export", TARGET, "--format", "module", "-o", str(folder / "module"))
+    play("export", TARGET, "--format", "requirements")
+    play("export", TARGET, "--format", "environment", "-o", str(folder / "e.yml"))
     with (
         pytest.MonkeyPatch.context() as patch
     ):  # a toolkit whose one tool the index has
@@ -252,12 +251,10 @@ def _environments(play: Played, folder: Path) -> None:
     alpha.write_text("changed", encoding="utf-8")
     assert play("verify", TARGET, code=1)["drifted"] == ["alpha"]
     assert play("verify", TARGET, "--repair")["generation"]
-    play("kernel", TARGET, code=2)
-    files = {"ipykernel.py": "", "ipykernel_launcher.py": ""}
-    kernel = make_wheel(play.lab.index.root / "default", "ipykernel", "1.0", files)
-    play.lab.relock(*play.lab.wheels, kernel)
+    files = {"gamma.py": ""}
+    gamma = make_wheel(play.lab.index.root / "default", "gamma", "1.0", files)
+    play.lab.relock(*play.lab.wheels, gamma)
     assert play("build", TARGET)["plan"]
-    play("kernel", TARGET, "--prefix", str(folder))
     play("rollback", TARGET)
     play.lab.relock(*play.lab.wheels, play.lab.wheel("broken"))
     assert play("build", TARGET, code=1)["generation"] is None
@@ -356,12 +353,6 @@ def test_the_options_of_a_program_are_its_own(
         str(play.scene.root),
         ["sh", "-c", 'echo "$@"', "x", "--json", "--", "-C", "--"],
     )
-    for line in (
-        ["doctor", "--watch", "-C", root, "--", *echo],
-        ["-C", root, "doctor", "--watch", "--", *echo],
-    ):
-        assert main.main(line) == 0
-        assert capfd.readouterr().out == "--json -- -C --\n"
     for line in (
         ["run", "--nope", TARGET, *echo],
         ["-C", root, "run", "none", "--", *echo],
@@ -474,35 +465,3 @@ def test_every_definition_is_used_and_every_result_has_a_verb() -> None:
     assert DEFINED.keys() | {"Result"} == used
     results = json.loads(TABLE.read_text(encoding="utf-8"))["results"]
     assert sorted(results) == sorted([*verb_names(), "usage"])
-
-
-GOOD = {
-    "schema": 1,
-    "verb": "kernel",
-    "ok": True,
-    "result": {"kernel": "k", "python": "p"},
-}
-ERROR = {"error": {"what": "w", "evidence": "", "cause": "", "remedy": ""}}
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"ok": False, "result": {"kernel": "k"}},
-        {"result": ERROR},  # which cannot be ok
-        {"ok": False, "result": ERROR | {"kernel": "k"}},
-        {"ok": False, "result": {"error": ERROR["error"] | {"more": ""}}},
-        {"result": {"kernel": "k", "python": None}},
-        {"schema": 2},
-        {"verb": "build"},
-        {"verb": None},
-        {"ok": 1},
-        {"more": 1},
-        {"result": [GOOD["result"]]},
-    ],
-)
-def test_a_schema_refuses_what_no_verb_prints(wrong: dict[str, Any]) -> None:
-    assert validator("kernel").is_valid(GOOD)
-    assert validator("kernel").is_valid(GOOD | {"ok": False, "result": ERROR})
-    assert not validator("kernel").is_valid(GOOD | wrong)
-    assert not validator("kernel").is_valid({k: GOOD[k] for k in GOOD.keys() - {"ok"}})

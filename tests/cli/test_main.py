@@ -196,17 +196,10 @@ def test_what_was_meant_is_asked(
     assert "rollback" not in told  # twenty verbs are not read
 
 
-@pytest.mark.parametrize(
-    "typed", ["doctor xyz", "doctor --log a xyz", "doctor -- xyz -q"]
-)
-def test_a_word_too_many_is_named(
-    capsys: pytest.CaptureFixture[str], typed: str
-) -> None:
-    assert call(*typed.split()) == Exit.USAGE
-    assert (
-        "xyz: only --watch takes a command, and only --log a file"
-        in capsys.readouterr().err
-    )
+def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for typed in ("doctor xyz", "doctor --log a xyz", "doctor -- xyz -q"):
+        assert call(*typed.split()) == Exit.USAGE
+        assert "unrecognized arguments: " in capsys.readouterr().err, typed
 
 
 @pytest.mark.parametrize("option", ["-C", "--project"])
@@ -395,7 +388,6 @@ def test_a_log_is_judged_together_with_its_environment(
     told = capsys.readouterr().out
     assert told.index("alpha.py") < told.index("[not-recognised]")
     assert "Python: 3." in told
-    assert call("doctor", "--python", "python3", "--watch", "--", "true") == Exit.USAGE
 
 
 def test_doctor_reads_a_log_from_standard_input(

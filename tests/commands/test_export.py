@@ -23,10 +23,10 @@ from provision.commands.export import Export, export
 from provision.core.errors import ToolError, UsageError
 from provision.core.program import uv_program
 from provision.installer.install import ArtifactSources
-from provision.lockfile.formats import LOST
+from provision.lockfile.formats import SIGNATURES
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
-from tests.small import PYTHON, TARGET, artifact
+from tests.small import TARGET, artifact
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -106,29 +106,6 @@ UV = (uv_program(), "pip", "install", "--python", "PYTHON")
 PIP = (sys.executable, "-m", "pip", "--python", "PYTHON", "install", "--quiet")
 
 
-@pytest.mark.parametrize("words", [UV, PIP], ids=["uv", "pip"])
-def test_pylock_installs_what_is_locked(
-    lab: Lab, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    file = tmp_path / "pylock.toml"
-    exported(lab, "pylock", file)
-    assert installed(lab, tmp_path / "env", *words, "-r", str(file)) == {
-        "alpha": "1.0",
-        "beta": "1.0",
-    }
-
-
-@pytest.mark.parametrize("words", [UV, PIP], ids=["uv", "pip"])
-def test_pylock_refuses_another_file_of_the_name(
-    lab: Lab, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    file = tmp_path / "pylock.toml"
-    exported(lab, "pylock", file)
-    lab.wheel("alpha", text="version = '6.6'\n")  # of the same size
-    with pytest.raises(AssertionError, match=r"(?i)hash"):
-        installed(lab, tmp_path / "env", *words, "-r", str(file))
-
-
 def test_requirements_install_what_is_locked(lab: Lab, tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     exported(lab, "requirements", file)
@@ -138,39 +115,6 @@ def test_requirements_install_what_is_locked(lab: Lab, tmp_path: Path) -> None:
     assert installed(lab, tmp_path / "pip", *PIP, *hashed, *index) == both
     best = ("--index-strategy", "unsafe-best-match")
     assert installed(lab, tmp_path / "uv", *UV, *best, *hashed) == both
-
-
-def test_uv_locks_the_same_versions_from_the_same_indexes(
-    lab: Lab, tmp_path: Path
-) -> None:
-    lab.wheel(
-        "alpha", "2.0"
-    )  # newer than the lock, and a second beta where it does not belong
-    lab.wheel("beta", "3.0")
-    text = exported(lab, "uv").text
-    head = (
-        f'[project]\nname = "mine"\nversion = "1"\nrequires-python = "=={PYTHON}.*"\n'
-    )
-    (tmp_path / "pyproject.toml").write_text(head + text, encoding="utf-8")
-    words = ("lock", "--default-index", f"{lab.index.url}/default/")
-    done = subprocess.run(
-        [uv_program(), *words],
-        cwd=tmp_path,
-        env=CLEAN,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    locked = tomllib.loads((tmp_path / "uv.lock").read_text(encoding="utf-8"))[
-        "package"
-    ]
-    chosen = {
-        p["name"]: (p["version"], p["source"].get("registry", "")) for p in locked
-    }
-    assert chosen["alpha"] == ("1.0", f"{lab.index.url}/default/")
-    assert chosen["beta"][0] == "1.0"
-    assert chosen["beta"][1].rstrip("/") == f"{lab.index.url}/vendor"
 
 
 def committed(kind: str, name: str) -> Export:
@@ -198,58 +142,6 @@ def test_environment_yml_pins_both_layers() -> None:
     assert pip["pip"][1:] == [f"{a.name}=={a.version}" for a in lock.artifacts]
 
 
-@pytest.mark.parametrize("name", ["cpu-linux", "cuda-linux", "arc-windows"])
-def test_the_ci_job_is_a_valid_workflow(tmp_path: Path, name: str) -> None:
-    file = tmp_path / "job.yml"
-    file.write_text(committed("ci", name).text, encoding="utf-8")
-    checked = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "check_jsonschema",
-            "--builtin-schema",
-            "vendor.github-workflows",
-            str(file),
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert checked.returncode == 0, checked.stdout
-
-
-def test_the_devcontainer_gets_the_device() -> None:
-    assert json.loads(committed("devcontainer", "cuda-linux").text)["runArgs"] == [
-        "--gpus",
-        "all",
-    ]
-    assert (
-        "/dev/dri" in json.loads(committed("devcontainer", "arc-linux").text)["runArgs"]
-    )
-
-
-@pytest.mark.parametrize("kind", sorted(LOST.keys() - {"pylock"}))
-@pytest.mark.parametrize("name", ["cpu-linux", "max-linux"])
-def test_every_format_gives_the_same_text_twice(kind: str, name: str) -> None:
-    assert committed(kind, name) == committed(kind, name)
-
-
-def test_what_a_format_cannot_hold_is_said() -> None:
-    table = json.loads(
-        (ROOT / "provision/cli/options.json").read_text(encoding="utf-8")
-    )
-    assert set(table["export"]["--format"]["choices"]) == set(LOST)
-    assert any(
-        "conda layer" in words for words in committed("requirements", "max-linux").lost
-    )
-    assert not any(
-        "conda layer" in words for words in committed("requirements", "cpu-linux").lost
-    )
-    assert any(
-        "hashes" in words for words in committed("environment", "cpu-linux").lost
-    )
-
-
 def test_a_wheel_that_the_index_no_longer_lists_is_named(lab: Lab) -> None:
     (lab.index.root / "default" / "alpha-1.0-py3-none-any.whl").unlink()
     lab.wheel("alpha", "2.0")
@@ -273,23 +165,46 @@ def test_the_password_of_a_mirror_is_in_no_export(lab: Lab) -> None:
     assert Pylock.from_dict(tomllib.loads(text)).packages
 
 
-@pytest.mark.parametrize("kind", ["devcontainer", "module", "apptainer"])
-def test_a_format_of_linux_is_refused_for_windows(kind: str) -> None:
-    with pytest.raises(UsageError, match="this format is of Linux"):
-        committed(kind, "arc-windows")
-
-
-@pytest.mark.parametrize("kind", LOST)
-def test_a_file_is_replaced_only_if_an_earlier_export_made_it(
-    lab: Lab, tmp_path: Path, kind: str
+def test_pylock_installs_what_is_locked_and_no_other_file(
+    lab: Lab, tmp_path: Path
 ) -> None:
     file = tmp_path / "pylock.toml"
-    file.write_text("[project]\nname = 'mine'\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="was not made by this export"):
-        exported(lab, kind, file)
-    assert "mine" in file.read_text(encoding="utf-8")
-    file.unlink()
-    exported(lab, kind, file)
-    lab.relock(lab.wheels[1])
-    made = exported(lab, kind, file)
-    assert file.read_text(encoding="utf-8") == made.text
+    exported(lab, "pylock", file)
+    both = {"alpha": "1.0", "beta": "1.0"}
+    for name, words in {"uv": UV, "pip": PIP}.items():
+        assert installed(lab, tmp_path / name, *words, "-r", str(file)) == both
+    lab.wheel("alpha", text="version = '6.6'\n")  # of the same size
+    for name, words in {"other-uv": UV, "other-pip": PIP}.items():
+        with pytest.raises(AssertionError, match=r"(?i)hash"):
+            installed(lab, tmp_path / name, *words, "-r", str(file))
+
+
+def test_what_a_format_cannot_hold_is_said() -> None:
+    expected = {
+        ("requirements", "max-linux", "conda layer"): True,
+        ("requirements", "cpu-linux", "conda layer"): False,
+        ("environment", "cpu-linux", "hashes"): True,
+    }
+    for (kind, target, words), is_lost in expected.items():
+        lost = " ".join(committed(kind, target).lost)
+        assert (words in lost) == is_lost, (kind, target)
+
+
+def test_a_file_is_replaced_only_if_an_earlier_export_made_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    for kind in SIGNATURES:
+        file = tmp_path / "pylock.toml"
+        file.write_text(
+            "[project]\
+name = 'mine'\
+",
+            encoding="utf-8",
+        )
+        with pytest.raises(UsageError, match="was not made by this export"):
+            exported(lab, kind, file)
+        assert "mine" in file.read_text(encoding="utf-8")
+        file.unlink()
+        first = exported(lab, kind, file)
+        assert exported(lab, kind, file) == first
+        assert file.read_text(encoding="utf-8") == first.text

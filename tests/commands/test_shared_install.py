@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import Exit
-from provision.core.process import run
-from provision.lockfile import formats
-from provision.lockfile.pip import read_lock
-from provision.spec.reader import load_target
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -112,38 +107,3 @@ def test_what_would_change_it_says_why_not(shared: tuple[Lab, Path], verb: str) 
     assert code in {Exit.OK, Exit.USAGE, Exit.TOOL}, text
     assert "Traceback" not in text
     assert sorted(shared[0].home.iterdir()) == before
-
-
-def test_a_module_puts_the_environment_first_and_takes_pollutants_away(
-    lab: Lab, tmp_path: Path
-) -> None:
-    lab.build()
-    target = load_target(lab.project.specs, TARGET)
-    target = target.model_copy(update={"environment": {"CACHE": "{prefix}/a b"}})
-    prefix = lab.home / "current"
-    lock = read_lock(lab.project.lock(TARGET))
-    text = formats.render(
-        "module", target=target, lock=lock, indexes={}, toolkit="", prefix=prefix
-    )
-    (tmp_path / "tiny").write_text(text, encoding="utf-8")
-    command = next(iter(Path("/usr/lib").glob("*/modulecmd.tcl")), None)
-    if command is None:
-        reason = "the Debian package environment-modules is not installed"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    env = {
-        "MODULEPATH": str(tmp_path),
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": "/elsewhere",
-    }
-    tclsh = shutil.which("tclsh")
-    assert tclsh
-    script = subprocess.run(
-        [tclsh, command, "sh", "load", "tiny"],
-        env=env,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    say = "python -c \"import alpha, os; print(os.environ.get('PYTHONPATH'), os.environ['CACHE'])\""
-    done = run(["sh", "-c", f"{script.stdout}\n{say}"], env=env).require("it loads")
-    assert done.stdout.strip() == f"None {prefix}/a b"

@@ -157,7 +157,6 @@ def judge(
         (("clean", TARGET), None),
         (("fleet", "report", "verdicts"), None),
         (("report", TARGET), None),
-        (("kernel", TARGET), None),
         (("evidence", "verify", "train.log"), None),
     ],
 )

@@ -33,6 +33,4 @@ def handle(call: Call) -> Outcome:
     # By its bare name: the engine may be on another machine.
     words = shlex.join(build_argv(request, "docker", os.environ))
     text = harmless(f"DOCKER_BUILDKIT=1 {words}") + "\n"
-    return Outcome(
-        Export(request.target.name, "docker", None, text, (), ()), show_export
-    )
+    return Outcome(Export(request.target.name, "docker", None, text, ()), show_export)

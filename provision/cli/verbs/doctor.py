@@ -1,15 +1,15 @@
-"""what is wrong with an environment, a log, a repository, a program, this machine."""
+"""what is wrong with an environment, a log, a repository, this machine."""
 
 from functools import partial
 
 from provision.cli.call import Call, Outcome, findings_if
-from provision.core.errors import Exit, UsageError
+from provision.core.errors import Exit
 
 ANYWHERE = True
 _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
-def handle(call: Call) -> Outcome | int:
+def handle(call: Call) -> Outcome:
     from provision.commands.diagnose import (
         diagnose,
         diagnose_repository,
@@ -20,8 +20,6 @@ def handle(call: Call) -> Outcome | int:
     from provision.ui.results import show_diagnosis
 
     wanted, found, host, prefix = call.arguments, None, None, None
-    if wanted.watch or wanted.command:
-        return _watch(call)
     log = None if wanted.log is None else read_log_file(wanted.log)
     environment = wanted.python or wanted.target
     if wanted.project and not (environment or log or wanted.report):
@@ -42,18 +40,3 @@ def handle(call: Call) -> Outcome | int:
             report(result, host, prefix, log), lambda text, _: print_text(text), code
         )
     return Outcome(result, partial(show_diagnosis, log=wanted.log), code)
-
-
-def _watch(call: Call) -> int:
-    from provision.commands.watch import watch
-
-    wanted = call.arguments
-    if not wanted.watch:
-        told = "only --watch takes a command, and only --log a file"
-        wanted.refuse(f"unexpected argument {wanted.command[0]}: {told}")
-    if not wanted.command or wanted.json or wanted.report or wanted.python:
-        raise UsageError.of("nothing-to-watch")
-    code, findings = watch(wanted.command)
-    for finding in findings:
-        call.console.finding(finding)
-    return code

@@ -1,4 +1,4 @@
-"""a target in the format of another tool: pylock.toml, conda, uv, CI, cluster modules."""
+"""a target in the format of another installer: pylock.toml, requirements, conda."""
 
 from provision.cli.call import Call, Outcome
 
