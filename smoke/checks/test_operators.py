@@ -15,6 +15,16 @@ from smoke.engine.check import Numbers, check, since
 from smoke.engine.expect import KNOWN, Expect
 from smoke.reference import operators, precision, reference, variants
 from smoke.reference.operators import Case
+from smoke.reference.tables import (
+    arithmetic,
+    images,
+    indexing,
+    large,
+    layers,
+    modules,
+    options,
+    sizes,
+)
 from smoke.reference.variants import Variant
 
 STANDS_FOR = (
@@ -53,25 +63,25 @@ DRAWS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float]] = {
 @check("device.gradient", stands_for="the first backward fails", depends=())
 def test_gradient(device: torch.device, numbers: Numbers) -> None:
     """Convolution, normalisation, pooling, interpolation and their gradients are right."""
-    _compare(device, numbers, operators.IMAGES, "convolution")
+    _compare(device, numbers, images.CASES, "convolution")
 
 
 @check("operators.arithmetic", stands_for=STANDS_FOR, full=True, depends=())
 def test_arithmetic(device: torch.device, numbers: Numbers) -> None:
     """Functions of single elements, reductions of rows and of a million, and spectra are right."""
-    _compare(device, numbers, operators.ARITHMETIC)
+    _compare(device, numbers, arithmetic.CASES)
 
 
 @check("operators.indexing", stands_for=STANDS_FOR, depends=())
 def test_indexing(device: torch.device, numbers: Numbers) -> None:
     """Gathering, scattering, sorting, choosing and moving of elements are right."""
-    _compare(device, numbers, operators.INDEXING)
+    _compare(device, numbers, indexing.CASES)
 
 
 @check("operators.layers", stands_for=STANDS_FOR, depends=())
 def test_layers(device: torch.device, numbers: Numbers) -> None:
     """Linear layers, normalisations, softmax, scans and losses are right, with their gradients."""
-    _compare(device, numbers, operators.LAYERS)
+    _compare(device, numbers, layers.CASES)
 
 
 @check("operators.variants", stands_for=STANDS_FOR, full=True, depends=())
@@ -80,9 +90,9 @@ def test_variants(device: torch.device, numbers: Numbers) -> None:
     attention = {
         name: case for name, case in operators.ATTENTION.items() if "long" not in name
     }
-    _compare(device, numbers, operators.IMAGES, "convolution", made=True)
-    _compare(device, numbers, operators.ARITHMETIC | operators.INDEXING, made=True)
-    _compare(device, numbers, operators.LAYERS | attention, made=True)
+    _compare(device, numbers, images.CASES, "convolution", made=True)
+    _compare(device, numbers, arithmetic.CASES | indexing.CASES, made=True)
+    _compare(device, numbers, layers.CASES | attention, made=True)
 
 
 def known(expect: Expect) -> str:
@@ -94,19 +104,19 @@ def known(expect: Expect) -> str:
 @check("operators.options", stands_for=STANDS_FOR, when=known, full=True, depends=())
 def test_options(device: torch.device, numbers: Numbers) -> None:
     """Functions are right with other options than the usual, and for large integers."""
-    _compare(device, numbers, operators.OPTIONS, made=True)
+    _compare(device, numbers, options.CASES, made=True)
 
 
 @check("operators.modules", stands_for=STANDS_FOR, when=known, full=True, depends=())
 def test_modules(device: torch.device, numbers: Numbers) -> None:
     """Modules, convolutions, dropout and optimizers are right, with each of their options."""
-    _compare(device, numbers, operators.MODULES, "convolution", made=True)
+    _compare(device, numbers, modules.CASES, "convolution", made=True)
 
 
 @check("operators.large", stands_for=STANDS_FOR, when=known, full=True, depends=())
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """Operators are right from 65,536 rows and from four million columns on."""
-    _compare(device, numbers, operators.LARGE, made=True)
+    _compare(device, numbers, large.CASES, made=True)
 
 
 @check(
@@ -118,7 +128,7 @@ def test_large(device: torch.device, numbers: Numbers) -> None:
 )
 def test_sizes(device: torch.device, numbers: Numbers) -> None:
     """Convolutions, products, attention, norms and look-ups are right at the sizes of models."""
-    _compare(device, numbers, operators.SIZES, "convolution", made=True)
+    _compare(device, numbers, sizes.CASES, "convolution", made=True)
 
 
 @check("fused.attention", stands_for="attention in half precision is wrong", depends=())

@@ -1,23 +1,14 @@
 """Programs: options of torch, Accelerate and transformers have the effects that are documented."""
 
-import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from smoke.checks.programs import PROGRAMS
 from smoke.checks.test_resume import has_scaler
-from smoke.device import devices
 from smoke.engine.check import Numbers, check, since
-from smoke.reference import models, reference
-
-# The lines of a program, and an expression of two values that are equal, what it has and what it
-# should have; in groups, which name the library that they need.
-PROGRAMS = json.loads(
-    Path(__file__).with_name("programs.json").read_text(encoding="utf-8")
-)
-
+from smoke.reference import reference
 
 ACCELERATE, TRANSFORMERS = since("accelerate", 1), since("transformers", 4, 46)
 
@@ -55,21 +46,15 @@ def test_generation(device: torch.device, numbers: Numbers) -> None:
     _run("transformers", device, numbers)
 
 
-def _run(group: str, device: torch.device, numbers: Numbers) -> None:
-    for name, program in PROGRAMS[group].items():
-        numbers.step(name)
+def _run(library: str, device: torch.device, numbers: Numbers) -> None:
+    for program in PROGRAMS:
+        if program.library != library:
+            continue
+        numbers.step(program.name)
         torch.manual_seed(0)
         with tempfile.TemporaryDirectory(
             prefix="smoke-", ignore_cleanup_errors=True
         ) as folder:
-            names: dict[str, Any] = {
-                "device": device,
-                "devices": devices,
-                "folder": Path(folder),
-                "torch": torch,
-                "models": models,
-            }
-            exec("\n".join(program.get("lines", [])), names)  # noqa: S102 - the suite's own file
-            pair = eval(program["equal"], names)  # noqa: S307
-        found, right = (torch.as_tensor(each).detach().cpu().double() for each in pair)
-        numbers.within(name, reference.error(found, right), program.get("limit", 0.0))
+            pair = program.run(device, Path(folder))
+        result, right = (torch.as_tensor(each).detach().cpu().double() for each in pair)
+        numbers.within(program.name, reference.error(result, right), program.limit)

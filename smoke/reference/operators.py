@@ -2,13 +2,10 @@
 
 A case runs on the device in the dtype under test, and on the CPU in float64 with the same values.
 Inputs are made so that rounding does not decide: values to be ordered are distinct, nothing is near
-a pole. Of each case `variants` makes others. ``operators.json`` has the cases, as expressions.
+a pole. Of each case `variants` makes others. `smoke.reference.tables` has the cases.
 """
 
-import json
-import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -34,6 +31,11 @@ def whole(high: int, *shape: int) -> Inputs:
     return lambda: (
         torch.randint(high, shape, generator=torch.Generator().manual_seed(4)),
     )
+
+
+def drawn(*shapes: tuple[int, ...]) -> Inputs:
+    """Return noise of several shapes: an image, a filter and a bias."""
+    return lambda: tuple(noise(*shape, seed=seed) for seed, shape in enumerate(shapes))
 
 
 def distinct() -> tuple[torch.Tensor, ...]:
@@ -231,27 +233,72 @@ def statistics(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return F.batch_norm(x, mean, var, training=True, momentum=0.9), mean, var
 
 
-def _table(groups: list[dict[str, Any]]) -> dict[str, Case]:
-    """Return the cases of a table; each group of rows has its inputs and their names."""
-    names, cases = {**globals(), "torch": torch, "math": math}, {}
-    for group in groups:
-        inputs = eval(group.get("inputs", "rows()"), names)  # noqa: S307 - the suite's own file
-        fields = ("roundings", "float32", "spared", "optional")
-        options = {key: group[key] for key in fields if key in group}
-        if not options.get("roundings", 8):  # transforms, matrices
-            options["spared"] = options.get("spared", "") + " NaN infinity"
-        options["rare"] = isinstance(group["rows"], list)
-        given = group["rows"] if hasattr(F, group.get("since", "gelu")) else {}
-        for name, words in (
-            given.items() if isinstance(given, dict) else [(w, w) for w in given]
-        ):
-            run = eval(f"lambda {group.get('given', 'x')}: ({words})", names)  # noqa: S307
-            cases[name] = Case(run, inputs, **options)
-    return cases
+def filled_parts(x: torch.Tensor) -> list[torch.Tensor]:
+    """Return copies of which the end of the last row was written to, by methods in place."""
+    end = x.detach()[-1:, 1:]
+    changes: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("fill_", (7.0,)),
+        ("add_", (1,)),
+        ("neg_", ()),
+        ("copy_", (x.detach()[:1, 1:],)),
+        ("masked_fill_", (end > 0, 2.0)),
+    )
+    copies = []
+    for method, arguments in changes:
+        copy = x.detach().clone()
+        getattr(copy[-1:, 1:], method)(*arguments)
+        copies.append(copy)
+    return copies
 
 
-_TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-ARITHMETIC, INDEXING, IMAGES, LAYERS, OPTIONS, MODULES, LARGE, SIZES = map(
-    _table, list(_TABLES.values())[:8]
-)
-ATTENTION = {name: _attention(*given) for name, given in _TABLES["attention"].items()}
+def at(offset: int, run: Callable[[torch.Tensor], Any]) -> Callable[..., Any]:
+    """Return a function of integers that are moved beyond what floating types hold."""
+    return lambda x: run(x + offset)
+
+
+def cases(
+    rows: dict[str, Callable[..., Any]],
+    inputs: Inputs = rows(),  # noqa: B008 - a function that makes them
+    *,
+    roundings: int = 8,
+    float32: float = reference.LIMITS[torch.float32],
+    spared: str = "",
+    optional: bool = False,
+    rare: bool = False,
+    since: str = "gelu",
+) -> dict[str, Case]:
+    """Return the cases of a group of rows that share inputs and limits; see `Case`.
+
+    Args:
+        rows: Functions by their names.
+        inputs: What makes the inputs of each.
+        roundings: See `Case`, as for the other options.
+        float32: The limit in that type.
+        spared: Values and layouts of `variants` without a defined result.
+        optional: Whether the device may refuse them.
+        rare: Whether torch may have no kernel.
+        since: A function of `torch.nn.functional` that this torch must have.
+    """
+    if not hasattr(F, since):
+        return {}
+    if not roundings:  # transforms, matrices
+        spared += " NaN infinity"
+    return {
+        name: Case(run, inputs, roundings, float32, optional, rare, spared)
+        for name, run in rows.items()
+    }
+
+
+ATTENTION = {
+    "causal": _attention([2, 2, 257, 257, 64], "causal"),
+    "plain": _attention([2, 2, 256, 256, 128]),
+    "grouped heads": _attention([8, 2, 200, 200, 64], "boolean"),
+    "cross": _attention([2, 2, 129, 77, 40], "additive"),
+    "one word": _attention([4, 4, 1, 300, 128]),
+    "one of many words": _attention([2, 2, 1, 1100, 64]),
+    "causal of few": _attention([2, 2, 3, 300, 64], "causal"),
+    "last words": _attention([2, 2, 3, 300, 64], "last"),
+    "padded": _attention([2, 2, 37, 300, 64], "padded"),
+    "long": _attention([1, 1, 2048, 2048, 64]),
+    "long causal": _attention([1, 1, 2048, 2048, 128], "causal"),
+}

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from smoke.checks import test_operators
 from smoke.engine.check import Numbers
 from smoke.engine.journal import Journal
-from smoke.reference import operators
+from smoke.reference.tables import modules, options
 
 ATEN = torch.ops.aten
 # Which of equal elements these return first is not documented; the place of their dimension.
@@ -61,11 +61,11 @@ def main(out: Path) -> None:
     """Write the rows that no variant of float32 reached, or that the CPU refused."""
     numbers = Titles(Journal(out.with_suffix(".jsonl")))
     with Last():
-        for table in (operators.OPTIONS, operators.MODULES):
+        for table in (options.CASES, modules.CASES):
             test_operators._compare(torch.device("cpu"), numbers, table, 0.0, made=True)
     refused = {name.removeprefix("not offered: ") for name in numbers.values}
     reached = {title.partition(" float32")[0] for title in numbers.titles - refused}
-    rows = operators.OPTIONS | operators.MODULES
+    rows = options.CASES | modules.CASES
     out.write_text(json.dumps(sorted(rows.keys() - reached)), encoding="utf-8")
 
 

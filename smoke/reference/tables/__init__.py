@@ -1,0 +1,1 @@
+"""The tables of operators: each row is a function and the inputs that it gets."""
