@@ -138,7 +138,7 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--traits":
         return play_traits(Path(argv[1]))
     if argv[0] in ("cpu", "pretend"):
-        return every(argv[0], Path(argv[1]), Path(argv[2]), int(argv[3]), int(argv[4]))
+        return every(argv[0], Path(argv[1]), Path(argv[2]), Path(argv[3]))
     os.environ["SMOKE_CHILD"] = "1"
     fault = BY_NAME.get(os.environ.get("SMOKE_FAULT", ""))
     world = os.environ.get("SMOKE_WORLD", "cpu")
@@ -206,17 +206,19 @@ def inhabit(world: str) -> Iterator[None]:
     yield
 
 
-def every(world: str, base: Path, out: Path, part: int, parts: int) -> int:
-    """Run the suite once under none and under each fault of a world, as far as it is this part's.
+def every(world: str, base: Path, asked: Path, out: Path) -> int:
+    """Run the suite under each fault of a world that is asked for; the results go to ``out``.
 
-    Each part takes every so many-th, as the long ones stand together; the results go to ``out``.
+    ``asked`` has their names, "none" for none of them, and whether the other checks run beside.
     """
     os.environ["SMOKE_WORLD"] = world
-    mine = [
-        replace(SOUND, world=world),
-        *(fault for fault in FAULTS if fault.world == world),
-    ]
-    first, *others = mine[part::parts]
+    order = json.loads(asked.read_text(encoding="utf-8"))
+    known = {"none": replace(SOUND, world=world), **BY_NAME}
+    chosen = [known[name] for name in order["names"]]
+    if not order["beside"]:
+        for number, fault in enumerate(chosen[1:], 1):
+            chosen[number] = replace(fault, only=fault.only or (fault.check,))
+    first, *others = chosen
     data = json.loads(base.read_text(encoding="utf-8"))
     with inhabit(world):
         found = {first.name: under(first, data)}
