@@ -371,12 +371,6 @@ def coverage(session: nox.Session) -> None:
 
 
 @nox.session
-def budget(session: nox.Session) -> None:
-    """Accept what each verb imports, opens and starts now as its budget (tests/budget.json)."""
-    tool(session, "pytest", "-q", "tests/test_budget.py", PROVISION_ACCEPT_BUDGET="1")
-
-
-@nox.session
 def faults(session: nox.Session) -> None:
     """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
     chosen = ["-m", "faults and not attack"]

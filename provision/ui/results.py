@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
 from provision.ui.template import template
-from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
     from provision.commands.build import BuildResult
@@ -191,7 +193,8 @@ def show_build(result: BuildResult, console: Console) -> None:
     record = result.generation.record
     if result.plan is None and result.report is None:
         console.line(
-            up_to_date_line(result.target, record.proof, record.built), "green"
+            f"{result.target} is up to date ({record.proof}, built {record.built})",
+            "green",
         )
     else:
         counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"
@@ -204,6 +207,28 @@ def show_build(result: BuildResult, console: Console) -> None:
         left = f"`{console.program} smoke {result.target}`"
         console.remark(f"not proven: the checks were left out; {left}")
     show_next_steps(result.target, result.generation.folder, console)
+
+
+def show_next_steps(target: str, folder: Path, console: Console) -> None:
+    """Print the commands that use an environment, the current generation of a target."""
+    console.line("Next:")
+    console.command(f"{console.program} run {target} -- python your_script.py")
+    console.command(f"{console.program} smoke {target} --full")
+    if activation := _activation(folder):
+        console.command(f"or activate it: {activation}")
+
+
+def _activation(folder: Path) -> str:
+    """Return the line that activates an environment; a conda prefix has no script for it."""
+    current = folder.parent / "current"
+    if (folder / "conda-meta").is_dir():
+        return ""
+    if sys.platform == "win32":
+        # FAT, exFAT and network drives know no links, so `current` may be absent there.
+        prefix = current if current.exists() else folder
+        path = str(prefix / "Scripts" / "activate")
+        return f'& "{path}"' if " " in path else path  # as PowerShell takes it
+    return f"source {shlex.quote(str(current / 'bin' / 'activate'))}"
 
 
 def show_fleet(result: Fleet, console: Console) -> None:

@@ -50,15 +50,6 @@ def test_help_loads_neither_pydantic_nor_rich() -> None:
     assert shown.stdout.rstrip().endswith("[]")
 
 
-@pytest.mark.machine
-def test_detect_loads_no_pydantic() -> None:
-    command = [sys.executable, "-I", "-X", "importtime", "-m", "provision", "detect"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "cpu-linux" in shown.stdout
-    assert "provision.ui.console" in shown.stderr
-    assert "| pydantic" not in shown.stderr
-
-
 def test_an_unknown_target_suggests_the_nearest(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

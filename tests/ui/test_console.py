@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
 from provision.ui.console import Console, Screen, print_json, show_log
-from provision.ui.up_to_date import show_next_steps
+from provision.ui.results import show_next_steps
 from tests.core.test_text import NASTY
 
 ADDRESS = "https://me:hunter2@host/"

@@ -21,11 +21,10 @@ def handle(call: Call) -> Outcome:
 
 def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     """Edit and lock targets, then build those built before, or the named one if it fits here."""
-    from provision.cli.verbs.build import build_named
+    from provision.cli.verbs.build import build_target
     from provision.cli.verbs.lock import make_resolver
     from provision.commands.detect import why_device_is_absent
     from provision.commands.edit_spec import Edited, edit_and_lock
-    from provision.commands.up_to_date import fingerprint
     from provision.core.platforms import this_platform
     from provision.core.project import CURRENT
     from provision.spec.reader import load_target, target_names
@@ -45,8 +44,7 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
         )
         if here and (known or not (every or why_device_is_absent(project, target))):
             arguments.target = target.name
-            before = fingerprint(project, target.name)
-            built = build_named(Call(arguments, project, call.console), before)
+            built = build_target(Call(arguments, project, call.console))
         done.append(Edited(lock, built))
     failed = any(one.build and not one.build.generation for one in done)
     return Outcome(done, each(show_edited), findings_if(failed))

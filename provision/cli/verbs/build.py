@@ -11,37 +11,22 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.up_to_date import fingerprint, recall
-
-    better = _choose(call) if call.arguments.target == "auto" else None
-    target = call.arguments.target
-    # Taken before the full path reads the same files, so that a file edited in between is noticed.
-    before = fingerprint(call.project, target)
-    # A folder that --wheelhouse names has to exist, which the full path checks.
-    plain = better is None and not call.arguments.wheelhouse
-    if plain and (found := recall(call.project, target, before)):
-        from provision.ui.up_to_date import show_up_to_date
-
-        return Outcome(found, show_up_to_date)
     from provision.ui.results import show_build
 
-    built = build_named(call, before)
+    better = _choose(call) if call.arguments.target == "auto" else []
+    built = build_target(call)
     # After the build, whose output has pushed the detection off the screen.
-    for note in better or ():
+    for note in better:
         call.console.note(note)
     return Outcome(built, show_build, findings_if(not built.generation))
 
 
-def build_named(call: Call, before: str) -> BuildResult:
-    """Build the target that the arguments name; ``before`` is its fingerprint."""
+def build_target(call: Call) -> BuildResult:
+    """Build the target that the arguments name."""
     from provision.commands.build import build
-    from provision.commands.up_to_date import remember
     from provision.core.process import run
 
-    built = build(call.build_request(), run, call.console)
-    if built.generation:
-        remember(built.generation, call.target, before)
-    return built
+    return build(call.build_request(), run, call.console)
 
 
 def _choose(call: Call) -> list[str]:
