@@ -151,16 +151,6 @@ def test_attack_a_failed_set_up_loses_nothing(
     assert left(door.HERE) == [".tools"]
 
 
-def test_tools_are_not_replaced_by_a_program_that_runs_in_them(
-    door: Any,  # noqa: ANN401
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "prefix", str(door.TOOLS))
-    with pytest.raises(SystemExit) as ended:
-        door.ensure_tools(dev=True)
-    assert ended.value.code == door.AGAIN
-
-
 @posix
 def test_attack_settings_that_would_change_the_set_up_do_not_reach_it(
     door: Any,  # noqa: ANN401
@@ -310,28 +300,6 @@ def test_attack_kills_during_the_set_up(clone: Path) -> None:
         assert subprocess.run([tools, "--version"], check=False).returncode == 0
     finish(start(clone, "-s", "lock", "--", "--help"))
     assert left(clone) == [".tools"]
-
-
-@posix
-@pytest.mark.faults
-def test_attack_hostile_variables_during_the_set_up(
-    clone: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "nowhere").mkdir()
-    finish(start(clone, "-s", "targets", **HOSTILE))
-    links = [
-        path for path in (clone / ".tools" / "lib").rglob("*") if path.is_symlink()
-    ]
-    assert links == []
-
-
-@posix
-@pytest.mark.faults
-def test_attack_two_set_ups_at_once_wait_for_each_other(clone: Path) -> None:
-    both = [start(clone, "-l") for _ in range(2)]
-    told = [finish(process) for process in both]
-    assert sum("waiting for it" in text for text in told) == 1
-    assert sum("setting up the tools" in text for text in told) == 1
 
 
 @posix

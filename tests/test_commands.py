@@ -87,19 +87,6 @@ def test_each_block_is_run_or_says_why_not(page: str) -> None:
     assert unexplained(blocks(page)) == []
 
 
-def test_a_block_without_a_language_or_a_reason_is_noticed() -> None:
-    wrong = [
-        "```\nls\n```",
-        "<!-- not run: no -->\n```console\nls\n```",
-        "```powershell\nls\n```",
-        "```text\nprovision build\n```",
-        "  ```sh\n  ls\n  ```",
-    ]
-    for text in wrong:
-        assert unexplained([Block(*found) for found in BLOCK.findall(text)]), text
-    assert not unexplained([Block("", "", "console", "ls\n")])
-
-
 class World(NamedTuple):
     """A project with a target of each shipped name, and what its commands see."""
 

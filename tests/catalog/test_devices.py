@@ -30,11 +30,6 @@ def test_windows_numbers_and_builds_grow_together(devices: Devices) -> None:
     assert builds == sorted(builds)
 
 
-def test_releases_and_builds_grow_together(devices: Devices) -> None:
-    releases = [tuple(map(int, release.split("."))) for _, release in devices.releases]
-    assert releases == sorted(set(releases))
-
-
 def test_every_pair_has_its_source() -> None:
     pairs = tomllib.loads((CATALOG / "drivers.toml").read_text(encoding="utf-8"))[
         "intel_windows"
@@ -56,11 +51,6 @@ def test_nvidia_chip_newer_than_the_catalog_is_not_refused(
         None,
         None,
     )
-
-
-@pytest.mark.parametrize("device", ["0fc6", "1180", "12b9"])
-def test_nvidia_chip_before_maxwell_is_unknown(device: str, devices: Devices) -> None:
-    assert devices.find("nvidia", device) is None
 
 
 def test_malformed_pair_is_an_error_of_the_catalog(tmp_path: Path) -> None:
@@ -88,21 +78,3 @@ def test_every_peak_has_a_source_and_a_device_of_its_own(tmp_path: Path) -> None
     for peak in read_peaks(CATALOG).values():
         found = [peak[name] for name in order if name in peak]
         assert found == sorted(found)
-
-
-def test_intel_peaks_have_the_names_of_the_device_list(devices: Devices) -> None:
-    known = {name for names in devices.intel_names.values() for name in names}
-    ours = {
-        name for name in read_peaks(CATALOG) if name.startswith(("Arc", "Data Center"))
-    }
-    assert ours
-    assert ours <= known
-
-
-@pytest.mark.parametrize(
-    "text", ["[[peak]", "peak = 3", "[[peak]]\nmemory = 1", "[other]"]
-)
-def test_a_broken_file_of_peaks_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "peaks.toml").write_text(text)
-    with pytest.raises(SpecError, match="peaks"):
-        read_peaks(tmp_path)

@@ -59,25 +59,6 @@ def test_lock_check_judges_the_others(
     assert "did you mean `accelerator`?" in shown.err
 
 
-def test_lock_of_a_named_target_that_is_missing_is_still_an_error(
-    capsys: pytest.CaptureFixture[str], project: Project
-) -> None:
-    assert (
-        main(["lock", "--check", "tinyy", "--project", str(project.root)]) == Exit.USAGE
-    )
-    assert f"did you mean `{TARGET}`?" in capsys.readouterr().err
-
-
-def test_a_folder_named_like_a_spec_is_named(
-    capsys: pytest.CaptureFixture[str], project: Project
-) -> None:
-    (project.specs / "folder.toml").mkdir()
-    _, (_, found, _) = call(capsys, project, "targets")
-    assert found["name"] == "folder"
-    assert "not a regular file" in found["summary"]
-    assert "folder.toml'" in found["summary"]
-
-
 def test_an_index_without_a_catalog_is_taken_for_a_slip(
     capsys: pytest.CaptureFixture[str], project: Project
 ) -> None:

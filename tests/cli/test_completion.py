@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import pty
-import re
-import select
 import shutil
 import subprocess
 import sys
-import termios
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -99,50 +95,6 @@ def test_a_shell_completes(
     ]  # fish adds descriptions
     assert wanted in found
     assert other not in found
-
-
-def test_zsh_completes(tmp_path: Path) -> None:
-    """It proposes in a terminal only: each pattern is awaited before the next keys are sent."""
-    if (zsh := shutil.which("zsh")) is None:
-        missing("zsh")
-    script = tmp_path / "provision.zsh"
-    script.write_text(provision("completion", "zsh"), encoding="utf-8")
-    own, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (40, 120))
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "TERM": "xterm",
-        "LANG": "C.UTF-8",
-    }
-    with subprocess.Popen(
-        [zsh, "-f", "-i"],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=env,
-        cwd=ROOT,
-        start_new_session=True,
-    ) as shell:
-        os.close(theirs)
-        try:
-            setup = f'autoload -Uz compinit; compinit -u -D; eval "$(cat {script})"; echo rea""dy\n'
-            await_text(own, setup, "ready")
-            await_text(own, "provision sm\t", "provision smoke ")
-            await_text(own, "max-\t", "max-linux ")
-            await_text(own, "--soa\t", "--soak ")
-        finally:
-            shell.kill()
-            os.close(own)
-
-
-def await_text(terminal: int, keys: str, wanted: str) -> None:
-    """Type keys, and read until a text has been shown; an error a minute after the last byte."""
-    os.write(terminal, keys.encode())
-    shown = ""
-    while wanted not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08]", "", shown):
-        assert select.select([terminal], [], [], 60)[0], f"{wanted!r} not in {shown!r}"
-        shown += os.read(terminal, 4096).decode(errors="replace")
 
 
 def test_the_names_are_those_of_the_project_in_which_one_is(tmp_path: Path) -> None:

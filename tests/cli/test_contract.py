@@ -17,7 +17,6 @@ import pytest
 
 from provision.cli import main
 from provision.core.process import clean_environment, environment_python
-from provision.host import vendors
 from provision.report.verdict import Verdict
 from provision.ui import verdict as forms
 from tests.small import SUITE, TARGET
@@ -210,20 +209,6 @@ def test_a_run_that_was_left_out_keeps_the_last_verdict(
     assert "1 of 1 checks" in capsys.readouterr().out
 
 
-def test_the_last_real_verdict_stays_beside_one_that_says_nothing(lab: Lab) -> None:
-    lab.build()
-    assert call(lab) == KEEP
-    suite_of(lab, "raise SystemExit(3)")
-    assert call(lab) == NONE
-    assert call(lab) == NONE
-    assert stored(lab)["verdict"] == "none"
-    folder = lab.project.root / ".envs" / "verdicts"
-    last = json.loads(
-        (folder / f"n1.{TARGET}.quick.last.json").read_text(encoding="utf-8")
-    )
-    assert last["verdict"] == "keep"
-
-
 def test_a_folder_that_cannot_be_written_changes_no_verdict(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -313,43 +298,6 @@ def test_a_busy_environment_is_no_verdict_until_its_user_leaves(
     assert call(lab, "--idle") == KEEP
 
 
-def fdinfo(proc: Path, pid: int, program: str, text: str) -> None:
-    (proc / str(pid) / "fdinfo").mkdir(parents=True)
-    (proc / str(pid) / "comm").write_text(f"{program}\n")
-    (proc / str(pid) / "fdinfo" / "7").write_text(f"pos:\t0\nflags:\t02\n{text}")
-
-
-def test_who_computes_on_an_intel_gpu_is_told_by_the_kernel(tmp_path: Path) -> None:
-    fdinfo(tmp_path, 10, "python", "drm-driver:\txe\ndrm-cycles-ccs:\t28257900\n")
-    fdinfo(tmp_path, 11, "python3", "drm-driver: i915\ndrm-engine-compute:\t9288 ns\n")
-    fdinfo(
-        tmp_path,
-        12,
-        "Xorg",
-        "drm-driver: i915\ndrm-engine-render: 9 ns\ndrm-engine-compute: 0 ns\n",
-    )
-    fdinfo(tmp_path, 13, "game", "drm-driver: amdgpu\ndrm-engine-compute: 9 ns\n")
-    fdinfo(tmp_path, 14, "old", "drm-driver: i915\n")
-    fdinfo(tmp_path, 15, "shell", "")
-    notes: set[str] = set()
-    found = vendors.occupants("xpu", notes, tmp_path)
-    assert found == ["python (process 10)", "python3 (process 11)"]
-    assert [note for note in notes if "process 14 computes" in note]
-    assert len(notes) == 1
-
-
-def test_without_nvml_or_proc_idleness_is_not_measured(tmp_path: Path) -> None:
-    notes: set[str] = set()
-    assert vendors.occupants("xpu", notes, tmp_path / "none") == []
-    assert len(notes) == 1
-    pynvml = pytest.importorskip("pynvml")
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        assert vendors.occupants("cuda", notes, tmp_path) == []
-        assert len(notes) == 2
-
-
 def verdict(**parts: object) -> Verdict:
     known = {
         "schema": 1,
@@ -425,25 +373,3 @@ def test_promtool_accepts_the_text(made: Verdict) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_the_prometheus_text_has_base_units_and_every_state() -> None:
-    lines = forms.prometheus(NASTY).splitlines()
-    ours = 'target="cuda-linux",suite="quick"'
-    assert f'provision_verdict{{{ours},verdict="remove"}} 1' in lines
-    assert f'provision_verdict{{{ours},verdict="keep"}} 0' in lines
-    assert f"provision_last_run_timestamp_seconds{{{ours}}} 1795330800" in lines
-    assert (
-        f'provision_check_bytes_per_second{{{ours},check="a.b",number="x, {{y}}"}} 1500000000'
-        in lines
-    )
-
-
-def test_the_published_schema_is_that_of_the_model(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main.main(["schema", "verdict"]) == 0
-    text = capsys.readouterr().out
-    assert text == SCHEMA.read_text(encoding="utf-8"), (
-        "`provision schema verdict` prints it"
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import tomllib
 from pathlib import Path
@@ -37,16 +36,6 @@ def test_help_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "help") == shown(capsys, "--help")
     for verb in verb_names():
         assert shown(capsys, "help", verb) == shown(capsys, verb, "--help")
-
-
-def test_help_of_no_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "bild"]) == 2
-    assert "bild" in capsys.readouterr().err
-
-
-def test_a_usage_error_shows_no_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["smoke"]) == 2
-    assert "examples" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -86,18 +75,3 @@ def test_the_examples_of_each_verb_are_commands(verb: str) -> None:
             *(found.get("targets") or ()),
         ]
         assert {name for name in named if name} <= TARGETS | {"auto", "all"}
-
-
-def test_each_default_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    (verbs,) = (a for a in parser()._actions if a.dest == "verb")
-    for verb, made in verbs.choices.items():  # type: ignore[union-attr, attr-defined]
-        for action in made._actions:
-            if action.option_strings and action.default not in UNSAID:
-                said = " ".join(shown(capsys, "help", verb).split())
-                part = said.partition(" options: ")[2].partition(
-                    f"{action.option_strings[-1]} "
-                )[2]
-                name = re.search(r"default:? (\S+)", part)
-                assert name, (verb, action.dest)
-                told = name[1].rstrip(";,.")
-                assert told == str(action.default), (verb, action.dest)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -34,20 +32,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 def call(*words: str) -> int:
     return main.main(words)
-
-
-@pytest.mark.machine
-def test_help_loads_neither_pydantic_nor_rich() -> None:
-    code = (
-        "import sys; from provision.cli import main as cli\n"
-        "try: cli.main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print([m for m in ('pydantic', 'rich', 'requests', 'torch') if m in sys.modules])"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.rstrip().endswith("[]")
 
 
 def test_an_unknown_target_suggests_the_nearest(
@@ -98,14 +82,6 @@ def test_another_platform_s_target_is_not_built_here(
     )
     assert call("build", TARGET) == Exit.USAGE
     assert f"on a {other} machine" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verb", ["verify", "smoke"])
-def test_what_is_not_built_is_said(
-    project: Project, capsys: pytest.CaptureFixture[str], verb: str
-) -> None:
-    assert call(verb, TARGET) == Exit.USAGE
-    assert f"provision build {TARGET}" in capsys.readouterr().err
 
 
 def test_a_missing_wheelhouse_is_a_usage_error(
@@ -187,53 +163,6 @@ def test_what_was_meant_is_asked(
     assert "rollback" not in told  # twenty verbs are not read
 
 
-def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    for typed in ("doctor xyz", "doctor --log a xyz", "doctor -- xyz -q"):
-        assert call(*typed.split()) == Exit.USAGE
-        assert "unrecognized arguments: " in capsys.readouterr().err, typed
-
-
-@pytest.mark.parametrize("option", ["-C", "--project"])
-@pytest.mark.parametrize("verb", main.verb_names())
-def test_a_folder_that_is_none_is_told_to_be_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, option: str
-) -> None:
-    words = {
-        "export": ["T", "--format", "pylock"],
-        "schema": [],
-        "detect": [],
-        "targets": [],
-        "doctor": [],
-        "init": [],
-        "lock": [],
-        "completion": ["bash"],
-        "update": [],
-        "fleet": ["report", "."],
-        "add": ["T", "p"],
-        "remove": ["T", "p"],
-        "run": ["T", "p"],
-        "evidence": ["verify"],
-        "outdated": [],
-        "bundle": ["T", "-o", "o"],
-    }
-    (tmp_path / "file").touch()
-    for name, fault in (("file", "is a file"), ("none", "does not exist"))[
-        : 1 + (verb != "init")
-    ]:
-        assert (
-            call(option, str(tmp_path / name), verb, *words.get(verb, ["T"]))
-            == Exit.USAGE
-        )
-        assert f"{name} {fault}" in capsys.readouterr().err
-
-
-def test_switches_are_switches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        call("smoke", TARGET, "--full", "False") == Exit.USAGE
-    )  # it must never mean true
-    assert "usage: provision smoke" in capsys.readouterr().err
-
-
 def test_the_overview(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("targets") == Exit.OK
     assert TARGET in capsys.readouterr().out
@@ -288,32 +217,6 @@ def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
 
 
 @pytest.mark.machine
-def test_results_in_json_keep_their_contract(
-    built: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    keys = {
-        ("build", TARGET): ["generation", "plan", "report", "target", "verification"],
-        ("verify", TARGET): [
-            "distributions",
-            "drifted",
-            "files",
-            "findings",
-            "size",
-            "tree",
-            "unvouched",
-        ],
-        ("doctor", "--target", TARGET): ["facts", "findings", "patient"],
-        ("detect",): ["advice", "better", "chosen", "fits", "hidden", "host"],
-    }
-    for words, expected in keys.items():
-        capsys.readouterr()
-        assert call(*words, "--json") == Exit.OK
-        document = json.loads(capsys.readouterr().out)
-        assert (document["schema"], document["verb"]) == (1, words[0])
-        assert sorted(document["result"]) == expected
-
-
-@pytest.mark.machine
 def test_findings_exit_with_1(
     built: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,24 +247,6 @@ def test_the_exit_code_of_a_log_tells_the_answers_apart(
     assert call("doctor", "--log", str(path)) == code
 
 
-def test_the_report_of_a_log_is_one_text_and_keeps_the_exit_code(
-    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "log.txt"
-    path.write_text("epoch 1\nRuntimeError: engine refused to start\n")
-    assert call("doctor", "--log", str(path)) == Exit.UNDECIDED
-    assert (
-        f"`provision doctor --log {path} --report`"
-        in capsys.readouterr().err.replace("\n  ", " ")
-    )
-    assert call("doctor", "--log", str(path), "--report") == Exit.UNDECIDED
-    told = capsys.readouterr().out
-    assert "[not-recognised]" in told
-    assert told.endswith(
-        "     1  epoch 1\n     2  RuntimeError: engine refused to start\n"
-    )
-
-
 @pytest.mark.machine
 def test_a_log_is_judged_together_with_its_environment(
     built: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -381,27 +266,6 @@ def test_a_log_is_judged_together_with_its_environment(
     assert "Python: 3." in told
 
 
-def test_doctor_reads_a_log_from_standard_input(
-    project: Project,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    log = b"RuntimeError: Found no NVIDIA driver on your system.\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
-    assert call("doctor", "--log", "-", "--json") == Exit.FINDINGS
-    result = json.loads(capsys.readouterr().out)["result"]
-    assert result["patient"] == "-"
-    assert result["findings"][0]["code"] == "driver-missing"
-    assert sorted(result["findings"][0]) == [
-        "cause",
-        "code",
-        "evidence",
-        "level",
-        "remedy",
-        "symptom",
-    ]
-
-
 def test_a_log_that_is_no_text_is_refused(
     project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -419,8 +283,3 @@ def test_doctor_without_the_log_or_the_environment_is_a_usage_error(
     assert call("doctor", "--log", "") == Exit.USAGE
     assert call("doctor", "--python", "nowhere/python") == Exit.USAGE
     assert call("doctor", "--target", TARGET) == Exit.USAGE
-
-
-@pytest.mark.machine
-def test_doctor_finds_nothing_wrong_with_a_fresh_build(built: Project) -> None:
-    assert call("doctor", "--target", TARGET) == Exit.OK

@@ -107,14 +107,6 @@ def test_attack_sigterm_reaches_the_program_and_leaves_no_orphan(lab: Lab) -> No
 
 
 @pytest.mark.machine
-def test_attack_a_killed_program_says_so_to_its_shell(lab: Lab) -> None:
-    done = ran(lab, "sh", "-c", "kill -9 $$")
-    assert (
-        done.returncode == -signal.SIGKILL
-    )  # of which a shell makes 137, and the old run 247
-
-
-@pytest.mark.machine
 @pytest.mark.parametrize(
     ("make", "code", "words"),
     [
@@ -146,19 +138,6 @@ def test_attack_what_cannot_be_started(
     assert words in done.stderr
     if as_json:
         assert words in json.loads(done.stdout)["result"]["error"]["evidence"]
-
-
-@pytest.mark.machine
-def test_a_closed_pipe_ends_the_program_as_in_a_shell(lab: Lab) -> None:
-    with subprocess.Popen(
-        argv(lab, "yes"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as started:
-        assert started.stdout is not None
-        started.stdout.readline()
-        started.stdout.close()
-        assert (
-            started.wait() == -signal.SIGPIPE
-        )  # Python ignores it, and children inherit that
 
 
 @pytest.mark.machine
@@ -249,16 +228,6 @@ def test_a_dropped_variable_is_brought_back(lab: Lab, by: str) -> None:
         spec.write_text(before, encoding="utf-8")
     assert done.stdout == "/driver False\n"
     assert "not passed on: LD_AUDIT (" in done.stderr
-
-
-@pytest.mark.machine
-def test_attack_a_colon_in_the_path_runs_no_other_python(tmp_path: Path) -> None:
-    with open_lab(tmp_path / "a:b") as made:
-        from provision.core.errors import UsageError
-
-        with pytest.raises(UsageError, match="no program can be run from"):
-            made.build()
-        assert made.left() == []
 
 
 @pytest.mark.machine

@@ -53,16 +53,6 @@ def test_attack_closed_streams(
     assert shell(lab, words, redirection).returncode == code
 
 
-def test_no_file_gets_the_number_of_a_closed_stream() -> None:
-    code = (
-        "import os; from provision.ui.console import open_streams; open_streams(); "
-        "os._exit(os.open(os.devnull, os.O_RDONLY))"
-    )
-    line = f'exec "$0" -c "{code}" <&- >&- 2>&-'
-    done = subprocess.run(["/bin/sh", "-c", line, sys.executable], check=False)
-    assert done.returncode == 3
-
-
 @pytest.mark.parametrize("options", [["--json"], []])
 def test_a_reader_that_has_gone_changes_no_code(lab: Lab, options: list[str]) -> None:
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
@@ -93,10 +83,3 @@ def test_each_stream_has_its_part(lab: Lab) -> None:
     progress = shell(lab, f"smoke {TARGET}", "> /dev/null")
     assert progress.stdout == ""
     assert progress.stderr.endswith(f"· the quick checks of {TARGET}\n")
-
-
-def test_debug_ends_with_the_code_of_the_error(lab: Lab) -> None:
-    done = shell(lab, "verify nothing --debug --json", "")
-    assert done.returncode == 2
-    assert "Traceback" in done.stderr
-    assert '"error"' in done.stdout

@@ -64,18 +64,6 @@ def test_what_is_added_follows_and_the_rest_stays(path: Path) -> None:
     assert path.read_text() == SPEC
 
 
-def test_line_ends_stay(path: Path) -> None:
-    path.write_bytes(SPEC.replace("\n", "\r\n").encode())
-    add_to(path, ["some-thing>=2"])
-    expected = SPEC.replace("Some_Thing>=1", "some-thing>=2").replace("\n", "\r\n")
-    assert path.read_bytes() == expected.encode()
-
-
-def test_a_spec_that_powershell_wrote_is_edited(path: Path) -> None:
-    path.write_text(SPEC, encoding="utf-16")
-    assert add_to(path, ["einops"]).pip.requirements[-1] == "einops"
-
-
 def test_another_version_takes_the_place_of_the_first(path: Path) -> None:
     add_to(path, ["torch[all]==2.1", "some.thing>=2", "numpy"])
     expected = SPEC.replace("torch==2.0", "torch[all]==2.1").replace(
@@ -196,57 +184,6 @@ def test_what_cannot_be_locked_changes_nothing(
 
 
 @pytest.mark.machine
-def test_an_interrupted_lock_changes_nothing(
-    shop: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = state(shop)
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("provision.resolver.resolver.Resolver.resolve", interrupted)
-    assert call(shop, "add", "gamma") == Exit.INTERRUPTED
-    assert state(shop) == before
-
-
-@pytest.mark.machine
-def test_of_all_targets_those_are_built_that_were_built_before(
-    shop: Lab, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec = shop.project.specs / f"{TARGET}.toml"
-    spec.with_name("other.toml").write_text(spec.read_text())
-    foreign = spec.read_text().replace("linux-64", "win-64")
-    spec.with_name("foreign.toml").write_text(foreign)
-    assert call(shop, "build") == Exit.OK
-    capsys.readouterr()
-    words = ["add", "all", "gamma", "--project", str(shop.project.root), "--json"]
-    assert main.main(words) == Exit.OK
-    edited = json.loads(capsys.readouterr().out)["result"]
-    assert {each["lock"]["target"]: bool(each["build"]) for each in edited} == {
-        "foreign": False,
-        "other": False,
-        TARGET: True,
-    }
-    for name in ("foreign", "other", TARGET):
-        assert "gamma" in read_lock(shop.project.lock(name)).versions
-    before = state(shop)
-    spec.with_name("other.toml").write_text(
-        spec.read_text().replace("alpha", "nowhere")
-    )
-    words = [
-        "remove",
-        "all",
-        "gamma",
-        "--no-build",
-        "--project",
-        str(shop.project.root),
-    ]
-    assert main.main(words) == Exit.USAGE
-    assert "gamma" in spec.read_text()
-    assert state(shop) == before
-
-
-@pytest.mark.machine
 def test_what_was_never_built_is_only_locked_where_its_device_is_not(
     shop: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,15 +200,3 @@ def test_what_was_never_built_is_only_locked_where_its_device_is_not(
     assert (
         shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
     )
-
-
-@pytest.mark.machine
-def test_another_platform_is_only_locked(
-    shop: Lab, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec = shop.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace("linux-64", "win-64"))
-    capsys.readouterr()
-    assert call(shop, "add", "gamma") == Exit.OK
-    assert "not built" in "".join(capsys.readouterr())
-    assert "gamma" in read_lock(shop.project.lock(TARGET)).versions

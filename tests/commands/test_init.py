@@ -7,13 +7,11 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
-from packaging.requirements import Requirement
 
 from provision.cli.main import main
 from provision.commands.init import Initialized, initialize
 from provision.core.errors import UsageError
 from provision.core.project import Project, shipped
-from provision.resolver.resolver import offered
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -120,21 +118,6 @@ def test_torch_and_its_companions_are_chosen_per_accelerator(repository: Path) -
     )  # its marker
 
 
-def test_a_version_that_the_target_does_not_allow_replaces_its_own(
-    tmp_path: Path,
-) -> None:
-    write(
-        tmp_path,
-        "requirements.txt",
-        "transformers==4.44.2\nnumpy<2\naccelerate~=0.30\nsafetensors>=0.3\n",
-    )
-    done = init(tmp_path).targets[0].done
-    found = [text for text in pip(tmp_path).requirements if "torch" not in text]
-    assert {"transformers==4.44.2", "accelerate~=0.30", "numpy", "numpy<2"} <= {*found}
-    assert not {"transformers==5.*", "accelerate>=1.6"} & {*found}
-    assert len(done) == 2
-
-
 def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "requirements.txt", "torch>=2\nnumpy\neinops\n")
     result = init(tmp_path)
@@ -148,77 +131,6 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     assert (result.targets[0].done, result.targets[0].left, result.left) == ((), (), ())
     assert "torch==2.13.0+cpu" in pip(tmp_path).requirements
     assert "torch>=2" not in pip(tmp_path).requirements
-
-
-def test_another_accelerator_s_build_stands_for_its_release(tmp_path: Path) -> None:
-    write(tmp_path, "requirements.txt", "torch==2.8.0+cu128\n")
-    init(tmp_path, "arc-linux")
-    assert "torch==2.8.0+xpu" in pip(tmp_path, "arc-linux").requirements
-
-
-@pytest.mark.parametrize(
-    "asked", ["torch>=2.11.0,<=2.12.1", "torch~=2.8.0", "torch==2.8.0+cu128"]
-)
-def test_torch_of_the_default_index_is_within_the_repository_s_limits(
-    tmp_path: Path, asked: str
-) -> None:
-    write(tmp_path, "requirements.txt", f"{asked}\ntorchaudio\n")
-    init(tmp_path, "cuda-linux")
-    found = pip(tmp_path, "cuda-linux").requirements
-    wanted = {*Requirement(asked.removesuffix("+cu128")).specifier}
-    torch = [Requirement(text) for text in found if Requirement(text).name == "torch"]
-    assert wanted == {each for required in torch for each in required.specifier}
-    audio = [
-        Requirement(text) for text in found if Requirement(text).name == "torchaudio"
-    ]
-    assert wanted == {
-        each for required in audio for each in required.specifier
-    }  # same releases
-    assert [text for text in found if text.startswith("torchvision")] == ["torchvision"]
-
-
-@pytest.mark.parametrize("name", ["arc-linux", "arc-windows"])
-def test_what_comes_with_torch_is_of_the_same_index_even_if_others_bring_it(
-    tmp_path: Path, name: str
-) -> None:
-    write(tmp_path, "requirements.txt", "torch>=2.12\ntimm\n")
-    init(tmp_path, name)
-    found = pip(tmp_path, name)
-    newest = {"arc-linux": ("2.13.0", "0.28.0"), "arc-windows": ("2.12.1", "0.27.1")}[
-        name
-    ]
-    assert {f"torch=={newest[0]}+xpu", f"torchvision=={newest[1]}+xpu"} <= {
-        *found.requirements
-    }
-    for each in ("torchvision", "triton-xpu", "pytorch-triton-xpu"):
-        assert found.index_of(each) == "pytorch-xpu"
-    assert found.index_of("torchaudio") == "default"  # one build for all since 2.9
-    served = offered(load_target(tmp_path / "envs", name), Project(tmp_path).catalog)
-    assert {"triton-xpu", "torchvision"} <= {
-        wheel.name for wheel in served["pytorch-xpu"]
-    }
-
-
-def test_torchaudio_is_of_the_index_of_an_older_torch_and_of_the_default_one_later(
-    tmp_path: Path,
-) -> None:
-    write(tmp_path, "requirements.txt", "torch==2.8.0\npyannote-audio\n")
-    init(tmp_path, "arc-linux")
-    assert pip(tmp_path, "arc-linux").index_of("torchaudio") == "pytorch-xpu"
-    write(tmp_path, "requirements.txt", "torch\ntorchaudio\n")
-    init(tmp_path, "cpu-linux")
-    found = pip(tmp_path)
-    assert "torchaudio<=2.13.0" in found.requirements
-    assert found.index_of("torchaudio") == "default"
-
-
-def test_the_only_requirement_file_is_read_whatever_its_name(tmp_path: Path) -> None:
-    write(tmp_path, "requirements_versions.txt", "einops==0.8.0\n")
-    write(tmp_path, "pyproject.toml", "[tool.ruff]\nline-length = 100\n")
-    result = init(tmp_path)
-    assert pip(tmp_path).files == ("requirements_versions.txt",)
-    assert "einops==0.8.0" in pip(tmp_path).requirements
-    assert (result.left, result.empty, result.targets[0].locked) == ((), False, False)
 
 
 def test_one_of_several_sources_is_not_chosen(tmp_path: Path) -> None:
@@ -265,18 +177,6 @@ def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> Non
     assert not any("extra.txt" in text for text in left)
 
 
-def test_a_file_with_a_fault_is_copied_without_it(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "requirements.txt",
-        "einops\n-r https://example.org/more.txt\nfoo ==\ntqdm>4\n",
-    )
-    left = init(tmp_path).left
-    assert sum(text.startswith("requirements.txt, line ") for text in left) == 2
-    found = pip(tmp_path)
-    assert (found.files, {"einops", "tqdm>4"} <= {*found.requirements}) == ((), True)
-
-
 def test_a_pyproject_with_sources_extras_and_groups(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -312,58 +212,6 @@ def test_a_pyproject_with_sources_extras_and_groups(tmp_path: Path) -> None:
         assert what in left
 
 
-def test_a_conda_environment(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "environment.yml",
-        """
-        name: x
-        dependencies:
-          - python=3.10
-          - pip
-          - ffmpeg
-          - pip:
-            - einops==0.7
-            - -e .
-            - --index-url https://example.org
-        """,
-    )
-    left = init(tmp_path).left
-    found = pip(tmp_path)
-    assert "einops==0.7" in found.requirements
-    assert found.local == ("-e .",)
-    assert [text.split(": ")[1] for text in left] == [
-        "python=3.10",
-        "ffmpeg",
-        "'--index-url https://example.org' is not a requirement",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("pyproject.toml", "[project"),
-        ("pyproject.toml", "project = 3"),
-        ("pyproject.toml", "[tool.poetry]\nname = 'x'"),
-        ("pyproject.toml", "[project]\ndependencies = [3]"),
-        ("pyproject.toml", "[project]\ndependencies = ['a b']"),
-        ("pyproject.toml", "tool.uv.sources = 3\nproject.dependencies = ['a']"),
-        ("environment.yml", "dependencies: ["),
-        ("environment.yml", "- a"),
-        ("environment.yml", "dependencies: [3]"),
-        ("environment.yml", "dependencies: [{pip: [3]}]"),
-        ("requirements.txt", "\x00 ==="),
-    ],
-)
-def test_a_damaged_file_is_listed_and_the_rest_is_done(
-    tmp_path: Path, name: str, text: str
-) -> None:
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    result = init(tmp_path)
-    assert any(line.startswith(name) for line in result.left)
-    assert pip(tmp_path).requirements
-
-
 def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     write(tmp_path, ".gitignore", "*.pyc\n/.envs")
     write(tmp_path, "noxfile.py", "import nox\n")
@@ -378,13 +226,6 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     assert before == {
         path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
     }
-
-
-def test_without_requirements_the_shipped_lock_serves(tmp_path: Path) -> None:
-    assert init(tmp_path).targets[0].locked
-    lock = tmp_path / "lockfiles" / "cpu-linux" / "requirements.txt"
-    assert lock.read_bytes() == (shipped().lock("cpu-linux") / lock.name).read_bytes()
-    assert main(["lock", "--check", "--project", str(tmp_path)]) == 0
 
 
 def test_a_wrong_target_and_the_toolkit_s_folder_are_refused(tmp_path: Path) -> None:

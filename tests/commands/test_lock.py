@@ -137,14 +137,6 @@ def test_a_lock_holds_one_hashed_wheel_of_the_platform_each(
 
 
 @pytest.mark.machine
-def test_windows_is_locked_for_windows(project: Project, sources: PipConfig) -> None:
-    make(target(platform="win-64"), project, sources)
-    artifacts = {a.name: a for a in read_lock(project.lock("thing")).artifacts}
-    assert artifacts["colorama"].via == ("helper",)
-    assert artifacts["torch"].filename == "torch-2.0+xpu-cp311-cp311-win_amd64.whl"
-
-
-@pytest.mark.machine
 def test_a_companion_of_another_index_is_refused_and_nothing_is_written(
     project: Project, sources: PipConfig
 ) -> None:
@@ -207,31 +199,6 @@ def test_the_callers_extra_indexes_are_never_contacted(
     assert not [path for path in asked if "decoy" in path]
 
 
-@pytest.mark.machine
-def test_the_same_spec_gives_the_same_bytes_anywhere(
-    project: Project,
-    sources: PipConfig,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    make(target(), project, sources)
-    path = project.lock("thing") / PIP_LAYER
-    expected = path.read_bytes()
-    path.unlink()
-    for name, value in {
-        "HOME": str(tmp_path),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "TZ": "Pacific/Kiritimati",
-        "LC_ALL": "C",
-        "PYTHONHASHSEED": "7",
-    }.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    assert make(target(), project, sources).differs
-    assert path.read_bytes() == expected
-    assert b"127.0.0.1" not in expected
-
-
 SCRIPT = """
 import datetime, json, pathlib, sys
 from provision.commands import lock
@@ -283,14 +250,6 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes(
 
 
 @pytest.mark.machine
-def test_a_proxy_does_not_come_between(
-    project: Project, sources: PipConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert make(target(), project, sources).packages == 4
-
-
-@pytest.mark.machine
 def test_a_conflict_is_reported_in_terms_of_the_spec_and_writes_nothing(
     project: Project, sources: PipConfig
 ) -> None:
@@ -322,57 +281,6 @@ def test_every_fault_is_reported_with_the_nearest_versions_that_fit(
         "there is only torchvision==0.15.1",
         "the nearest versions of torchvision that fit: 0.15.1",
     ]
-
-
-@pytest.mark.machine
-def test_of_versions_that_only_older_ones_fit_the_two_nearest_are_named(
-    project: Project, sources: PipConfig
-) -> None:
-    with pytest.raises(SpecError) as caught:
-        make(target("torch", "numpy==2.0.1"), project, sources)
-    assert caught.value.cause.endswith("numpy that fit: 2.0, 1.26")
-
-
-@pytest.mark.machine
-def test_an_index_that_the_spec_does_not_assign_is_proposed(
-    project: Project, sources: PipConfig
-) -> None:
-    asked = target("torch==2.0+xpu", index={}).model_copy(update={"accelerator": "xpu"})
-    with pytest.raises(SpecError) as caught:
-        make(asked, project, sources)
-    assert "torch==2.0+xpu is in vendor" in caught.value.cause
-    assert '`vendor = ["torch"]` in [pip.index]' in caught.value.remedy
-
-
-@pytest.mark.machine
-def test_what_has_no_effect_and_a_cutoff_that_has_not_come_are_warned_about(
-    project: Project, sources: PipConfig
-) -> None:
-    def notes(spec: Target) -> list[str]:
-        asked = make_resolver(project, sources)
-        (result,) = lock.lock([spec], project, asked)
-        assert result.error is None
-        return list(asked.progress)
-
-    assert notes(target()) == []
-    assert notes(target(index={"vendor": ("torch", "triton-xpu")})) == []
-    (note,) = notes(target("numpy"))
-    assert "assigns torch to vendor, and no package needs it" in note
-    future = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
-    for late in ({"cutoff": future}, {"cutoffs": {"numpy": future}}):
-        (note,) = notes(target(**late))
-        assert f"the cut-off {future} is in the future" in note
-
-
-@pytest.mark.machine
-def test_a_version_that_its_catalog_cannot_serve_is_reported(
-    project: Project, sources: PipConfig
-) -> None:
-    with pytest.raises(SpecError) as caught:
-        make(target("torch==2.1+xpu", "numpy"), project, sources)
-    assert caught.value.what == "thing: torch==2.1+xpu is not available"
-    assert "its SHA-256 is unknown" in caught.value.cause
-    assert "provision update" in caught.value.remedy
 
 
 @pytest.mark.machine
@@ -410,21 +318,6 @@ def test_one_targets_failure_leaves_the_others(
     assert [bool(result.error) for result in results] == [True, False]
     assert project.lock("thing").is_dir()
     assert not project.lock("other").exists()
-
-
-@pytest.mark.machine
-def test_without_writing_it_shows_what_would_change(
-    project: Project, sources: PipConfig
-) -> None:
-    make(target(), project, sources)
-    path = project.lock("thing") / PIP_LAYER
-    before = path.read_bytes()
-    result = make(target("torch", "numpy"), project, sources, write=False)
-    assert result.differs
-    assert [(c.kind, c.name, c.via) for c in result.changes] == [
-        ("removed", "helper", ("the spec",))
-    ]
-    assert path.read_bytes() == before
 
 
 @pytest.mark.machine
@@ -478,21 +371,6 @@ def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
     path.write_text(sealed(re.sub(r"(torch[=-]+)2\.0\+xpu", r"\g<1>99.0", kept)))
     with pytest.raises(SpecError, match="no solution"):
         lock.confirm_with_pip_tools(spec, project, asked)
-
-
-@pytest.mark.machine
-def test_pip_tools_locks_the_same_spec_to_the_same_versions(
-    project: Project, sources: PipConfig
-) -> None:
-    pytest.importorskip("piptools", reason="the group pip-tools is not installed")
-    spec = target("torch", "filelock")
-    make(spec, project, sources)
-    with_uv = read_lock(project.lock("thing"))
-    (result,) = lock.lock([spec], project, make_resolver(project, sources, "pip-tools"))
-    assert result.error is None
-    with_piptools = read_lock(project.lock("thing"))
-    assert with_piptools.digest == with_uv.digest
-    assert with_piptools.header["engine"].startswith("pip-tools ")
 
 
 def test_pip_tools_says_what_it_cannot_do(project: Project) -> None:
@@ -575,8 +453,3 @@ def test_attack_a_conda_layer_that_is_not_the_locked_one_is_refused(
     assert lock.staleness(spec, project.catalog, fresh) is None
     with pytest.raises(SpecError, match=r"conda-lock\.yml is not the one"):
         parse_lock(folder, pip, text or None)
-
-
-def test_an_absent_lock_is_stale_and_nothing_runs(project: Project) -> None:
-    (freshness,) = lock.check_freshness([target()], project)
-    assert "no lock for thing" in str(freshness.stale)

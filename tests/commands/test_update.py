@@ -15,7 +15,6 @@ import pytest
 
 from provision.catalog.snapshot import Channel, DriverSet, Index, Wheel, load_snapshot
 from provision.commands import update
-from provision.core import network
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Conda, Pip, Target
@@ -218,17 +217,6 @@ def test_a_new_file_is_added_without_downloading_it(
     assert all(ranges)
 
 
-def test_metadata_without_the_listed_hash_is_refused(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path
-) -> None:
-    catalog.snapshot(vendor)
-    vendor.offer(wheel, **{"core-metadata": {"sha256": "0" * 64}})
-    vendor.blobs[f"/files/{wheel.name}.metadata"] = METADATA
-    result = catalog.update()
-    assert "metadata" in result.errors[0].what
-    assert not catalog.wheels()
-
-
 def test_a_missing_hash_is_made_by_downloading_with_progress(
     vendor: Vendor, catalog: SmallCatalog, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,25 +271,6 @@ def test_an_old_file_is_confirmed_and_a_vanished_one_kept(
     assert not catalog.update().completed
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "alpha-1.0-cp39-cp39-win_amd64.whl",
-        "alpha-0.9-py3-none-any.whl",
-        "alpha-2.0-cp311-cp311-macosx_11_0_arm64.whl",
-        "odd.whl",
-        "alpha-2.0.tar.gz",
-    ],
-)
-def test_files_that_no_target_could_take_are_passed_over(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path, name: str
-) -> None:
-    digest = vendor.offer(wheel)
-    catalog.snapshot(vendor, entry(wheel, sha256=digest, requires_dist=[]))
-    vendor.pages["alpha"].append(vendor.pages["alpha"][0] | {"filename": name})
-    assert not catalog.update().added
-
-
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_an_index_that_refuses_changes_nothing(
     vendor: Vendor, catalog: SmallCatalog, wheel: Path, status: int
@@ -313,29 +282,6 @@ def test_an_index_that_refuses_changes_nothing(
     result = catalog.update()
     assert "alpha" in result.errors[0].what
     assert catalog.path.read_bytes() == before
-
-
-def test_one_distribution_that_fails_leaves_the_others(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path, tmp_path: Path
-) -> None:
-    other = make_wheel(tmp_path, "gamma", "1.0", {})
-    catalog.snapshot(vendor, entry(other, requires_dist=[]))
-    vendor.offer(wheel)
-    vendor.offer(other)
-    vendor.status["/simple/gamma/"] = 403
-    result = catalog.update()
-    assert (result.added, len(result.errors)) == ([wheel.name], 1)
-
-
-def test_a_silent_index_is_given_up(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(update.simple_index, "TIMEOUT", (0.1, 0.1))
-    monkeypatch.setattr(network, "_RETRIES", 0)
-    catalog.snapshot(vendor)
-    vendor.offer(wheel)
-    vendor.slow["/simple/alpha/"] = 0.5
-    assert "timed out" in catalog.update().errors[0].evidence
 
 
 def test_a_page_that_breaks_off_is_an_error_and_no_empty_page(
@@ -360,56 +306,6 @@ def test_a_download_that_breaks_off_is_gone_on_with(
     assert catalog.wheels()[wheel.name].sha256 == digest
     ranges = [wanted for asked, wanted in vendor.asked if asked == path]
     assert ranges == [None, "bytes=65536-", "bytes=131072-"]
-
-
-def test_a_part_is_kept_for_the_next_run_and_dropped_when_the_file_changed(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path, tmp_path: Path
-) -> None:
-    catalog.snapshot(vendor)
-    vendor.offer(wheel, hashed=False)
-    path = f"/files/{wheel.name}"
-    vendor.cut[path] = [70_000, 70_000, 70_000]
-    result = catalog.update()
-    assert "65536 bytes arrived and are kept" in result.errors[0].cause
-    digest = vendor.offer(
-        make_wheel(tmp_path, "alpha", "1.0", {"b.py": "y = 2\n" * 999}), hashed=False
-    )
-    assert catalog.update().added == [wheel.name]
-    assert vendor.asked[-1] == (path, "bytes=65536-")
-    assert catalog.wheels()[wheel.name].sha256 == digest
-
-
-def test_without_an_etag_a_download_starts_over(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path
-) -> None:
-    catalog.snapshot(vendor)
-    vendor.etag = False
-    digest = vendor.offer(wheel, hashed=False)
-    vendor.cut[f"/files/{wheel.name}"] = [70_000]
-    assert catalog.update().added == [wheel.name]
-    assert catalog.wheels()[wheel.name].sha256 == digest
-    assert vendor.asked[-1][1] is None
-
-
-@pytest.mark.parametrize("status", [403, 404, 500])
-def test_a_file_that_is_refused_is_reported(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path, status: int
-) -> None:
-    catalog.snapshot(vendor)
-    vendor.offer(wheel, hashed=False)
-    vendor.status[f"/files/{wheel.name}"] = status
-    result = catalog.update()
-    assert result.errors[0].what == f"could not download {wheel.name}"
-    assert str(status) in result.errors[0].evidence
-
-
-def test_a_file_that_is_no_wheel_is_reported(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path
-) -> None:
-    catalog.snapshot(vendor)
-    wheel.write_bytes(b"not a zip")
-    vendor.offer(wheel, hashed=False)
-    assert catalog.update().errors[0].what == f"{wheel.name} is not a wheel"
 
 
 def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, object]:
@@ -475,17 +371,6 @@ def test_a_package_that_changed_under_its_name_is_refused(
     assert catalog.path.read_bytes() == before
 
 
-@pytest.mark.usefixtures("solver")
-@pytest.mark.parametrize("status", [None, 403, 500])
-def test_a_channel_that_does_not_have_it_or_refuses_is_an_error(
-    vendor: Vendor, catalog: SmallCatalog, status: int | None
-) -> None:
-    channel(vendor, catalog, record("1.2"))
-    if status:
-        vendor.status["/forge/win-64/repodata.json"] = status
-    assert "gives no packages for t" in catalog.update("nowhere").errors[0].what
-
-
 DEB = "libze-intel-gpu1_26.14.37833.4-0_amd64.deb"
 
 
@@ -516,25 +401,3 @@ def test_a_driver_package_without_a_hash_gets_the_vendor_s(
     text = catalog.path.read_text()
     assert catalog.update().completed == []
     assert (catalog.path.read_text(), len(vendor.asked)) == (text, asked)
-
-
-def test_another_driver_package_under_a_known_hash_is_refused(
-    vendor: Vendor, catalog: SmallCatalog
-) -> None:
-    vendor.blobs[f"/files/{DEB}"] = b"another"
-    driver_set(catalog, vendor, sha256="a" * 64)
-    before = catalog.path.read_text()
-    (reupload,) = catalog.update().reuploads
-    assert (reupload.filename, reupload.known) == (DEB, "a" * 64)
-    assert catalog.path.read_text() == before
-
-
-def test_a_driver_package_that_does_not_come_is_an_error_and_changes_nothing(
-    vendor: Vendor, catalog: SmallCatalog
-) -> None:
-    driver_set(catalog, vendor)
-    before = catalog.path.read_text()
-    result = catalog.update()
-    assert [DEB in str(error) for error in result.errors] == [True]
-    assert result.bad
-    assert catalog.path.read_text() == before

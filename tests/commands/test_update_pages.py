@@ -20,7 +20,6 @@ from urllib.parse import unquote
 import pytest
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
-from provision.cli.main import main
 from provision.commands.update import update
 from provision.core.process import run
 from provision.core.project import Project
@@ -259,51 +258,6 @@ def test_each_shape_gives_complete_entries_and_downloads_only_what_has_no_hash(
     assert {method for method, path in vendor.asked if path.endswith(".whl")} == set()
 
 
-def test_metadata_under_its_older_name_is_held_against_its_hash(
-    vendor: Vendor, tmp_path: Path
-) -> None:
-    vendor.record(PAGES / "pytorch-cu128.html", tmp_path / "wheels")
-    for path in [path for path in vendor.files if path.endswith(".metadata")]:
-        vendor.files[path] += b"Requires-Dist: evil\n"
-    result, found = refresh(vendor, tmp_path)
-    assert ["metadata" in error.what for error in result.errors] == [True]
-    # Of the one without a digest nothing is known that it could be held against.
-    assert [("evil" in (wheel.requires_dist or ())) for wheel in found.values()] == [
-        True
-    ]
-
-
-def test_a_yanked_file_is_kept_and_named_with_its_reason(
-    vendor: Vendor, tmp_path: Path
-) -> None:
-    vendor.record(PAGES / "pytorch-xpu.html", tmp_path / "wheels")
-    kind, page = vendor.pages["torch"]
-    vendor.pages["torch"] = (
-        kind,
-        page.replace(' data-yanked="drivers before 2026 fail"', ""),
-    )
-    refresh(vendor, tmp_path)
-    vendor.pages["torch"] = kind, page
-    result, found = refresh(vendor, tmp_path)
-    name = "torch-2.10.0+xpu-cp311-cp311-win_amd64.whl"
-    assert (result.yanked, result.vanished) == (
-        [f"{name}: drivers before 2026 fail"],
-        [],
-    )
-    assert found[name].requires_dist == REQUIRES
-
-
-def test_a_name_that_answers_403_leaves_the_others_and_is_said_not_to_be_listed(
-    vendor: Vendor, tmp_path: Path
-) -> None:
-    vendor.record(PAGES / "pytorch-cpu.html", tmp_path / "wheels")
-    result, found = refresh(vendor, tmp_path, "torch", "torchvision")
-    assert len(found) == 2
-    (error,) = result.errors
-    assert error.what.endswith("lists no torchvision")
-    assert "403" in error.evidence
-
-
 def test_a_wheel_that_vanished_from_its_host_is_added_from_its_page_alone(
     vendor: Vendor, tmp_path: Path
 ) -> None:
@@ -345,41 +299,3 @@ def test_what_is_no_page_of_an_index_loses_nothing(
     result, after = refresh(vendor, tmp_path)
     assert after == before
     assert result.bad or sorted(result.vanished) == sorted(before)
-
-
-@pytest.mark.parametrize(
-    ("page", "code", "said"),
-    [
-        (None, "403", "lists no torch"),
-        (("application/pdf", "x"), "", "does not answer for torch"),
-        (("text/html", "<p>It works!</p>"), "", "offers nothing for torch"),
-        ("closed", "", "torch"),
-    ],
-)
-def test_an_index_that_gives_nothing_gets_no_catalog(
-    vendor: Vendor,
-    tmp_path: Path,
-    page: str | tuple[str, str] | None,
-    code: str,
-    said: str,
-) -> None:
-    if isinstance(page, str):
-        vendor.url = "http://127.0.0.1:9"
-    elif page:
-        vendor.pages["torch"] = page
-    result, found = refresh(vendor, tmp_path)
-    (error,) = result.errors
-    assert said in error.what
-    assert code in error.evidence
-    assert (result.bad, found) == (True, {})
-    assert list((tmp_path / "envs" / "catalog").iterdir()) == []
-
-
-def test_an_index_that_no_spec_names_is_not_asked(
-    vendor: Vendor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["init", "--target", "cpu-linux", "--project", str(tmp_path)]) == 0
-    words = ["update", "nope", "--url", vendor.url, "--project", str(tmp_path)]
-    assert main(words) == 2
-    assert 'write `nope = ["PACKAGE"]`' in capsys.readouterr().err
-    assert (vendor.asked, list(tmp_path.rglob("nope.json"))) == ([], [])

@@ -50,13 +50,6 @@ def test_holds_a_file_of_its_platform_for_each_distribution(name: str) -> None:
 
 
 @each
-def test_holds_nothing_forbidden(name: str) -> None:
-    target = load_target(PROJECT.specs, name)
-    locked = read_lock(PROJECT.lock(name)).versions
-    assert not {item.name for item in target.pip.forbid} & locked.keys()
-
-
-@each
 def test_takes_assigned_names_from_their_index_only(name: str) -> None:
     target = load_target(PROJECT.specs, name)
     for artifact in read_lock(PROJECT.lock(name)).artifacts:
@@ -82,22 +75,6 @@ def test_every_conda_package_is_hashed_and_of_its_platform(name: str) -> None:
         for package in packages:
             assert re.search(r"sha256: [0-9a-f]{64}", package)
             assert re.search(rf"/({target.platform}|noarch)/", package)
-
-
-def test_the_targets_of_the_mission_are_all_here() -> None:
-    assert len(NAMES) >= 11
-    assert all(
-        not re.search("manylinux|linux_x86", text) for text in map(_text, _of("win-64"))
-    )
-    assert all("win_amd64" not in text for text in map(_text, _of("linux-64")))
-
-
-def _text(name: str) -> str:
-    return (PROJECT.lock(name) / PIP_LAYER).read_text(encoding="utf-8")
-
-
-def _of(platform: str) -> list[str]:
-    return [n for n in NAMES if load_target(PROJECT.specs, n).platform == platform]
 
 
 @pytest.mark.network

@@ -8,13 +8,6 @@ from provision.lockfile.tags import best_wheel, tags
 NUMPY = "numpy-2.4.6-cp311-cp311-{}.whl"
 
 
-def test_the_newest_glibc_wheel_within_the_floor_wins() -> None:
-    names = [NUMPY.format(f"manylinux_2_{minor}_x86_64") for minor in (17, 27, 28, 34)]
-    assert best_wheel(names, "linux-64", "3.11") == NUMPY.format(
-        "manylinux_2_28_x86_64"
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "platform", "fits"),
     [
@@ -35,17 +28,6 @@ def test_a_wheel_fits_its_platform_only(
     name: str, platform: str, *, fits: bool
 ) -> None:
     assert (best_wheel([name], platform, "3.11") == name) is fits
-
-
-def test_an_own_wheel_comes_before_a_pure_one_and_a_later_build_before_an_earlier() -> (
-    None
-):
-    names = [
-        "a-1-py3-none-any.whl",
-        "a-1-1-cp311-cp311-win_amd64.whl",
-        "a-1-2-cp311-cp311-win_amd64.whl",
-    ]
-    assert best_wheel(names, "win-64", "3.11") == "a-1-2-cp311-cp311-win_amd64.whl"
 
 
 def test_tags_do_not_depend_on_the_machine() -> None:

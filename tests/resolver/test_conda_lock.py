@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import getopt
 import json
 from typing import TYPE_CHECKING
 
@@ -81,36 +80,6 @@ def urls(text: str) -> list[str]:
     ]
 
 
-def test_repodata_shows_real_addresses_and_one_platform() -> None:
-    data = conda_lock.repodata(CHANNEL, "win-64")
-    assert data["info"] == {"subdir": "win-64", "base_url": f"{FORGE}win-64/"}
-    assert set(data["packages"]) == {"zlib-1.3.1-h0_0.tar.bz2"}
-    assert set(data["packages.conda"]) == {
-        "python-3.11.9-h0_0.conda",
-        "ucrt-10.0-h0_0.conda",
-    }
-
-
-def test_the_shim_reads_condas_command_line() -> None:
-    line = [
-        "--prefix",
-        "/x",
-        "--dry-run",
-        "--json",
-        "--override-channels",
-        "--channel",
-        "forge",
-        "--channel",
-        "file:///tmp/conda-lock-fake-repodata-1",
-        "python 3.11.*",
-    ]
-    channels, specs = conda_shim.parse(line)
-    assert channels == ["forge", "file:///tmp/conda-lock-fake-repodata-1"]
-    assert specs == ["python 3.11.*"]
-    with pytest.raises(getopt.GetoptError, match="--solver"):
-        conda_shim.parse(["--solver", "classic"])
-
-
 def test_the_shim_answers_like_conda_and_fails_like_conda() -> None:
     assert conda_shim.emulate_conda(["--version"]) == (0, "conda 25.0.0")
     code, text = conda_shim.emulate_conda(["install", "x"])
@@ -157,24 +126,6 @@ def test_each_platform_is_locked_from_here_with_real_addresses(
     assert text.startswith(
         "# engine: conda-lock 4.0.3, py-rattler 0.28.0\n# command: provision"
     )
-
-
-@pytest.mark.machine
-@pytest.mark.usefixtures("tools")
-def test_the_same_spec_gives_the_same_bytes_anywhere(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    expected = lock(target("linux-64"))
-    for name, value in {
-        "HOME": str(tmp_path),
-        "TZ": "Asia/Kolkata",
-        "LC_ALL": "C",
-        "PYTHONHASHSEED": "7",
-        "CONDA_PREFIX": "/else",
-    }.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    assert lock(target("linux-64")) == expected
 
 
 @pytest.mark.machine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -175,11 +174,6 @@ def engine_of(run: object) -> UvResolver:
     return UvResolver({}, None, run)  # type: ignore[arg-type]
 
 
-def test_what_is_not_understood_is_passed_on() -> None:
-    text = f"{HEAD}Something new in uv's grammar.\n\nhint: nothing"
-    assert stated_facts(text) == ["Something new in uv's grammar."]
-
-
 class Steps(list[str]):
     step = note = list.append
 
@@ -192,12 +186,6 @@ def explain(
 ) -> SpecError | ToolError:
     failed = failed_run(HEAD + text)
     return explain_conflict(target, failed, engine_of(run), catalog or {}, Steps())
-
-
-def wheel(filename: str) -> Wheel:
-    sha256 = hashlib.sha256(filename.encode()).hexdigest()
-    url = f"https://example.org/{filename}"
-    return Wheel(filename=filename, url=url, sha256=sha256, requires_dist=())
 
 
 def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it() -> (
@@ -260,81 +248,6 @@ def test_the_smallest_conflict_is_found_among_those_that_are_named() -> None:
     )  # once without each that is named, and once without the conflict
 
 
-def test_all_faults_are_reported_at_once_and_shown_when_they_are_found() -> None:
-    wanted, steps = target("a", "b", "c", "d"), Steps()
-    engine = engine_of(Clashes({"a"}, {"b", "d"}, {"c"}))
-    first = engine.pins(wanted)
-    assert isinstance(first, Completed)
-    error = explain_conflict(wanted, first, engine, {}, steps)
-    assert error.what == "thing: a is not available, and 2 more faults"
-    asked = [line.rpartition(" ")[2] for line in error.evidence.splitlines()]
-    assert asked == ["a", "b", "d", "c"]
-    assert len(steps) == 3
-
-
-def test_the_nearest_versions_that_fit_are_named() -> None:
-    text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
-    near = {
-        "torch>2.13.9": "torch==2.14.0",
-        "torch<2.13.9": "torch==2.9.0+cpu",
-        "torch<2.9.0": "torch==2.8.0+cpu",
-    }
-    error = explain(target("torch==2.13.9"), Clashes(near=near), text)
-    assert error.cause.splitlines() == [
-        "there is no torch==2.13.9",
-        "the nearest versions of torch that fit: 2.14.0, 2.9.0+cpu",
-    ]
-    del near["torch>2.13.9"]
-    error = explain(target("torch==2.13.9"), Clashes(near=near), text)
-    assert error.cause.endswith("fit: 2.9.0+cpu, 2.8.0+cpu")
-
-
-@pytest.mark.parametrize(
-    ("asked", "filename", "found"),
-    [
-        ("torch==2.13.9+cpu", "torch-2.13.9+cpu-cp311-cp311-win_amd64.whl", True),
-        ("torch==2.13.9", "torch-2.13.9+cpu-cp311-cp311-win_amd64.whl", True),
-        # Of another accelerator, unless it is asked for by name.
-        ("torch==2.13.9", "torch-2.13.9+cu130-cp311-cp311-win_amd64.whl", False),
-        ("torch==2.13.9+cu130", "torch-2.13.9+cu130-cp311-cp311-win_amd64.whl", True),
-        # Of another platform, and of another Python.
-        (
-            "torch==2.13.9",
-            "torch-2.13.9+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",
-            False,
-        ),
-        ("torch==2.13.9", "torch-2.13.9+cpu-cp312-cp312-win_amd64.whl", False),
-    ],
-)
-def test_an_index_that_has_what_is_asked_for_is_proposed(
-    asked: str, filename: str, *, found: bool
-) -> None:
-    text = f"Because there is no version of {asked} and you require {asked}, {END}"
-    error = explain(target(asked), Clashes(), text, {"pytorch-x": [wheel(filename)]})
-    assert (f"{asked} is in pytorch-x" in error.cause) == found
-    assert ('`pytorch-x = ["torch"]` in [pip.index]' in error.remedy) == found
-
-
-@pytest.mark.parametrize(
-    "fact", ["there is no version of {}", "{} was not found in the package registry"]
-)
-def test_an_index_is_proposed_for_what_others_need_too(fact: str) -> None:
-    text = (
-        f"Because {fact.format('triton-xpu==3.7.1')} and torch==2.12.1 depends on "
-        "triton-xpu==3.7.1, we can conclude that torch==2.12.1 cannot be used.\n         And "
-        f"because you require torch==2.12.1, {END}"
-    )
-    wheels = [
-        wheel("triton_xpu-3.7.1-cp311-cp311-win_amd64.whl"),
-        wheel("torch-2.12.1+xpu-cp311-cp311-win_amd64.whl"),
-    ]
-    asked = target("torch==2.12.1", vendor=("torch",))
-    error = explain(asked, Clashes(), text, {"vendor": wheels, "other": wheels})
-    assert "triton-xpu==3.7.1 is in vendor" in error.cause
-    assert "torch==2.12.1 is in" not in error.cause
-    assert '`vendor = ["triton-xpu"]` in [pip.index]' in error.remedy
-
-
 def test_of_an_assigned_index_an_update_is_proposed() -> None:
     text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
     error = explain(
@@ -351,20 +264,3 @@ def test_a_network_that_fails_is_no_conflict() -> None:
         )
     assert "refused" in caught.value.evidence
     assert "network" in caught.value.remedy
-
-
-def test_a_file_that_uv_cannot_use_is_no_matter_of_the_network() -> None:
-    text = "error: `/mine` does not appear to be a Python project"
-    with pytest.raises(ToolError) as caught:
-        explain_conflict(
-            target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps()
-        )
-    assert caught.value.remedy == "correct what uv names, or envs/thing.toml"
-
-
-def test_a_network_that_fails_on_the_way_does_not_count_as_a_conflict() -> None:
-    def fails(*_: object, **__: object) -> Completed:
-        return failed_run("error: Failed to fetch")
-
-    error = explain(target("a", "b"), fails, f"Because a and b clash, {END}")
-    assert error.what == "thing: a and b cannot be installed together"

@@ -32,17 +32,6 @@ def test_a_page_shows_file_hash_size_and_python() -> None:
     assert file["url"] == "../files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl"
 
 
-def test_metadata_shows_requirements() -> None:
-    reply = local_index.respond(INDEXES, f"/d/vendor/files/{TORCH.filename}.metadata")
-    assert reply.body.decode().splitlines()[1:] == [
-        "Name: torch",
-        "Version: 2.13.0+cpu",
-        "Requires-Python: >=3.10",
-        "Requires-Dist: filelock",
-        "Requires-Dist: jinja2; python_version < '4'",
-    ]
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -57,13 +46,6 @@ def test_metadata_shows_requirements() -> None:
 )
 def test_nothing_else_is_there(path: str) -> None:
     assert local_index.respond(INDEXES, path).status == 404
-
-
-def test_a_file_leads_to_its_vendor() -> None:
-    reply = local_index.respond(
-        INDEXES, "/d/vendor/files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl"
-    )
-    assert (reply.status, reply.location) == (302, "https://example.org/torch.whl")
 
 
 @pytest.mark.machine

@@ -38,29 +38,6 @@ def test_the_cutoff_is_a_moment_that_no_time_zone_moves() -> None:
     assert argv[argv.index("--python-platform") + 1] == "x86_64-pc-windows-msvc"
 
 
-def test_askers_are_read_from_annotations() -> None:
-    text = """\
-accelerate==1.15.0        # via -r requirements.in
-numpy==2.4.6              # via -r requirements.in, accelerate, transformers
-setuptools==70.0          # via --override overrides.txt, torch
-"""
-    assert uv.parse_pins(text) == {
-        "accelerate": ("1.15.0", ("the spec",)),
-        "numpy": ("2.4.6", ("accelerate", "the spec", "transformers")),
-        "setuptools": ("70.0", ("the spec", "torch")),
-    }
-
-
-def test_the_platforms_wheel_is_picked() -> None:
-    pins = {"numpy": ("2.0", ("the spec",))}
-    ((pick, url),) = uv.parse_pylock(
-        PYLOCK % ' sha256 = "a" ', pins, "linux-64", "3.11"
-    )
-    assert pick.filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
-    assert (pick.sha256, pick.size) == ("a", 3)
-    assert url == f"https://x/{pick.filename}"
-
-
 def test_no_wheel_and_no_hash_are_reported_by_name() -> None:
     pins = {"numpy": ("2.0", ("the spec",))}
     with pytest.raises(ToolError, match=r"no SHA-256 for numpy-2\.0-cp311"):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import jsonschema
 import pytest
-import tomlkit
 
 from provision.core import project
-from provision.core.errors import SpecError, UsageError
+from provision.core.errors import SpecError
 from provision.core.project import Project, shipped
-from provision.spec.extends import resolved, resolved_text, spec_chain
-from provision.spec.model import Target, spec_schema
-from provision.spec.reader import load_spec, load_target, read_forbidden, read_hardware
+from provision.spec.model import Target
+from provision.spec.reader import load_target, read_forbidden, read_hardware
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,27 +93,6 @@ def test_requirements_add_and_replace_by_distribution(specs: Path) -> None:
     assert read_forbidden(specs, "child") == target.pip.forbid
 
 
-def test_an_assignment_moves_a_distribution_between_indexes(specs: Path) -> None:
-    target = child(
-        specs,
-        """
-        extends = "base"
-        [pip.index]
-        nightly = ["torch"]
-        default = ["alpha"]
-        """,
-    )
-    assert target.pip.index == {"nightly": ("torch",), "vendor": ("torchvision",)}
-    assert target.pip.index_of("alpha") == "default"
-
-
-def test_a_cutoff_of_its_own_ends_inherited_single_cutoffs(specs: Path) -> None:
-    target = child(specs, 'extends = "base"\n[pip]\ncutoff = 2026-12-01')
-    assert target.pip.cutoffs == {}
-    kept = child(specs, 'extends = "base"\n[pip]\ncutoffs = { certifi = 2026-12-01 }')
-    assert kept.pip.cutoffs.keys() == {"idna", "certifi"}
-
-
 def test_several_levels_and_a_folder_for_what_is_no_target(specs: Path) -> None:
     (specs / "shared").mkdir()
     (specs / "base.toml").rename(specs / "shared" / "base.toml")
@@ -134,12 +110,6 @@ def test_any_project_can_extend_a_shipped_target_even_of_the_same_name(
     for name in ("cpu-linux", "arc-windows"):
         own = child(specs, f'extends = "{name}"', name)
         assert own.digest() == load_target(shipped().specs, name).digest()
-
-
-def test_what_shipped_specs_extend_is_shipped_too(specs: Path) -> None:
-    (specs / "base").mkdir()
-    (specs / "base" / "xpu.toml").write_text("accelerator = 1", encoding="utf-8")
-    assert child(specs, 'extends = "arc-linux"').accelerator == "xpu"
 
 
 @pytest.mark.parametrize("name", ["nothing", "../envs/base", "", "/base", 3])
@@ -185,40 +155,6 @@ def test_a_fault_names_the_file_that_it_is_in(specs: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "pip",
-    [
-        "drop = ['scipy']",
-        "drop = 'numpy'",
-        "requirements = 3",
-        "index = 5",
-        "index.vendor = 'x'",
-    ],
-)
-def test_wrong_types_are_faults(specs: Path, pip: str) -> None:
-    with pytest.raises(SpecError, match=r"child\.toml.*(drop|1 fault)"):
-        child(specs, f'extends = "base"\n[pip]\n{pip}')
-    (specs / "base.toml").write_text("pip = 3\nconda = 'x'", encoding="utf-8")
-    with pytest.raises(SpecError):
-        child(specs, f'extends = "base"\n[pip]\n{pip}')
-
-
-@pytest.mark.parametrize(
-    "value", ["'alpha'", "3", "true", "[3]", "[['alpha']]", "{ a = ['alpha'] }"]
-)
-def test_each_index_has_a_list_of_names_also_the_default_and_those_inherited(
-    specs: Path, value: str
-) -> None:
-    with pytest.raises(SpecError) as caught:
-        child(specs, f'extends = "base"\n[pip.index]\ndefault = {value}')
-    assert caught.value.evidence.startswith("pip.index.default")
-    text = BASE.replace('vendor = ["torch", "torchvision"]', f"vendor = {value}")
-    (specs / "base.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(SpecError) as caught:
-        child(specs, 'extends = "base"\n[pip.index]\nmore = ["beta"]')
-    assert caught.value.evidence.startswith("pip.index.vendor")
-
-
 def test_what_contradicts_the_platform_or_status_is_said_of_the_file_that_has_it(
     specs: Path,
 ) -> None:
@@ -234,47 +170,6 @@ def test_what_contradicts_the_platform_or_status_is_said_of_the_file_that_has_it
     assert {reason.partition(", in ")[2], docker.partition(", in ")[2]} == {
         f"{specs}/base.toml"
     }
-
-
-def test_the_text_of_the_whole_needs_no_other_file(specs: Path, tmp_path: Path) -> None:
-    target = child(
-        specs, 'extends = "base"\n[pip]\nrequirements = ["einops"]\ndrop = ["numpy"]'
-    )
-    alone = tmp_path / "child.toml"
-    alone.write_text(resolved_text(specs / "child.toml"), encoding="utf-8")
-    assert load_spec(alone) == target
-    assert resolved_text(specs / "base.toml") == BASE  # with its comments
-
-
-def test_reading_changes_no_file_of_the_chain(specs: Path) -> None:
-    (specs / "base.toml").write_text('summary = "no pip here"', encoding="utf-8")
-    (specs / "child.toml").write_text(
-        'extends = "base"\n[pip.index]\ndefault = ["a"]', "utf-8"
-    )
-    chain = spec_chain(specs / "child.toml")
-    assert resolved(chain)["pip"]["index"] == {}
-    assert chain[0].data["pip"]["index"] == {"default": ["a"]}
-
-
-def accepted(document: dict[str, Any]) -> bool:
-    return bool(jsonschema.Draft202012Validator(spec_schema()).is_valid(document))
-
-
-def test_the_schema_knows_extends() -> None:
-    assert accepted({"extends": "cpu-linux"})
-    assert accepted({"extends": "cpu-linux", "pip": {"drop": ["numpy"]}})
-    assert not accepted({"extends": "cpu-linux", "pip": {"dorp": ["numpy"]}})
-    assert not accepted({"pip": {"requirements": ["numpy"]}})
-    whole = json.loads(json.dumps(tomlkit.parse(BASE).unwrap(), default=str))
-    assert accepted(whole)
-    whole["pip"].pop("cutoff")
-    assert not accepted(whole)
-
-
-def test_a_target_that_is_only_shipped_is_offered(specs: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        load_target(specs, "arc-windows")
-    assert "init --target arc-windows" in caught.value.remedy
 
 
 def test_the_own_file_of_a_catalog_wins(tmp_path: Path) -> None:

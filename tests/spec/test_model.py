@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from provision.core.errors import Exit, SpecError, UsageError
+from provision.core.errors import Exit, SpecError
 from provision.spec.model import spec_schema
-from provision.spec.reader import load_spec, load_target
+from provision.spec.reader import load_spec
 
 GOOD = """
 summary = "A target"
@@ -126,58 +126,12 @@ def test_parts_that_contradict(
     assert "secret" not in caught.value.evidence
 
 
-def test_an_image_for_windows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="1 fault") as caught:
-        load_spec(write(tmp_path, GOOD.replace("linux-64", "win-64") + "[docker]\n"))
-    assert "for targets of Linux" in caught.value.evidence
-
-
 @pytest.mark.parametrize("text", ["summary = ", "\x00", "caf\udce9"])
 def test_what_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(SpecError, match=r"x\.toml"):
         load_spec(path)
-
-
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        (
-            'python_version = "3.11"\n',
-            "python_version: unknown key, did you mean `python`?",
-        ),
-        ('extend = "cpu-linux"\n', "extend: unknown key, did you mean `extends`?"),
-        ("requirements = ['a']\n", "did you mean `requirements` of [pip]?"),
-        ("reqirements = ['a']\n", "did you mean `requirements` of [pip]?"),
-        (
-            "zzz = 1\n",
-            "zzz: unknown key; allowed are extends, summary, accelerator, platform,",
-        ),
-        ("[run]\npython = '3.11'\n", "did you mean `python` above the tables?"),
-        ("[run]\nkep = []\n", "run.kep: unknown key, did you mean `keep`?"),
-        (
-            "[run]\ndriver = '1'\n",
-            "run.driver: unknown key, did you mean `driver` of [hardware]?",
-        ),
-    ],
-)
-def test_suggested_is_what_a_user_writes_and_where(
-    tmp_path: Path, typed: str, told: str
-) -> None:
-    with pytest.raises(SpecError) as caught:
-        load_spec(write(tmp_path, GOOD + typed if typed[0] == "[" else typed + GOOD))
-    assert told in caught.value.evidence
-    assert "python_version" not in caught.value.evidence.replace(
-        "python_version: unknown", ""
-    )
-
-
-def test_an_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
-    write(tmp_path, GOOD, "cpu-linux")
-    with pytest.raises(UsageError) as caught:
-        load_target(tmp_path, "cpu-linx")
-    assert "did you mean `cpu-linux`?" in caught.value.remedy
 
 
 def test_the_digest_follows_what_decides_the_lock(tmp_path: Path) -> None:
@@ -191,11 +145,6 @@ def test_the_digest_follows_what_decides_the_lock(tmp_path: Path) -> None:
     )
 
 
-def test_variables_know_the_prefix(tmp_path: Path) -> None:
-    target = load_spec(write(tmp_path, GOOD + '[environment]\nLIB = "{prefix}/lib"\n'))
-    assert target.variables(Path("/e")) == {"LIB": "/e/lib"}
-
-
 def test_the_schema_accepts_what_the_model_accepts() -> None:
     document = spec_schema()
     jsonschema.Draft202012Validator.check_schema(document)
@@ -207,11 +156,6 @@ def test_the_schema_accepts_what_the_model_accepts() -> None:
         validator.validate(data)
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({"summary": "x", "unknown": 1})
-
-
-def test_the_name_is_the_file_s_and_no_key(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"a-target\.toml: name: unknown key"):
-        load_spec(write(tmp_path, f'name = "another"\n{GOOD}'))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from provision.core.errors import SpecError
 from provision.spec.local import input_files, local_digest
 from provision.spec.reader import load_spec
-from provision.spec.requirement_files import read_requirement_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,14 +85,6 @@ def test_all_that_pip_reads_becomes_part_of_the_spec(
     assert pip.local == ("-e .[dev]", "-e own", "own/")
 
 
-def test_options_that_choose_an_index_are_named_and_change_nothing(root: Path) -> None:
-    ignored = read_requirement_files(root, ["needs/all.txt"]).ignored
-    assert [line.partition(": ")[2] for line in ignored] == [
-        "--extra-index-url https://example.org/simple",
-        "--hash-mode",
-    ]
-
-
 def test_a_changed_file_makes_the_lock_stale(root: Path) -> None:
     before = load_spec(root / "envs" / "thing.toml")
     assert input_files(before, root, own=True) == [
@@ -114,17 +105,6 @@ def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> N
     assert local_digest(target, root) == before
     path.write_text("[project]\nname = 'own'\ndependencies = ['tqdm']\n")
     assert local_digest(target, root) != before
-
-
-def test_the_line_that_asks_for_an_absent_file_is_named(root: Path) -> None:
-    (root / "needs" / "all.txt").write_text("einops\n-r more.txt\n-c ../gone.txt\n")
-    (root / "needs" / "more.txt").write_text("\n-r absent.txt\n-r all.txt\n")
-    with pytest.raises(SpecError, match="2 faults") as error:
-        load_spec(root / "envs" / "thing.toml")
-    assert error.value.evidence.splitlines() == [
-        f"{root}/needs/more.txt, line 2: {root}/needs/absent.txt: No such file or directory",
-        f"{root}/needs/all.txt, line 3: {root}/gone.txt: No such file or directory",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +128,3 @@ def test_faults_name_file_and_line_all_at_once(
         load_spec(root / "envs" / "thing.toml")
     assert said in error.value.evidence
     assert str(root / "needs" / "all.txt") in error.value.evidence
-
-
-def test_ssh_names_its_user(root: Path) -> None:
-    (root / "needs" / "all.txt").write_text(
-        "git+ssh://git@example.org/acme/foo.git@v1\n"
-    )
-    pip = load_spec(root / "envs" / "thing.toml").pip
-    assert pip.requirements[1] == "foo @ git+ssh://git@example.org/acme/foo.git@v1"

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.commands.detect import Detection, Verdict, detect
-from provision.host.drivers import driver_version, satisfies
-from provision.host.model import Driver, Gpu, Host, Runtimes
+from provision.host.model import Driver, Host, Runtimes
 from provision.spec.reader import read_hardware
 from tests.published import is_published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from provision.spec.parts import TargetHardware
 
@@ -88,13 +87,6 @@ def test_windows_machine_gets_its_target(
     assert is_published("detect", found)
 
 
-def test_other_platforms_say_so(linux: Recorded, targets: list[TargetHardware]) -> None:
-    found = detect(targets, linux("a770"))
-    assert (
-        reason(found, "arc-windows") == "it is for Windows on x86-64; this is linux-64"
-    )
-
-
 def test_no_gpu_says_what_is_there_instead(
     linux: Recorded, targets: list[TargetHardware]
 ) -> None:
@@ -110,14 +102,6 @@ def test_unsupported_family_is_named(
     assert "UHD Graphics 630" in reason(found, "arc-linux")
     assert "no XPU kernels for its family cfl" in reason(found, "arc-linux")
     assert "HD Graphics 4000" in reason(detect(targets, linux("hd-4000")), "arc-linux")
-
-
-def test_max_card_does_not_get_the_arc_target(
-    linux: Recorded, targets: list[TargetHardware]
-) -> None:
-    found = detect(targets, linux("max-1550-x8"))
-    assert len(found.host.gpus) == 8
-    assert "family pvc is not one of dg2" in reason(found, "arc-linux")
 
 
 def test_old_capability_is_a_no(linux: Recorded, targets: list[TargetHardware]) -> None:
@@ -183,14 +167,6 @@ def test_what_can_be_repaired_is_blocked_and_says_how(
     assert any(remedy in line for line in found.advice)
 
 
-def test_windows_driver_below_the_floor_is_blocked(
-    windows: Recorded, targets: list[TargetHardware]
-) -> None:
-    found = detect(targets, windows("a770-old-driver"))
-    assert verdicts(found)["arc-windows"] == "blocked"
-    assert "31.0.101.3959" in reason(found, "arc-windows")
-
-
 def test_legacy_comes_after_supported(
     linux: Recorded, targets: list[TargetHardware]
 ) -> None:
@@ -212,12 +188,6 @@ def test_discrete_comes_before_integrated(
     )
 
 
-def test_only_what_would_beat_the_choice_is_better(linux: Recorded) -> None:
-    found = detect(OWN, linux("rtx-beside-arc", ONEAPI_DEVICE_SELECTOR="opencl:cpu"))
-    assert (found.chosen, verdicts(found)["arc-linux"]) == ("cuda-linux", "blocked")
-    assert found.better == ()
-
-
 def test_hidden_device_is_blocked_by_the_variable(
     linux: Recorded, targets: list[TargetHardware]
 ) -> None:
@@ -229,37 +199,6 @@ def test_hidden_device_is_blocked_by_the_variable(
     )
 
 
-def test_order_of_targets_does_not_matter(
-    linux: Recorded, targets: Sequence[TargetHardware]
-) -> None:
-    host = linux("rtx-beside-arc")
-    assert detect(list(targets), host) == detect(list(reversed(targets)), host)
-
-
-def test_driver_of_intel_on_linux_is_its_user_mode_driver(linux: Recorded) -> None:
-    host = linux("a770")
-    assert driver_version(host.gpus[0], host) == "25.18.33578"
-
-
-def test_slow_wiring_is_advice(linux: Recorded, targets: list[TargetHardware]) -> None:
-    assert any("8 of 16 PCIe lanes" in a for a in detect(targets, linux("a770")).advice)
-    small = detect(targets, linux("a770-small-bar"))
-    assert any("resizable BAR is off" in a for a in small.advice)
-
-
-def test_version_that_is_none_does_not_satisfy() -> None:
-    assert not satisfies("backported to 5.15", ">=1")
-    assert satisfies("580.65.06", ">=580.65.06")
-    assert satisfies("12.0", ">=7.5"), "numbers, not text"
-
-
-def test_unlisted_card_is_refused(targets: list[TargetHardware]) -> None:
-    gpu = Gpu("intel", "ffff", "intel 8086:ffff", "0000:03:00.0")
-    found = detect(targets, Host("linux-64", "6.8", gpus=(gpu,)))
-    assert verdicts(found)["arc-linux"] == "no"
-    assert "not in the catalog" in reason(found, "arc-linux")
-
-
 OWN = read_hardware(Path(__file__).parents[3] / "envs")
 
 
@@ -267,11 +206,6 @@ OWN = read_hardware(Path(__file__).parents[3] / "envs")
 def test_own_targets_on_linux(machine: str, chosen: str, linux: Recorded) -> None:
     wanted = "cuda126-linux" if machine == "gtx-1080" else chosen
     assert detect(OWN, linux(machine)).chosen == wanted
-
-
-@pytest.mark.parametrize(("machine", "chosen"), WINDOWS.items())
-def test_own_targets_on_windows(machine: str, chosen: str, windows: Recorded) -> None:
-    assert detect(OWN, windows(machine)).chosen == chosen
 
 
 def test_older_driver_gets_the_target_of_the_older_cuda(linux: Recorded) -> None:

@@ -63,24 +63,6 @@ def test_capability_of_a_newer_card_decides_where_it_is_known(
     assert "unknown" not in reason(found, "cuda-linux")
 
 
-@pytest.mark.parametrize(
-    ("shown", "note"),
-    [
-        (None, "its driver's version is not visible"),
-        ("17013219", "17013219 is not a driver version of a known format"),
-        ("1.6.33578", "it cannot be decided whether driver 1.6.33578 is >=24.52"),
-    ],
-)
-def test_driver_that_cannot_be_compared_is_a_note(
-    shown: str | None, note: str, linux: Recorded, targets: list[TargetHardware]
-) -> None:
-    host = linux("a770")
-    runtimes = dataclasses.replace(host.runtimes, compute_runtime=shown or "")
-    found = detect(targets, dataclasses.replace(host, runtimes=runtimes))
-    assert verdict_on(found, "arc-linux") == "fits"
-    assert note in reason(found, "arc-linux")
-
-
 def test_old_driver_in_wsl_is_updated_in_windows(
     linux: Recorded, targets: list[TargetHardware]
 ) -> None:
@@ -90,18 +72,3 @@ def test_old_driver_in_wsl_is_updated_in_windows(
     (fit,) = (fit for fit in found.fits if fit.target == "cuda-linux")
     assert fit.verdict is Verdict.BLOCKED
     assert "update NVIDIA's driver in Windows" in fit.remedy
-
-
-def test_card_without_an_id_is_not_called_new(
-    linux: Recorded, targets: list[TargetHardware]
-) -> None:
-    found = detect(targets, linux("wsl2-nvidia"))
-    assert reason(found, "cuda-linux").endswith("its driver's version is not visible")
-
-
-def test_wsl_without_a_gpu_asks_for_the_driver_of_windows(
-    linux: Recorded, targets: list[TargetHardware]
-) -> None:
-    found = detect(targets, linux("wsl2-nvidia"))
-    assert "update it in Windows, then `wsl --update`" in reason(found, "arc-linux")
-    assert "i915" not in reason(found, "arc-linux")
