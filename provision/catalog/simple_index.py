@@ -50,11 +50,17 @@ def list_files(
             reply.raise_for_status()
             return _parse_page(reply, name)
     except Exception as error:  # parsers raise errors of any type on garbage
-        raise ToolError.of(
-            "silent-index", str(error), where=where, name=name
+        raise ToolError(
+            f"{where} does not answer for {name}",
+            evidence=str(error),
+            remedy="try again later; nothing was changed",
         ) from error
     evidence = f"{reply.status_code} for {reply.url}"
-    raise ToolError.of("not-listed", evidence, where=where, name=name)
+    raise ToolError(
+        f"{where} lists no {name}",
+        evidence=evidence,
+        cause="it was removed, or was never listed",
+    )
 
 
 def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
@@ -108,8 +114,11 @@ def published_metadata(
     except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
-        raise ToolError.of(
-            "wrong-metadata", str(error), file=package.filename
+        raise ToolError(
+            f"the metadata of {package.filename} does not have the hash "
+            "that its index lists",
+            evidence=str(error),
+            remedy="report it to the vendor; the catalog is unchanged",
         ) from error
 
 
@@ -129,8 +138,10 @@ def embedded_metadata(path: Path) -> CoreMetadata:
                 )
             return _parse(text.decode("utf-8"))
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ToolError.of(
-            "no-wheel-file", str(error), name=path.name, path=path
+        raise ToolError(
+            f"{path.name} is not a wheel",
+            evidence=str(error),
+            remedy=f"remove {path} and run it again",
         ) from error
 
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.privacy import holds_secret
+from provision.core.program import program_name
 from provision.core.project import fact, shipped
 from provision.core.text import nearest, plural
 from provision.spec.model import FileStem, Specifier, parse_requirement
@@ -209,20 +210,27 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     except ValidationError as error:
         faults = faults_of(error, model)
         count = plural(len(faults), "fault")
-        raise SpecError.of(
-            "invalid-catalog", *faults, path=path, count=count
+        raise SpecError(
+            f"{path} has {count}",
+            evidence="\n".join(faults),
+            remedy="correct each of them, or restore the file from the last commit",
         ) from error
 
 
 def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:
     """Return the error of a spec that names a catalog which is not there."""
-    facts = {"name": name, "folder": folder, "known": ", ".join(snapshot_names(folder))}
     guess = (
         f"did you mean `{close}`? else "
         if (close := nearest(name, snapshot_names(folder)))
         else ""
     )
-    return SpecError.of("no-catalog", evidence, guess=guess, **facts)
+    return SpecError(
+        f"there is no catalog of {name!r}",
+        evidence=evidence,
+        cause=f"{folder} holds: {', '.join(snapshot_names(folder))}",
+        remedy=f"{guess}name one of these in the spec; `{program_name()} "
+        f"update {name} --url URL` makes that of an index",
+    )
 
 
 def index_address(folder: Path, index: str) -> str:

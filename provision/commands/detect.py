@@ -73,7 +73,12 @@ def choose_target(found: Detection) -> str:
         why = found.host.elsewhere or "; ".join(
             r for fit in found.fits[:1] for r in fit.reasons
         )
-        raise UsageError.of("no-fitting-target", why, platform=found.host.platform)
+        raise UsageError(
+            f"no target fits this machine ({found.host.platform})",
+            evidence=why,
+            remedy="add one to envs/, or build on a machine that is listed by "
+            "`provision targets`",
+        )
     return found.chosen
 
 

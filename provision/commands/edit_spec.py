@@ -65,8 +65,11 @@ def remove_from(path: Path, names: Sequence[str]) -> Target:
     """Remove requirements from a spec file; UsageError if it has no such distribution."""
     wanted, required = [*map(_name, names)], _required(path)
     if absent := [name for name in wanted if name not in required]:
-        facts = {"absent": ", ".join(absent), "required": ", ".join(sorted(required))}
-        raise UsageError.of("not-required", path=path, **facts)
+        raise UsageError(
+            f"{path} does not require {', '.join(absent)}",
+            cause=f"it requires {', '.join(sorted(required))}",
+            remedy="name one of these; what only these require goes with them",
+        )
     with pip_table(path) as pip:
         for name in wanted:
             _take(pip, "requirements", name)
@@ -90,13 +93,18 @@ def upgradable(project: Project, named: Sequence[str], package: str) -> list[str
     every = target_names(project.specs)
     if package in every:
         targets = " ".join([*named, package])
-        raise UsageError.of("upgrade-of-target", package=package, targets=targets)
+        raise UsageError(
+            f"--upgrade took {package} for a package, and it is a target",
+            remedy=f"name targets first: `provision lock {targets} --upgrade`",
+        )
     name, asked = str(canonicalize_name(package)), named or every
     having = [one for one in asked if name in read_lock(project.lock(one)).versions]
     if not having or (named and len(having) < len(named)):
         lacking = ", ".join(one for one in asked if one not in having)
-        raise UsageError.of(
-            "upgrade-of-absent", lacking=lacking, package=package, name=name
+        raise UsageError(
+            f"no package {package} to upgrade in {lacking}",
+            remedy=f"name the targets that have it; `provision add TARGET {name}` "
+            "adds it",
         )
     return having
 
@@ -105,8 +113,12 @@ def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
     """Move the cut-off in a spec file, of one distribution of the default index or of all."""
     target, name = load_spec(path), str(canonicalize_name(package)) if package else None
     if name and (index := target.pip.index_of(name)) != "default":
-        facts = {"package": package, "target": target.name, "index": index}
-        raise UsageError.of("upgrade-of-catalog", **facts)
+        raise UsageError(
+            f"{package} does not come from the default index",
+            cause=f"{target.name} takes it from the catalog {index}, which has no "
+            "cut-off",
+            remedy="`provision update`, then name the new version in the spec",
+        )
     import tomlkit  # noqa: PLC0415 - as in pip_table
 
     with pip_table(path) as pip:

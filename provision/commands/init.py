@@ -51,7 +51,10 @@ class Initialized:
 def initialize(project: Project, names: Sequence[str]) -> Initialized:
     """Make a project with a spec for each target; no file of the user's is overwritten."""
     if project == shipped():
-        raise UsageError.of("own-folder")
+        raise UsageError(
+            "this is the toolkit's own folder, which has every target",
+            remedy="change into your repository, or name it with --project",
+        )
     for name in names:
         load_target(shipped().specs, name)  # before anything is written
     asked = read_repository(project.root)

@@ -9,6 +9,7 @@ from provision.catalog.snapshot import index_address
 from provision.commands.lock import staleness
 from provision.core.errors import SpecError, UsageError
 from provision.core.platforms import this_platform
+from provision.core.program import program_name
 from provision.core.project import Project
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
@@ -22,8 +23,12 @@ _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 def require_platform(target: Target) -> None:
     """Raise :class:`UsageError` if a target is for another platform than this machine's."""
     if target.platform != (here := this_platform()):
-        facts = {"target": target.name, "platform": target.platform, "here": here}
-        raise UsageError.of("other-platform", **facts)
+        raise UsageError(
+            f"{target.name} is for {target.platform}; this machine is {here}",
+            cause="an environment is built where it runs",
+            remedy=f"run `provision build {target.name}` on a {target.platform} "
+            "machine",
+        )
 
 
 def require_fresh_lock(project: Project, target: Target) -> Lock:
@@ -32,7 +37,11 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
     if why := staleness(target, project.catalog, lock) or _foreign_variables(
         target, lock
     ):
-        raise SpecError.of("stale-lock", why=why, target=target.name)
+        raise SpecError(
+            f"the lock of {target.name} is stale",
+            cause=f"{why}",
+            remedy=f"lock it again: `{program_name()} lock {target.name}`",
+        )
     _refuse_foreign_sources(project, target, lock)
     return lock
 
@@ -65,7 +74,12 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
     urls = {p.name: p.url for p in conda_packages(lock) if not p.url.startswith(known)}
     if foreign := of_index | urls:
         lines = (f"{name}: {source}" for name, source in foreign.items())
-        raise SpecError.of("foreign-sources", *lines, target=target.name)
+        raise SpecError(
+            f"the lock of {target.name} takes packages from where the spec does not",
+            evidence="\n".join(lines),
+            cause="it was not made by `provision lock` from this spec",
+            remedy=f"lock it again: `{program_name()} lock {target.name}`",
+        )
 
 
 def artifact_sources(

@@ -133,9 +133,19 @@ def _new_index(
         or not snapshot.SNAPSHOT.fullmatch(names[0])
     ):
         given = ", ".join(names) or "none"
-        raise UsageError.of("url-for-one-name", given=given, known=", ".join(known))
+        raise UsageError(
+            f"--url goes with one new name, not with {given}",
+            cause=f"there are {', '.join(known)}",
+            remedy="`provision update NAME --url URL`; NAME is lower-case words "
+            "joined by '-'",
+        )
     if not any(names[0] in target.pip.index for target in targets):
-        raise UsageError.of("url-of-unused", name=names[0])
+        raise UsageError(
+            f"no spec takes a package from the index {names[0]}",
+            cause="an update asks an index for the packages that a spec assigns "
+            "to it, and for no other",
+            remedy=f'write `{names[0]} = ["PACKAGE"]` into [pip.index] of a spec first',
+        )
     try:
         return Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
@@ -224,8 +234,15 @@ class CatalogUpdater:
                     packages = [file for file in listed if file.package_type == "wheel"]
                     self._refresh_name(session, old.of(name), packages, files, result)
         if not (files or result.errors):
-            facts = {"url": old.url, "names": ", ".join(sorted(names)) or index}
-            result.errors.append(ToolError.of("nothing-fits", **facts))
+            result.errors.append(
+                ToolError(
+                    f"{old.url} offers nothing for {', '.join(sorted(names)) or index}",
+                    cause="it lists no wheel for the platforms and Pythons of the specs, "
+                    "or it is no index",
+                    remedy="correct the address, or take "
+                    f"{', '.join(sorted(names)) or index} from another index",
+                )
+            )
         return result
 
     def _refresh_name(
@@ -297,7 +314,11 @@ class CatalogUpdater:
             found = sha256_file(path)
             if offered and found != offered:
                 evidence = f"sha256 {found}, listed {offered}"
-                raise ToolError.of("wrong-wheel", evidence, file=package.filename)
+                raise ToolError(
+                    f"{package.filename} does not have the hash that its index lists",
+                    evidence=evidence,
+                    remedy="try again; if it persists, report it to the vendor",
+                )
             fields = simple_index.embedded_metadata(path) | {
                 "basis": "the wheel's own METADATA"
             }

@@ -121,7 +121,11 @@ def read_lock(folder: Path) -> Lock:
         pip = read_text(folder / PIP_LAYER)
         return parse_lock(folder, pip, read_text(conda) if conda.is_file() else None)
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError.of("no-lock", str(error), target=folder.name) from error
+        raise SpecError(
+            f"no lock for {folder.name}",
+            evidence=str(error),
+            remedy=f"run `provision lock {folder.name}`",
+        ) from error
 
 
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
@@ -146,7 +150,13 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
 def refused(path: Path, fault: str, evidence: str = "") -> SpecError:
     """Return the error of a file of a lock that ``provision lock`` did not write like this."""
     target = path.parent.name
-    return SpecError.of("edited-lock", evidence, path=path, fault=fault, target=target)
+    return SpecError(
+        f"{path}{fault}",
+        evidence=evidence,
+        cause="the file was edited, cut, or merged by hand, or an older "
+        "Provision wrote it",
+        remedy=f"run `provision lock {target}`",
+    )
 
 
 def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:

@@ -262,8 +262,12 @@ def _usable(
     if wheels := [wheel for wheel in listed if not wheel.lacks]:
         return wheels
     lines = (f"{wheel.filename}: {wheel.lacks}" for wheel in listed)
-    raise SpecError.of(
-        "no-usable-wheel", *lines, target=target.name, index=index, name=name
+    raise SpecError(
+        f"{target.name}: the catalog of {index} has no usable wheel of {name}",
+        evidence="\n".join(lines),
+        cause=f"[pip.index] assigns {name} to {index}, and no other index is "
+        "used for it",
+        remedy="run `provision update` to refresh the catalog, or correct [pip.index]",
     )
 
 

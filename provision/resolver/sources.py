@@ -67,8 +67,10 @@ def build_urls(
                 target, wanted.name, builder.pinned(wanted.url), engine, builder
             )
             if wheel.name != canonicalize_name(wanted.name):
-                facts = {"target": target.name, "url": wanted.url, "asked": wanted.name}
-                raise SpecError.of("other-distribution", found=wheel.name, **facts)
+                raise SpecError(
+                    f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}",
+                    remedy=f"write `{wheel.name} @ {wanted.url}`",
+                )
             extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
             version = parse_wheel_filename(wheel.path.name)[1]
             requirements.append(f"{wheel.name}{extras}=={version}")
@@ -96,8 +98,11 @@ def _build(
     with _BUILDING:
         made, requires = builder.wheel(name, source, (), pinned)
     if not best_wheel([made.name], target.platform, target.python):
-        facts = {"target": target.name, "platform": target.platform, "wheel": made.name}
-        raise SpecError.of("compiled-elsewhere", name=name, **facts)
+        raise SpecError(
+            f"{name} is compiled: {made.name} does not serve {target.platform}",
+            cause="a wheel with compiled code is built on its own platform",
+            remedy=f"lock {target.name} on {target.platform}, or without {name}",
+        )
     return BuiltWheel(made, source, requires)
 
 
@@ -117,6 +122,11 @@ def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) ->
         found = engine.pins(target.with_pip(overrides=(*target.pip.overrides, *never)))
     if names:
         line = ", ".join(f'"{name}"' for name in sorted({*target.pip.build, *names}))
-        raise SpecError.of(
-            "only-source", target=target.name, names=", ".join(names), line=line
+        raise SpecError(
+            f"{target.name}: there is no wheel of {', '.join(names)}, only source",
+            cause="a build runs the code of a package, so only what the spec "
+            "names is built",
+            remedy=f"write `build = [{line}]` into [pip] of envs/{target.name}.toml; "
+            "or, if later releases have wheels, `provision lock "
+            f"{target.name} --upgrade` moves the cut-off to today",
         )

@@ -102,16 +102,18 @@ def _best(
     name, release = str(package["name"]), str(package["version"])
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}  # type: ignore[attr-defined]
     if not (filename := best_wheel(wheels, platform, python)):
-        facts = {
-            "name": name,
-            "release": release,
-            "platform": platform,
-            "python": python,
-        }
-        raise ToolError.of("no-fitting-wheel", via=", ".join(via), **facts)
+        raise ToolError(
+            f"{name} {release} has no wheel for {platform} and Python {python}",
+            cause="only wheels are locked: what an sdist builds depends on the machine",
+            remedy=f"require another version of {name}, or of what requires it: "
+            f"{', '.join(via)}",
+        )
     wheel = wheels[filename]
     if not (sha256 := wheel["hashes"].get("sha256")):
-        raise ToolError.of("no-hash", file=filename)
+        raise ToolError(
+            f"the index gives no SHA-256 for {filename}",
+            remedy="use an index that does, or add the file to a catalog",
+        )
     size = wheel.get("size")
     return Artifact(name, release, filename, sha256, size, "default", via), wheel["url"]
 
@@ -196,12 +198,11 @@ class UvResolver:
         ):
             name, sdist = str(package["name"]), package.get("sdist", {})
             if not (sha256 := sdist.get("hashes", {}).get("sha256")):
-                facts = {
-                    "name": name,
-                    "version": package["version"],
-                    "target": target.name,
-                }
-                raise ToolError.of("no-sdist", **facts)
+                raise ToolError(
+                    f"the index lists no sdist with a SHA-256 of {name} "
+                    f"{package['version']}",
+                    remedy=f"remove {name} from [pip] build of envs/{target.name}.toml",
+                )
             found[name] = f"{_filename(sdist)} sha256:{sha256}"
         return found
 

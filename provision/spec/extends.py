@@ -36,7 +36,11 @@ def spec_chain(path: Path) -> list[SpecFile]:
         found = _find(name, last)
         if found.path in [file.path for file in chain]:
             names = " → ".join(str(file.path) for file in [*chain, found])
-            raise SpecError.of("extends-itself", names, path=path)
+            raise SpecError(
+                f"{path} extends itself",
+                evidence=names,
+                remedy="remove one `extends` of these",
+            )
         chain.append(found)
     return chain
 
@@ -50,8 +54,10 @@ def _find(name: object, user: SpecFile) -> SpecFile:
             if not own and (folder / f"{name}.toml").is_file():
                 return _read(folder / f"{name}.toml", folder)
     known = sorted({p.stem for folder in folders for p in folder.glob("*.toml")})
-    raise SpecError.of(
-        "extends-no-spec", path=user.path, name=name, known=", ".join(known)
+    raise SpecError(
+        f"{user.path} extends {name!r}, which is no spec",
+        cause=f"there are {', '.join(known)}",
+        remedy='name one of these, such as `extends = "cpu-linux"`',
     )
 
 
@@ -59,7 +65,11 @@ def _read(path: Path, folder: Path) -> SpecFile:
     with damage_in(path, "correct the file"):
         data = read_parsed(path, tomllib.loads)
     if "name" in data:
-        raise SpecError.of("spec-with-name", path=path)
+        raise SpecError(
+            f"{path}: name: unknown key",
+            cause="a target has the name of its file",
+            remedy="remove the key, and rename the file to rename the target",
+        )
     return SpecFile(path, folder, data)
 
 
@@ -119,9 +129,12 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
         evidence = (
             f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
         )
-        facts = {"file": file.path, "drop": drop, "extended": file.data["extends"]}
-        raise SpecError.of(
-            "nothing-to-drop", evidence, asked=", ".join(sorted(inherited)), **facts
+        raise SpecError(
+            f"{file.path}: pip.drop: not a list of inherited requirements "
+            f"(is {drop!r})",
+            evidence=evidence,
+            cause=f"{file.data['extends']} asks for {', '.join(sorted(inherited))}",
+            remedy="name some of these, or remove the key",
         )
     listed = requirements if isinstance(requirements, list) else []
     return [text for text in listed if _name(text) not in dropped]

@@ -103,7 +103,10 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
 
     path = chain[0].path
     if not _NAME.fullmatch(path.stem):
-        raise SpecError.of("no-target-name", path=path)
+        raise SpecError(
+            f"{path}: the file's name becomes the target's name",
+            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
+        )
     try:
         # Strict mode accepts an array for a tuple, and a date as text, only when they come as JSON.
         # default: TOML's dates become text.
@@ -111,7 +114,12 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
     except ValidationError as error:
         faults = faults_of(error, Target, lambda place: origin(chain, data, place))
         count = plural(len(faults), "fault")
-        raise SpecError.of("invalid-spec", *faults, path=path, count=count) from error
+        raise SpecError(
+            f"{path} has {count}",
+            evidence="\n".join(faults),
+            remedy="correct each of them; `provision schema` prints all that is "
+            "allowed",
+        ) from error
     if not target.pip.files:
         return target
     from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files

@@ -105,7 +105,11 @@ def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles
         found.add((found.root / name).resolve())
     if found.faults:
         count = plural(len(found.faults), "fault")
-        raise SpecError.of("invalid-requirement-files", *found.faults, count=count)
+        raise SpecError(
+            f"the requirement files have {count}",
+            evidence="\n".join(found.faults),
+            remedy="correct each of them",
+        )
     return found
 
 

@@ -6,12 +6,10 @@ import ast
 import re
 import string
 import tomllib
-from pathlib import Path
 
 import pytest
 
-from provision.core.errors import Exit, SpecError, ToolError, UsageError, os_errors
-from provision.core.program import program_name
+from provision.core.errors import Exit, SpecError, ToolError, UsageError
 from provision.core.project import PACKAGE
 
 TABLE = tomllib.loads((PACKAGE / "core" / "errors.toml").read_text(encoding="utf-8"))
@@ -79,24 +77,5 @@ def test_an_error_of_the_table_has_its_class_and_hides_what_is_secret() -> None:
     assert (error.what, error.cause) == ("could not download f.whl", "")
     assert error.evidence == "a\nhttps://***@host/x"
     assert "resumes" in error.remedy
-    codes = [
-        kind.of("own-folder").exit_code for kind in (SpecError, ToolError, UsageError)
-    ]
+    codes = [kind("x").exit_code for kind in (SpecError, ToolError, UsageError)]
     assert codes == [Exit.USAGE, Exit.TOOL, Exit.USAGE]
-
-
-def test_a_text_gets_the_name_of_the_program_by_itself() -> None:
-    assert (
-        UsageError.of("not-built", target="t").remedy
-        == f"build it with `{program_name()} build t`"
-    )
-    with (
-        pytest.raises(ToolError, match="could not start `mine`"),
-        os_errors("not-started", program="mine"),
-    ):
-        raise OSError("gone")
-
-
-def test_a_text_may_hold_braces() -> None:
-    error = SpecError.of("edited-lock", path=Path("a"), fault=": '{x}'", target="t")
-    assert error.what == "a: '{x}'"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from provision.cli.call import Call, Outcome
 from provision.core.errors import UsageError
+from provision.core.program import program_name
 
 
 def handle(call: Call) -> Outcome:
@@ -17,7 +18,10 @@ def handle(call: Call) -> Outcome:
     name = call.target.name
     kept = list(read_reports(history(call.project, name), call.console.note))
     if not kept:
-        raise UsageError.of("no-report-here", target=name)
+        raise UsageError(
+            f"{name} has no report on this host",
+            remedy=f"`{program_name()} smoke {name}` makes one",
+        )
     out = call.arguments.output or Path(f"{name}.html")
     write_atomic(out, render_page(kept))
     made = Export(
