@@ -171,7 +171,7 @@ def test_no_read_of_standard_input_can_wait(tmp_path: Path) -> None:
 def test_who_owned_descendants_keeps_its_own_exit_code(python: str, code: int) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(RELATIVE.parents[2])!r})\n"
-        "from smoke import lifetime; lifetime.own_descendants()\n"
+        "from smoke.engine import lifetime; lifetime.own_descendants()\n"
         f"sys.exit({code})"
     )
     assert subprocess.run([python, "-c", program], check=False).returncode == code
