@@ -25,7 +25,7 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         weight = reference.noise(sum(sizes), dtype=dtype, seed=1)
         gradients = [
-            reference.noise(sum(sizes), dtype=dtype, seed=seed) for seed in range(2, 7)
+            reference.noise(sum(sizes), dtype=dtype, seed=seed) for seed in range(2, 5)
         ]
         right = reference.adamw(weight, gradients, rate=0.2, decay=0.3)
         for way, settings in ways.items():
@@ -37,12 +37,16 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
             # A matrix of another layout, as of a tied or an imported layer.
             parts[-2] = torch.nn.Parameter(parts[-2].data.view(turned).t())
             update = torch.optim.AdamW(parts, lr=0.2, weight_decay=0.3, **settings)
-            for gradient in gradients:
+            for step, gradient in enumerate(gradients):
                 for part, own in zip(
                     parts, gradient.to(device).split(sizes), strict=True
                 ):
                     part.grad = own.view(turned).t() if part.dim() == 2 else own
-                with precision.recorded(device, numbers):
+                # Every step runs the same operators: one is enough to name them.
+                if step == 0:
+                    with precision.recorded(device, numbers):
+                        update.step()
+                else:
                     update.step()
             found = torch.cat([part.detach().cpu().t().flatten() for part in parts])
             numbers.within(name, reference.error(found, right), reference.LIMITS[dtype])

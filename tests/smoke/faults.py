@@ -339,12 +339,6 @@ def a_mismatched_ipex_that_exits() -> Iterator[None]:
         yield
 
 
-@fault("identity.import", "ipex-torch-version-mismatch", "process", **WITH_IPEX)
-def a_mismatched_ipex_that_means_to_exit() -> Iterator[None]:
-    with fake_ipex(MISMATCH + "import os; os.exit(127)"):
-        yield
-
-
 ON_PRETEND = {"expect": {"accelerator": "xpu"}, "arguments": ("--only", "device.ready")}
 
 

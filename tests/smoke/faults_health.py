@@ -255,20 +255,6 @@ def one_bit_of_one_word_loses_its_inverse() -> Iterator[None]:
         yield
 
 
-@fault("health.memory", "memory-corrupts", "pretend")
-def an_address_line_is_broken() -> Iterator[None]:
-    from pretend import spoiled
-
-    def alias(_result: Any, words: Any, *_args: Any) -> Any:
-        if words.shape == WORDS:
-            half = len(words) // 2
-            words[half:] = words[:half]
-        return words
-
-    with spoiled("aten::add_", alias):
-        yield
-
-
 # What the driver tells ----------------------------------------------------------------------------
 
 

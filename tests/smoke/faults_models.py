@@ -237,63 +237,6 @@ def compiled_sums_are_of_another_type() -> Iterator[None]:
         yield
 
 
-@fault("compile.mul_add", "wrong-numbers")
-def what_compiled_code_writes_to_a_buffer_is_lost() -> Iterator[None]:
-    with compiled(lambda _, run: lambda *given: run(*(each.clone() for each in given))):
-        yield
-
-
-@fault("compile.mul_add", "wrong-numbers")
-def compiled_code_takes_the_number_beside_nan() -> Iterator[None]:
-    def beside(run: Any) -> Any:
-        return lambda *given: [each.nan_to_num(0.5) for each in run(*given)]
-
-    with compiled(lambda name, run: run if name == "mul_add" else beside(run)):
-        yield
-
-
-@fault("compile.mul_add", "wrong-numbers")
-def what_compiled_code_adds_to_some_rows_is_added_twice() -> Iterator[None]:
-    def twice(run: Any) -> Any:
-        return lambda x, seen: (run(x, seen), seen[3].mul_(2))[0]
-
-    with compiled(lambda name, run: run if name == "mul_add" else twice(run)):
-        yield
-
-
-@fault("compile.mul_add", "wrong-numbers")
-def compiled_code_is_for_the_rows_of_its_first_call() -> Iterator[None]:
-    def first(run: Any) -> Any:
-        rows: list[int] = []
-
-        def call(x: Any, seen: Any) -> Any:
-            rows.append(len(x))
-            found, *more = run(x, seen)
-            found[rows[0] :] = 0
-            return found, *more
-
-        return call
-
-    with compiled(lambda name, run: run if name == "mul_add" else first(run)):
-        yield
-
-
-@fault("compile.mul_add", "wrong-numbers")
-def compiled_dropout_drops_the_same_each_time() -> Iterator[None]:
-    def again(run: Any) -> Any:
-        drawn: list[Any] = []
-
-        def call(*given: Any) -> Any:
-            *found, noise = run(*given)
-            drawn.append(noise)
-            return *found, drawn[0]
-
-        return call
-
-    with compiled(lambda name, run: run if name == "mul_add" else again(run)):
-        yield
-
-
 @fault("autocast.forward", "wrong-numbers")
 def autocast_keeps_the_weights_of_the_step_before() -> Iterator[None]:
     torch, functional = module("torch"), module("torch.nn.functional")
@@ -318,44 +261,6 @@ def what_shares_memory_is_loaded_from_its_beginning() -> Iterator[None]:
         return plain(storage, 0, *shape)
 
     with patch.object(utils, "_rebuild_tensor", rebuild):
-        yield
-
-
-@fault("collective.sum", "wrong-numbers", children=True)
-def a_tensor_in_another_layout_is_not_summed() -> Iterator[None]:
-    distributed = module("torch.distributed")
-    plain = distributed.all_reduce
-
-    def all_reduce(tensor: Any, *more: Any) -> None:
-        plain(tensor.contiguous(), *more)
-
-    with patch.object(distributed, "all_reduce", all_reduce):
-        yield
-
-
-@fault("collective.sum", "wrong-numbers", children=True)
-def whole_numbers_are_summed_as_float32() -> Iterator[None]:
-    distributed, torch = module("torch.distributed"), module("torch")
-    plain = distributed.all_reduce
-
-    def all_reduce(tensor: Any, *more: Any) -> None:
-        given = tensor.float() if tensor.dtype == torch.int64 else tensor
-        plain(given, *more)
-        tensor.copy_(given)
-
-    with patch.object(distributed, "all_reduce", all_reduce):
-        yield
-
-
-@fault("collective.sum", "wrong-numbers", children=True)
-def gathered_parts_are_those_of_the_next_rank() -> Iterator[None]:
-    distributed = module("torch.distributed")
-    plain = distributed.all_gather
-
-    def gather(parts: list[Any], own: Any) -> None:
-        plain(parts, own + 1)
-
-    with patch.object(distributed, "all_gather", gather):
         yield
 
 
@@ -422,32 +327,10 @@ def random_numbers_start_over() -> Iterator[None]:
         yield
 
 
-@fault("resume.fresh", "resume-differs", children=True)
-def the_schedule_starts_over() -> Iterator[None]:
-    rates = module("torch.optim.lr_scheduler")
-    with patch.object(
-        rates.SequentialLR, "load_state_dict", lambda _self, _state: None
-    ):
-        yield
-
-
 @fault("resume.fresh", "resume-differs", children=True, only=("resume.fresh",))
 def the_loss_scale_is_not_restored_in_a_fresh_process() -> Iterator[None]:
     scaler = module("torch").amp.GradScaler
     with patch.object(scaler, "load_state_dict", lambda _self, _state: None):
-        yield
-
-
-@fault("resume.fresh", "resume-differs", children=True)
-def running_statistics_are_not_restored() -> Iterator[None]:
-    norm = module("torch.nn.modules.batchnorm")._NormBase
-    load = norm._load_from_state_dict
-
-    def parameters_only(self: Any, *args: Any) -> None:
-        load(self, *args)
-        self.reset_running_stats()
-
-    with patch.object(norm, "_load_from_state_dict", parameters_only):
         yield
 
 
@@ -493,17 +376,4 @@ def the_end_of_a_batch_is_not_pinned() -> Iterator[None]:
         return found
 
     with patch.object(loop, "pin_memory", torn):
-        yield
-
-
-@fault("training.loader", "wrong-numbers")
-def every_epoch_has_the_same_order() -> Iterator[None]:
-    sampler = module("torch.utils.data").RandomSampler
-    original = sampler.__iter__
-
-    def again(self: Any) -> Any:
-        self.generator.manual_seed(0)
-        return original(self)
-
-    with patch.object(sampler, "__iter__", again):
         yield

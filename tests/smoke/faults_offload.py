@@ -407,30 +407,6 @@ def one_block_of_four_bits_has_the_other_sign() -> Iterator[None]:
         yield
 
 
-@fault("low-bit.linear", "wrong-numbers", **LOW_BIT)
-def one_code_of_eight_bits_is_one_step_off() -> Iterator[None]:
-    def change(rows: Any) -> Any:
-        rows[1000, 20] += 1
-        return rows
-
-    with stored(INT8, change):
-        yield
-
-
-@fault("low-bit.linear", "wrong-numbers", **LOW_BIT)
-def the_last_block_is_left_out_of_long_products() -> Iterator[None]:
-    """What the weights hold is right; a kernel for several rows forgets a part."""
-
-    def change(multiply: Any, data: Any, x: Any, *more: Any) -> Any:
-        if len(x) > 1:
-            x = x.clone()
-            x[-1, -BLOCK:] = 0
-        return multiply(data, x, *more)
-
-    with low_bit_stack(), changed(LINEAR, "ggml_matmul_src1_x_src0_t", change):
-        yield
-
-
 @fault("low-bit.models", "wrong-numbers", **LOW_BIT)
 def one_model_type_pairs_its_channels_otherwise() -> Iterator[None]:
     def pairs(x: Any) -> Any:
@@ -536,20 +512,6 @@ def a_tied_weight_is_offloaded_twice() -> Iterator[None]:
         yield
 
 
-@fault("offload.tied", "tensors-elsewhere", "pretend")
-def tied_weights_that_stay_on_the_device_are_separated() -> Iterator[None]:
-    def change(_retie: Any, model: Any, _tied: Any) -> None:
-        if not model.head.weight.is_meta:
-            module("torch").nn.Module.__setattr__(
-                model.head,
-                "weight",
-                type(model.head.weight)(model.head.weight.clone(), False),
-            )
-
-    with changed(BIG, "retie_parameters", change):
-        yield
-
-
 @fault("offload.cpu", "tensors-elsewhere", "pretend")
 def offloaded_weights_stay_on_the_device() -> Iterator[None]:
     with changed(
@@ -568,22 +530,6 @@ def disk_offload_reads_the_wrong_file_in_the_second_pass() -> Iterator[None]:
         return get(loader, "blocks.2.inputs.bias" if again else name)
 
     with changed(LOADER, "__getitem__", change):
-        yield
-
-
-@fault("offload.disk", "wrong-numbers", "pretend")
-def bfloat16_loses_bits_on_disk() -> Iterator[None]:
-    torch = module("torch")
-
-    def change(load: Any, file: Any, info: Any) -> Any:
-        found = load(file, info)
-        return (
-            found.to(torch.float8_e4m3fn).to(found.dtype)
-            if found.itemsize == 2
-            else found
-        )
-
-    with changed("accelerate.utils.offload", "load_offloaded_weight", change):
         yield
 
 

@@ -63,15 +63,6 @@ def one_element_of_a_product_of_512_rows_is_wrong() -> Iterator[None]:
         yield
 
 
-@fault("matrix.product", "wrong-numbers", "pretend")
-def the_last_two_of_sixteen_products_are_confused() -> Iterator[None]:
-    order = [*range(14), 15, 14]
-    with spoiled_where(
-        "aten::bmm", lambda a, _b: len(a) == 16, lambda result, *_: result[order]
-    ):
-        yield
-
-
 @fault("device.gradient", "wrong-numbers", "pretend")
 def convolution_in_groups_forgets_a_group_in_float16() -> Iterator[None]:
     def change(result: Any, *_args: Any) -> Any:
@@ -82,26 +73,6 @@ def convolution_in_groups_forgets_a_group_in_float16() -> Iterator[None]:
         return half()(x) and more[-1] == 4
 
     with spoiled_where("aten::convolution", grouped, change):
-        yield
-
-
-@fault("device.gradient", "wrong-numbers", "pretend")
-def a_normalisation_uses_the_next_channels_scale() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return (result[0] * 1.05, *result[1:])
-
-    with spoiled_where("aten::native_group_norm", half("bfloat16"), change):
-        yield
-
-
-@fault("device.gradient", "wrong-numbers", "pretend")
-def interpolation_is_off_by_a_pixel_for_strided_images() -> Iterator[None]:
-    def strided(x: Any, *_args: Any) -> bool:
-        return not x.is_contiguous()
-
-    with spoiled_where(
-        "aten::upsample_bilinear2d", strided, lambda x, *_: x.roll(1, -1)
-    ):
         yield
 
 
@@ -125,16 +96,6 @@ def the_sum_of_a_long_row_is_kept_in_bfloat16() -> Iterator[None]:
         yield
 
 
-@fault("operators.arithmetic", "wrong-numbers", "pretend")
-def a_spectrum_of_four_thousand_samples_lacks_its_end() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        result[..., -50:] = 0
-        return result
-
-    with spoiled_where("aten::_fft_r2c", lambda x, *_args: x.shape[-1] == 4000, change):
-        yield
-
-
 @fault("operators.indexing", "wrong-numbers", "pretend")
 def adding_at_equal_indices_keeps_the_last_only_in_float16() -> Iterator[None]:
     def change(_result: Any, x: Any, axis: int, index: Any, values: Any) -> Any:
@@ -150,24 +111,6 @@ def gathering_stops_before_the_last_of_4097() -> Iterator[None]:
         return x.gather(axis, index.clamp(max=4000))
 
     with spoiled_where("aten::gather", lambda x, *_args: x.shape[-1] > 4096, change):
-        yield
-
-
-@fault("operators.indexing", "wrong-numbers", "pretend")
-def the_best_fifty_are_in_no_order_in_bfloat16() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return tuple(each.flip(-1) for each in result)
-
-    with spoiled_where("aten::topk", half("bfloat16"), change):
-        yield
-
-
-@fault("operators.indexing", "wrong-numbers", "pretend")
-def counts_of_equal_numbers_are_of_others() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return (result[0], result[1], result[2].roll(1))
-
-    with spoiled_where("aten::_unique2", lambda x, *_args: x.numel() > 20_000, change):
         yield
 
 
@@ -187,18 +130,6 @@ def a_scan_starts_anew_after_1024_elements() -> Iterator[None]:
         return result
 
     with spoiled_where("aten::cumsum", lambda x, *_args: x.shape[-1] > 1024, change):
-        yield
-
-
-@fault("operators.layers", "wrong-numbers", "pretend")
-def the_gradient_of_a_layer_norm_is_wrong_for_long_rows() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return (result[0] * 1.05, *result[1:])
-
-    def long(gradient: Any, *_args: Any) -> bool:
-        return gradient.shape[-1] > 4096
-
-    with spoiled_where("aten::native_layer_norm_backward", long, change):
         yield
 
 
@@ -226,35 +157,6 @@ def the_least_of_all_is_not_a_number() -> Iterator[None]:
 
 
 @fault("operators.variants", "wrong-numbers", "pretend")
-def float16_holds_the_parts_of_a_sum() -> Iterator[None]:
-    def change(result: Any, x: Any, *_args: Any) -> Any:
-        total = result.clone().zero_()
-        for part in x.split(8, -1):
-            total += part.sum(-1)
-        return total
-
-    def long(x: Any, axes: Any = (), keep: Any = False, *_args: Any) -> bool:
-        return (
-            half()(x)
-            and x.dim() == 2
-            and axes == [-1]
-            and x.shape[-1] > 4096
-            and not keep
-        )
-
-    with spoiled_where("aten::sum", long, change):
-        yield
-
-
-@fault("operators.variants", "wrong-numbers", "pretend")
-def the_sum_of_nothing_is_one() -> Iterator[None]:
-    with spoiled_where(
-        "aten::sum", lambda x, *_args: not x.numel(), lambda r, *_args: r + 1
-    ):
-        yield
-
-
-@fault("operators.variants", "wrong-numbers", "pretend")
 def what_is_filled_in_place_in_a_transposed_matrix_is_elsewhere() -> Iterator[None]:
     def change(result: Any, x: Any, *_args: Any) -> Any:
         x.copy_(x.roll(1, -1))
@@ -264,17 +166,6 @@ def what_is_filled_in_place_in_a_transposed_matrix_is_elsewhere() -> Iterator[No
         return not x.is_contiguous()
 
     with spoiled_where("aten::masked_fill_", turned, change):
-        yield
-
-
-@fault("operators.variants", "wrong-numbers", "pretend")
-def the_remainder_of_a_negative_integer_is_negative() -> Iterator[None]:
-    def change(_result: Any, x: Any, by: Any) -> Any:
-        return x.fmod(by)
-
-    with spoiled_where(
-        "aten::remainder", lambda x, _by: not x.is_floating_point(), change
-    ):
         yield
 
 
@@ -333,18 +224,6 @@ def the_next_of_many_words_is_drawn() -> Iterator[None]:
     with spoiled_where(
         "aten::multinomial", many, lambda r, x, *_args: (r + 1) % x.shape[-1]
     ):
-        yield
-
-
-@fault("operators.sizes", "wrong-numbers", "pretend")
-def the_greatest_are_not_looked_for_at_the_end_of_a_vocabulary() -> Iterator[None]:
-    def wide(x: Any, *_args: Any) -> bool:
-        return bool(x.shape[-1] > 65536)
-
-    def change(_result: Any, x: Any, *args: Any) -> Any:
-        return tuple(x[..., : x.shape[-1] // 512 * 512].topk(*args))
-
-    with spoiled_where("aten::topk", wide, change):
         yield
 
 
@@ -441,26 +320,6 @@ def attention_over_2048_words_is_wrong() -> Iterator[None]:
         yield
 
 
-@fault("attention.shapes", "wrong-numbers", "pretend")
-def heads_of_128_channels_are_scaled_as_those_of_64() -> Iterator[None]:
-    def scores(a: Any, b: Any) -> bool:
-        return a.shape[-1] == b.shape[-2] == 128 and b.shape[-1] > 128
-
-    with spoiled_where("aten::bmm", scores, lambda result, *_args: result * 2**0.5):
-        yield
-
-
-@fault("attention.shapes", "wrong-numbers", "pretend")
-def an_additive_mask_of_other_lengths_counts_half() -> Iterator[None]:
-    def masked(_scores: Any, bias: Any, *_args: Any) -> bool:
-        return getattr(bias, "shape", ())[-2:] == (129, 77)
-
-    with spoiled_where(
-        "aten::add", masked, lambda _result, x, bias, *_args: x + bias / 2
-    ):
-        yield
-
-
 @fault("random.draws", "wrong-numbers", "pretend")
 def normal_numbers_repeat_in_float16() -> Iterator[None]:
     def change(result: Any, *_args: Any) -> Any:
@@ -477,44 +336,6 @@ def dropout_does_not_scale_in_bfloat16() -> Iterator[None]:
         return (result[0] * 0.75, result[1])
 
     with spoiled_where("aten::native_dropout", half("bfloat16"), change):
-        yield
-
-
-@fault("random.draws", "wrong-numbers", "pretend")
-def a_word_of_no_weight_is_drawn_among_a_million() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        result[77] = 1
-        return result
-
-    with spoiled_where(
-        "aten::multinomial", lambda _weights, count, *_: count > 10**6, change
-    ):
-        yield
-
-
-@fault("random.draws", "wrong-numbers", "pretend")
-def a_word_is_drawn_twice_without_replacement() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        result[0, 77] = result[0, 78]
-        return result
-
-    with spoiled_where(
-        "aten::multinomial", lambda _weights, count, *_: count == 1000, change
-    ):
-        yield
-
-
-@fault("random.draws", "wrong-numbers", "pretend")
-def a_second_draw_ignores_the_weights() -> Iterator[None]:
-    def few(_weights: Any, count: int, *_args: Any) -> bool:
-        return count == 2
-
-    def change(result: Any, weights: Any, *_args: Any) -> Any:
-        rest = (weights > 0).to(weights.dtype).scatter(-1, result[:, :1], 0)
-        result[:, 1:] = rest.multinomial(1)
-        return result
-
-    with spoiled_where("aten::multinomial", few, change):
         yield
 
 
@@ -554,95 +375,6 @@ def the_last_byte_of_two_megabytes_changes_on_its_way() -> Iterator[None]:
         return str(x.dtype) == "torch.uint8" and x.numel() > 2**21
 
     with spoiled_where("aten::_to_copy", large, change):
-        yield
-
-
-@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
-def a_copy_that_does_not_block_brings_half() -> Iterator[None]:
-    import pretend
-
-    plain = pretend._to_copy
-
-    def half_of(function: Any, args: Any, more: Any) -> Any:
-        result = plain(function, args, more)
-        if more.get("non_blocking") and not isinstance(result, pretend.PretendTensor):
-            result.view(-1)[result.numel() // 2 :] = 0
-        return result
-
-    with patch.object(pretend, "_to_copy", half_of):
-        yield
-
-
-@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
-def what_was_copied_is_still_the_hosts() -> Iterator[None]:
-    import pretend
-
-    plain = pretend._copy
-
-    def shared(source: Any, target: Any) -> Any:
-        if isinstance(source, pretend.PretendTensor) or source.dtype != target.dtype:
-            return plain(source, target)
-        target.raw = source.detach()
-        return target
-
-    with patch.object(pretend, "_copy", shared):
-        yield
-
-
-@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
-def a_part_of_a_host_tensor_is_copied_from_its_beginning() -> Iterator[None]:
-    import pretend
-
-    plain = pretend._copy
-
-    def copy(source: Any, target: Any) -> Any:
-        here = not isinstance(source, pretend.PretendTensor) and source.is_contiguous()
-        if here and source.storage_offset() and source.dim() == 2:
-            source = source.as_strided(source.shape, source.stride(), 0)
-        return plain(source, target)
-
-    with patch.object(pretend, "_copy", copy):
-        yield
-
-
-@fault("random.draws", "wrong-numbers", "pretend")
-def large_integers_are_drawn_from_32_bits() -> Iterator[None]:
-    def wide(_x: Any, _low: int = 0, high: int = 0, *_args: Any) -> bool:
-        return high > 2**32
-
-    with spoiled_where(
-        "aten::random_", wide, lambda result, *_args: result.remainder_(2**32)
-    ):
-        yield
-
-
-@fault("operators.arithmetic", "wrong-numbers", "pretend")
-def the_logarithm_of_one_and_little_is_that_of_their_sum() -> Iterator[None]:
-    with spoiled_where(
-        "aten::log1p", half("float32"), lambda _result, x: (1 + x).log()
-    ):
-        yield
-
-
-@fault("operators.indexing", "wrong-numbers", "pretend")
-def leading_dimensions_are_merged_where_the_index_has_fewer_rows() -> Iterator[None]:
-    def change(_result: Any, x: Any, axis: int, index: Any, *_args: Any) -> Any:
-        rows = index.flatten(0, 1)
-        return x.flatten(0, 1)[: len(rows)].gather(axis - 1, rows).view(index.shape)
-
-    with spoiled_where("aten::gather", lambda x, *_args: x.dim() == 5, change):
-        yield
-
-
-@fault("device.gradient", "wrong-numbers", "pretend")
-def the_gradient_of_strided_points_is_at_others() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return (result[0].flip(-1, -2), *result[1:])
-
-    def points(_gradient: Any, x: Any, *_args: Any) -> bool:
-        return x.shape[2:] == (2, 2)
-
-    with spoiled_where("aten::convolution_backward", points, change):
         yield
 
 
@@ -702,29 +434,6 @@ def a_convolution_of_a_long_sequence_begins_with_a_constant() -> Iterator[None]:
         yield
 
 
-@fault("attention.shapes", "wrong-numbers", "pretend")
-def a_block_of_keys_that_are_masked_by_the_least_number_is_nan() -> Iterator[None]:
-    def padded(x: Any, *_args: Any) -> bool:
-        return x.shape[-2:] == (37, 300)
-
-    with spoiled_where(
-        "aten::_safe_softmax", padded, lambda result, *_args: result * float("nan")
-    ):
-        yield
-
-
-@fault("attention.shapes", "wrong-numbers", "pretend")
-def one_word_does_not_see_keys_beyond_1024() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        result[..., 1024:] = 0
-        return result
-
-    with spoiled_where(
-        "aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 1100, change
-    ):
-        yield
-
-
 @fault("operators.options", "wrong-numbers", "pretend")
 def words_of_32_bits_are_looked_up_as_others() -> Iterator[None]:
     def short(_table: Any, words: Any, *_args: Any) -> bool:
@@ -743,36 +452,6 @@ def statistics_of_a_batch_overflow_in_float16() -> Iterator[None]:
         return result[0] * 0, *result[1:]
 
     with spoiled_where("aten::native_batch_norm", large, change):
-        yield
-
-
-@fault("operators.large", "wrong-numbers", "pretend")
-def a_large_group_is_normalised_by_a_part_of_it() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return result[0] * 1.01, *result[1:]
-
-    with spoiled_where(
-        "aten::native_group_norm", lambda x, *_args: x.shape[-1] > 65536, change
-    ):
-        yield
-
-
-@fault("operators.arithmetic", "wrong-numbers", "pretend")
-def a_norm_is_added_up_in_float16() -> Iterator[None]:
-    def large(x: Any, *_args: Any) -> bool:
-        return half()(x) and float(x.float().square().sum(-1).max()) > 65504
-
-    with spoiled_where(
-        "aten::linalg_vector_norm", large, lambda r, *_args: r + float("inf")
-    ):
-        yield
-
-
-@fault("operators.modules", "wrong-numbers", "pretend")
-def a_product_of_bytes_is_added_up_in_16_bits() -> Iterator[None]:
-    with spoiled_where(
-        "aten::_int_mm", lambda *_args: True, lambda r, *_args: r.clamp(-32768, 32767)
-    ):
         yield
 
 
@@ -798,27 +477,6 @@ def beyond_65536_rows_no_sum_is_written() -> Iterator[None]:
         return x.shape == (65_567, 4) and list(dims) == [1]
 
     with spoiled_where("aten::sum", many, change):
-        yield
-
-
-@fault("operators.modules", "wrong-numbers", "pretend")
-def a_mask_of_the_first_of_a_batch_is_taken_for_all() -> Iterator[None]:
-    import torch
-
-    functional = torch.nn.functional
-    plain = functional.scaled_dot_product_attention
-
-    def attend(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, *more: Any, **how: Any
-    ) -> Any:
-        there = attn_mask is not None and attn_mask.device.type != "cpu"
-        masks = there and attn_mask.shape[1:3] == (1, 1)
-        return plain(
-            query, key, value, attn_mask[:1] if masks else attn_mask, *more, **how
-        )
-
-    attend.__doc__ = plain.__doc__
-    with patch.object(functional, "scaled_dot_product_attention", attend):
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import importlib
 import math
@@ -65,13 +64,6 @@ def a_rate_does_not_come_down_to_its_least(plain: Any, self: Any) -> Any:
     return [rate + 0.5 * (self.last_epoch > 1) for rate in plain(self)]
 
 
-@library("programs.training", "torch.amp.autocast_mode:autocast", "__init__")
-def autocast_can_not_be_switched_off(
-    plain: Any, self: Any, kind: str, *given: Any, **how: Any
-) -> None:
-    plain(self, kind, *given, **how | {"enabled": True})
-
-
 @fault("programs.training", "wrong-numbers")
 def a_convolution_stays_in_float32_under_autocast() -> Iterator[None]:
     import torch
@@ -92,59 +84,9 @@ def a_convolution_stays_in_float32_under_autocast() -> Iterator[None]:
         library._destroy()
 
 
-@library("programs.training", "torch.utils.data:DistributedSampler", "__iter__")
-def every_process_gets_the_first_part_of_the_data(plain: Any, self: Any) -> Any:
-    (first := copy.copy(self)).rank = 0
-    return plain(first)
-
-
-@library("programs.training", "torch._utils", "_rebuild_parameter")
-def frozen_weights_are_trained_after_loading(
-    plain: Any, data: Any, _: Any, hooks: Any
-) -> Any:
-    return plain(data, True, hooks)
-
-
-@library("programs.training", "torch.nn:Parameter", "__deepcopy__")
-def the_copy_of_a_model_shares_its_weights(_: Any, self: Any, _memo: Any) -> Any:
-    return self
-
-
 @library("programs.training", "torch:Tensor", "half")
 def what_float16_can_not_hold_is_cut_off(plain: Any, self: Any) -> Any:
     return plain(self - self.abs() / 4096)
-
-
-@library("programs.training", "torch.autograd.grad_mode:enable_grad", "__enter__")
-def gradients_stay_switched_off(_: Any, self: Any) -> None:
-    self.prev = False
-
-
-@library("programs.training", "torch.func", "jacrev")
-def a_jacobian_is_transposed(plain: Any, function: Any) -> Any:
-    return lambda x: plain(function)(x).T
-
-
-@library(
-    "programs.training", "torch.optim.swa_utils:AveragedModel", "update_parameters"
-)
-def an_average_ends_with_its_second_model(plain: Any, self: Any, model: Any) -> None:
-    if self.n_averaged < 2:
-        plain(self, model)
-
-
-@library("programs.training", "torch.utils.data:WeightedRandomSampler", "__iter__")
-def samples_are_drawn_without_their_weights(_: Any, self: Any) -> Any:
-    return iter(sys.modules["torch"].randint(4, (self.num_samples,)).tolist())
-
-
-@library("programs.training", "torch.nn:MultiheadAttention", "forward")
-def in_evaluation_padding_is_seen(
-    plain: Any, self: Any, *given: Any, **how: Any
-) -> Any:
-    return plain(
-        self, *given, **how | ({} if self.training else {"key_padding_mask": None})
-    )
 
 
 @fault("programs.training", "wrong-numbers", "pretend")
@@ -186,52 +128,6 @@ def dropout_has_the_same_mask_again() -> Iterator[None]:
         yield
 
 
-@fault("programs.training", "wrong-numbers", "pretend")
-def a_copy_to_the_host_keeps_memory_of_the_device() -> Iterator[None]:
-    import torch
-    from pretend import Backend
-
-    plain, kept = Backend.memory_allocated, [0]
-    cpu = torch.Tensor.cpu
-
-    def copy(self: Any, *more: Any, **named: Any) -> Any:
-        kept[0] += (
-            self.nbytes if self.device.type == "pretend" and self.nbytes >= 2**20 else 0
-        )
-        return cpu(self, *more, **named)
-
-    with (
-        patch.object(torch.Tensor, "cpu", copy),
-        patch.object(
-            Backend, "memory_allocated", lambda self, *d: plain(self, *d) + kept[0]
-        ),
-    ):
-        yield
-
-
-@fault("programs.training", "wrong-numbers", "pretend")
-def what_is_loaded_to_the_device_is_zero() -> Iterator[None]:
-    import torch
-
-    plain = torch.load
-
-    def load(file: Any, map_location: Any = None, **more: Any) -> Any:
-        found = plain(file, map_location, **more)
-        if str(map_location).startswith("pretend"):
-            return {name: each * 0 for name, each in found.items()}
-        return found
-
-    with patch.object(torch, "load", load):
-        yield
-
-
-@fault("training.loader", "wrong-numbers")
-def workers_draw_the_same_numbers_of_numpy() -> Iterator[None]:
-    worker = importlib.import_module("torch.utils.data._utils.worker")
-    with patch.object(worker, "HAS_NUMPY", False):
-        yield
-
-
 @fault("memory.leak", "memory-leak", "pretend")
 def attention_keeps_its_result() -> Iterator[None]:
     import torch
@@ -244,15 +140,6 @@ def attention_keeps_its_result() -> Iterator[None]:
 
     with patch.object(torch.nn.functional, "scaled_dot_product_attention", attend):
         yield
-
-
-@library("programs.training", "torch", "_amp_foreach_non_finite_check_and_unscale_")
-def a_scaler_does_not_see_what_is_not_a_number(
-    plain: Any, gradients: Any, found: Any, by: Any
-) -> None:
-    infinite = any(bool(each.isinf().any()) for each in gradients)
-    plain(gradients, found, by)
-    found.fill_(float(infinite))
 
 
 @library(
@@ -309,21 +196,6 @@ def gradients_are_not_divided_by_the_steps(plain: Any, self: Any, loss: Any) -> 
     plain(self, loss * self.gradient_accumulation_steps)
 
 
-@library("programs.accelerate", "accelerate.data_loader:DataLoaderShard", "__iter__")
-def prepared_batches_come_in_the_same_order(plain: Any, self: Any) -> Any:
-    sys.modules["torch"].manual_seed(0)
-    return plain(self)
-
-
-@library(
-    "programs.accelerate",
-    "accelerate.optimizer:AcceleratedOptimizer",
-    "load_state_dict",
-)
-def a_saved_optimizer_is_not_restored(*_: Any) -> None:
-    pass
-
-
 # transformers -------------------------------------------------------------------------------------
 
 
@@ -346,31 +218,7 @@ def padding_is_counted_as_words(plain: Any, *given: Any) -> Any:
     )
 
 
-@library(
-    "programs.generation", "transformers:RepetitionPenaltyLogitsProcessor", "__call__"
-)
-def a_penalty_favours_what_is_unlikely(
-    _: Any, self: Any, words: Any, scores: Any
-) -> Any:
-    return scores.scatter(1, words, scores.gather(1, words) / self.penalty)
-
-
-@library(
-    "programs.generation", "transformers:PreTrainedModel", "_load_pretrained_model"
-)
-def of_several_files_the_first_is_loaded(
-    plain: Any, model: Any, state: Any, files: Any, *more: Any
-) -> Any:
-    return plain(model, state, files[:1], *more)
-
-
 ENDS = "transformers.generation.stopping_criteria:EosTokenCriteria"
-
-
-@library("programs.generation", ENDS, "__call__")
-def a_text_goes_on_beyond_its_end(plain: Any, *given: Any, **more: Any) -> Any:
-    done = plain(*given, **more)
-    return done & done.all()
 
 
 @library("programs.generation", "transformers.loss.loss_utils", "fixed_cross_entropy")
