@@ -137,6 +137,14 @@ def test_a_lock_holds_one_hashed_wheel_of_the_platform_each(
 
 
 @pytest.mark.machine
+def test_windows_is_locked_for_windows(project: Project, sources: PipConfig) -> None:
+    make(target(platform="win-64"), project, sources)
+    artifacts = {a.name: a for a in read_lock(project.lock("thing")).artifacts}
+    assert artifacts["colorama"].via == ("helper",)
+    assert artifacts["torch"].filename == "torch-2.0+xpu-cp311-cp311-win_amd64.whl"
+
+
+@pytest.mark.machine
 def test_a_companion_of_another_index_is_refused_and_nothing_is_written(
     project: Project, sources: PipConfig
 ) -> None:
