@@ -1,4 +1,4 @@
-"""what is newer than the locks, whether it would lock, and what is known against them."""
+"""what is newer than the locks, and what is known against them."""
 
 from provision.cli.call import Call, Outcome, each, findings_if
 from provision.core.errors import Exit
