@@ -434,10 +434,9 @@ def aarch64(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measure against other tools; after --: subjects (build, lock …) and --rounds N."""
     ensure_tools(dev=True)
-    # The tools to compare with and matplotlib stay out of .tools, whose start-up is measured.
+    # The tools to compare with stay out of .tools, whose start-up is measured.
     python = apart(session, "bench")
     tool(session, "benchmarks", "--tools", python, *session.posargs)
-    session.run(python, "-m", "benchmarks.plot", external=True)
 
 
 @engine

@@ -20,8 +20,6 @@ _HEAD = """\
 Each row says how many times as long the first command took as the second: below 1, it is faster.
 All commands of a table ran in the same interleaved rounds; the ratio is the median of the rounds,
 the spread its quartiles. Seconds are left out: they belong to one machine and one moment.
-
-![Ratios, and growth with the size of the input](benchmarks.svg)
 """
 
 

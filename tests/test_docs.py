@@ -318,7 +318,6 @@ def script(name: str) -> ModuleType:
 @pytest.mark.parametrize(
     ("name", "product"),
     [
-        ("draw_rooms", "explanation/rooms.svg"),
         ("draw_checks", "reference/checks.md"),
         ("draw_machines", "reference/machines.md"),
         ("draw_findings", "reference/own-findings.md"),
