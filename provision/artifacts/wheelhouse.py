@@ -1,5 +1,6 @@
 """Wheelhouses: folders of artifacts, which are used only if their SHA-256 is in the lock."""
 
+import functools
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -70,11 +71,20 @@ def may_unpack(item: Artifact | WantedFile, path: Path) -> bool:
 
 def size_on_disk(item: Artifact | WantedFile, path: Path | None) -> int:
     """Return the approximate bytes of an artifact once it is installed; None if not at hand."""
-    if path is None or path.suffix != ".whl":
-        return int((path.stat().st_size if path else item.size or 0) * _UNPACKED)
+    if path is None:
+        return int((item.size or 0) * _UNPACKED)
+    state = path.stat()
+    if path.suffix != ".whl":
+        return int(state.st_size * _UNPACKED)
+    return _unpacked_size(path, state.st_mtime_ns)
+
+
+@functools.cache
+def _unpacked_size(wheel: Path, _changed: int) -> int:
+    """Return the bytes of a wheel's files, read once for each state of it; 0 of a damaged one."""
     try:
-        # A wheel's table of contents has the exact sizes; a conda package has to be decompressed.
-        with zipfile.ZipFile(path) as archive:
+        # Its table of contents has the exact sizes; a conda package has to be decompressed.
+        with zipfile.ZipFile(wheel) as archive:
             return sum(entry.file_size for entry in archive.infolist())
     except (OSError, zipfile.BadZipFile):
         return 0  # the installer reports the damage
