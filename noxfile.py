@@ -343,6 +343,7 @@ def run_tests(session: nox.Session, *runner: str) -> None:
         "fleet",
         "profiles",
         "release",
+        "slow",
         "wine",
     )
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
@@ -372,7 +373,7 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session
 def faults(session: nox.Session) -> None:
-    """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
+    """Kill real builds and verbs beside a program, fill disks, stop servers."""
     chosen = ["-m", "faults and not attack"]
     tool(session, "pytest", *chosen, *session.posargs)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -70,10 +69,6 @@ def test_an_extra_index_is_not_a_source(tmp_path: Path, env: dict[str, str]) -> 
     )
     env |= {"PIP_EXTRA_INDEX_URL": "https://evil.example/simple"}
     assert read_pip_config(env) == PipConfig()
-
-
-def test_a_null_configuration_means_none(env: dict[str, str]) -> None:
-    assert config_files(env | {"PIP_CONFIG_FILE": os.devnull}) == []
 
 
 @linux

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import base64
 import csv
-import dataclasses
 import hashlib
 import importlib.util
-import io
-import json
 import marshal
 import os
 import shutil
 import struct
 import sys
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,43 +106,6 @@ def test_attack_a_file_edited_together_with_its_record(lab: Lab) -> None:
     mend(lab)
 
 
-def test_attack_the_same_version_with_other_bytes_installed(
-    lab: Lab, tmp_path: Path
-) -> None:
-    lab.build()
-    evil = make_wheel(
-        tmp_path / "evil", "alpha", "1.0", {"alpha.py": "version = 'evil'\n"}
-    )
-    import uv
-
-    run(
-        [
-            uv.find_uv_bin(),
-            "pip",
-            "install",
-            "--python",
-            environment_python(prefix(lab)),
-            "--reinstall",
-            "--no-deps",
-            "--no-index",
-            evil,
-        ]
-    ).require("installed")
-    assert lab.says("import alpha; print(alpha.version)") == "evil"
-    assert "foreign-record" in codes(lab)
-    mend(lab)
-
-
-def test_attack_a_line_added_to_a_record(lab: Lab) -> None:
-    lab.build()
-    (site(lab) / "evil.pth").write_text("")
-    with (
-        next(site(lab).glob("alpha-*.dist-info")).joinpath("RECORD").open("a") as stream
-    ):
-        stream.write("evil.pth,,\n")
-    assert codes(lab) == {"foreign-record"}
-
-
 def _poison_cache(lab: Lab) -> None:
     (module,) = (lab.project.root.parent / "cache").rglob("alpha.py")
     edit_with_record(module)
@@ -165,24 +124,8 @@ def test_attack_a_cache_with_file_and_record_edited_does_not_build(lab: Lab) -> 
     assert codes(lab) == set()
 
 
-def test_attack_a_poisoned_cache_that_cannot_be_mended_fails_the_build(
-    lab: Lab,
-) -> None:
-    lab.build()
-    _poison_cache(lab)
-    with pytest.raises(ToolError, match="could not install") as caught:
-        lab.build(offline=True)
-    assert "alpha-1.0-py3-none-any.whl" in caught.value.evidence
-    assert current_generation(lab.home) is None
-
-
 def _add_program(lab: Lab) -> None:
     (prefix(lab) / "bin" / "git").write_text("#!/bin/sh\n")
-
-
-def _edit_activate(lab: Lab) -> None:
-    with (prefix(lab) / "bin" / "activate").open("a") as stream:
-        stream.write("curl evil\n")
 
 
 def _other_python(lab: Lab) -> None:
@@ -196,11 +139,6 @@ def _system_site(lab: Lab) -> None:
     path.write_text(
         path.read_text().replace("site-packages = false", "site-packages = true")
     )
-
-
-def _claim_proof(lab: Lab) -> None:
-    path = prefix(lab) / RECORD
-    path.write_text(path.read_text().replace('"reason": ""', '"reason": "trust me"'))
 
 
 def _edit_launcher(lab: Lab) -> None:
@@ -226,27 +164,14 @@ def _drop_seal(lab: Lab) -> None:
     beside(prefix(lab)).unlink()
 
 
-def _cut_seal(lab: Lab) -> None:
-    beside(prefix(lab)).write_text('{"files": []')
-
-
-def _odd_seal(lab: Lab) -> None:
-    seal = {"files": {"bin/git": []}, "records": {}, "manifests": [{}]}
-    beside(prefix(lab)).write_text(json.dumps(seal))
-
-
 @pytest.mark.parametrize(
     ("attack", "code", "named"),
     [
         (_add_program, "changed-prefix", "bin/git"),
-        (_edit_activate, "changed-prefix", "bin/activate"),
         (_edit_launcher, "changed-prefix", "bin/tool"),
         (_other_python, "changed-prefix", "bin/python"),
         (_system_site, "changed-prefix", "pyvenv.cfg"),
-        (_claim_proof, "changed-prefix", RECORD),
         (_drop_seal, "unsealed", ".seals/"),
-        (_cut_seal, "unsealed", ".seals/"),
-        (_odd_seal, "changed-prefix", "bin/activate"),
     ],
 )
 def test_attack_the_environment_itself_edited(
@@ -283,23 +208,11 @@ def test_attack_an_edited_manifest_is_not_sealed_again(lab: Lab) -> None:
     assert "changed-prefix" in codes(lab)
 
 
-def test_a_proof_that_is_added_later_is_sealed(lab: Lab) -> None:
-    lab.build(smoke=False)
-    now = current_generation(lab.home)
-    assert now is not None
-    assert mark_verified(now).record.proof == "proven"
-    assert codes(lab) == set()
-
-
 @pytest.mark.parametrize(
     "member",
     [
         "data/pyvenv.cfg",
-        "data/provision.tag",
-        "data/provision.json",
-        "data/up-to-date",
         "scripts/activate",
-        "data/bin/activate",
     ],
 )
 def test_attack_a_wheel_that_replaces_files_of_the_environment(
@@ -347,23 +260,13 @@ def test_attack_bytecode_of_another_source(lab: Lab, flags: int) -> None:
     mend(lab)
 
 
-def test_attack_bytecode_changed_after_it_was_compared(lab: Lab) -> None:
-    lab.build()
-    lab.says("import alpha")
-    assert codes(lab) == set()
-    _pyc(site(lab) / "alpha.py", "version = 'evil'")
-    assert codes(lab) == {"foreign-bytecode"}
-
-
-@pytest.mark.parametrize("content", [b"", b"garbage", b"\0" * 5000])
-def test_attack_bytecode_without_a_source(lab: Lab, content: bytes) -> None:
+def test_attack_bytecode_without_a_source(lab: Lab) -> None:
     lab.build()
     cache = site(lab) / "__pycache__" / "ghost.cpython-311.pyc"
     cache.parent.mkdir()
-    cache.write_bytes(content)
-    cache.with_name("a\nb.cpython-311.pyc").write_bytes(
-        content
-    )  # a name may be two lines
+    cache.write_bytes(b"garbage")
+    # A name may be two lines.
+    cache.with_name("a\nb.cpython-311.pyc").write_bytes(b"garbage")
     assert codes(lab) == {"foreign-bytecode"}
     mend(lab)
 
@@ -385,20 +288,13 @@ def _outside(lab: Lab) -> None:
     (lab.home / CURRENT).symlink_to(lab.project.root.parent / "outside")
 
 
-def _other_target(lab: Lab) -> None:
-    other = lab.home.parent / "other" / prefix(lab).name
-    shutil.copytree(prefix(lab), other, symlinks=True)
-    (lab.home / CURRENT).unlink()
-    (lab.home / CURRENT).symlink_to(f"../other/{other.name}")
-
-
 def _link_to_a_link(lab: Lab) -> None:
     folder = prefix(lab)
     folder.rename(lab.project.root.parent / "moved")
     folder.symlink_to(lab.project.root.parent / "moved")
 
 
-@pytest.mark.parametrize("attack", [_outside, _other_target, _link_to_a_link])
+@pytest.mark.parametrize("attack", [_outside, _link_to_a_link])
 def test_attack_current_points_elsewhere(
     lab: Lab, attack: Callable[[Lab], None]
 ) -> None:
@@ -468,16 +364,6 @@ def test_the_tree_is_the_same_in_short_and_long_and_odd_paths(tmp_path: Path) ->
     assert len(trees) == 1
 
 
-def test_attack_a_script_that_names_another_interpreter(lab: Lab) -> None:
-    lab.relock(
-        *lab.wheels, make_wheel(lab.index.root / "default", "thing", "1.0", DATA)
-    )
-    lab.build()
-    path = prefix(lab) / "bin" / "script"
-    path.write_text(path.read_text().replace("#!", "#!/tmp/evil ", 1))
-    assert {"foreign-record", "changed-prefix"} <= codes(lab)
-
-
 def test_records_are_read_from_a_server_by_ranges(lab: Lab) -> None:
     wheel = lab.wheel("alpha", text="# much\n" * 40_000)
     locked = artifact(wheel)
@@ -489,23 +375,6 @@ def test_records_are_read_from_a_server_by_ranges(lab: Lab) -> None:
     for fault in (403, "truncate", "no-ranges"):
         lab.index.fault = fault
         assert remote_records([locked], {locked.sha256: url}, None) == {}
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\5\6" + b"\0" * 18, b"x" * 70_000])
-def test_attack_a_server_that_sends_no_wheel(lab: Lab, content: bytes) -> None:
-    path = lab.index.root / "default" / "alpha-1.0-py3-none-any.whl"
-    locked = dataclasses.replace(artifact(path), size=len(content) or 1)
-    path.write_bytes(content)
-    urls = {locked.sha256: f"{lab.index.url}/default/{path.name}"}
-    assert remote_records([locked], urls, None) == {}
-
-
-def test_attack_a_wheel_with_two_records(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("a-1.dist-info/RECORD", "")
-        archive.writestr("b-1.dist-info/RECORD", "")
-    assert wheel_record(buffer) is None
 
 
 def _open_lock(lab: Lab) -> None:
@@ -541,28 +410,6 @@ def test_attack_an_edited_record_that_the_lock_does_not_know(lab: Lab) -> None:
     assert codes(lab) == set()
     edit_with_record(site(lab) / "alpha.py")
     assert codes(lab) == {"foreign-record"}  # the build kept the digest, outside of it
-
-
-def test_attack_the_interpreter_replaced(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab.build()
-    built = json.loads((prefix(lab) / RECORD).read_text())["interpreter"]
-    python = environment_python(prefix(lab)).resolve()
-    assert built["path"] == str(python)
-    assert built["sha256"] == hashlib.sha256(python.read_bytes()).hexdigest()
-    assert built["version"] == lab.says(
-        "import platform; print(platform.python_version())"
-    )
-    real = interpreter.read_interpreter
-
-    def patched(prefix: Path, version: str) -> interpreter.Interpreter:
-        return real(prefix, version).model_copy(update={"stdlib": "0" * 64})
-
-    monkeypatch.setattr(interpreter, "read_interpreter", patched)
-    (finding,) = look(lab).findings
-    assert (finding.code, finding.level) == ("changed-interpreter", "warning")
-    assert finding.evidence == (f"{python}: stdlib",)
 
 
 def test_attack_a_file_of_the_standard_library_edited(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import multiprocessing
 import os
 import shutil
@@ -44,17 +43,6 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
     assert any("to download" in step for step in lab.listener.steps)
 
 
-def test_a_build_needs_no_terminal(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:  # as in a chroot with /dev/ptmx and without /dev/pts
-        raise OSError(errno.ENODEV, "No such device")
-
-    monkeypatch.setattr(os, "openpty", refuse)
-    lab.build()
-    assert (
-        lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
-    )
-
-
 def test_packages_that_do_not_work_together_never_become_current(lab: Lab) -> None:
     lab.build()
     before = lab.left()
@@ -90,14 +78,6 @@ def test_a_second_build_has_nothing_to_do(lab: Lab) -> None:
     assert lab.index.asked == []
 
 
-def test_what_is_in_the_installer_s_cache_is_asked_of_no_index(lab: Lab) -> None:
-    lab.build()
-    shutil.rmtree(lab.home)
-    lab.index.asked.clear()
-    assert lab.build().plan
-    assert lab.index.asked == []
-
-
 def test_two_machines_get_the_same_tree(lab: Lab, tmp_path: Path) -> None:
     first = lab.build()
     elsewhere = tmp_path / "another" / "place"
@@ -106,14 +86,6 @@ def test_two_machines_get_the_same_tree(lab: Lab, tmp_path: Path) -> None:
     assert first.generation is not None
     assert second.generation is not None
     assert first.generation.record.tree == second.generation.record.tree
-
-
-def test_a_changed_lock_makes_a_new_generation_and_keeps_the_old_one(lab: Lab) -> None:
-    lab.build()
-    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
-    lab.build()
-    assert lab.says("import alpha; print(alpha.version)") == "2.0"
-    assert len(lab.left()) == 3
 
 
 def test_going_back_to_an_old_lock_takes_its_generation_again(lab: Lab) -> None:
@@ -157,7 +129,7 @@ def test_without_the_device_it_is_unproven_and_says_why(lab: Lab) -> None:
     assert built.generation.record.reason == "there is no NVIDIA GPU"
 
 
-@pytest.mark.parametrize("fault", [403, 404, 500, "truncate"])
+@pytest.mark.parametrize("fault", [404, "truncate"])
 def test_an_index_that_fails_leaves_the_old_current(lab: Lab, fault: int | str) -> None:
     lab.build()
     before = lab.left()
@@ -246,7 +218,7 @@ def _build_slowly(project: Project, url: str) -> None:
     Lab(project, index, [], Silent()).build()
 
 
-@pytest.mark.parametrize("moment", [0.05, 0.2, 0.4, 0.6, 0.8, 1.0])
+@pytest.mark.parametrize("moment", [0.2, 0.6])
 def test_killed_at_any_moment_the_next_build_is_whole(lab: Lab, moment: float) -> None:
     lab.build()
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])

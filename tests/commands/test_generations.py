@@ -51,11 +51,6 @@ def test_rollback_of_the_oldest_is_refused(home: Path, tmp_path: Path) -> None:
     assert read_link(home / CURRENT) == home / "a"
 
 
-def test_rollback_of_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not built"):
-        rollback(Project(tmp_path), "t", Silent())
-
-
 @pytest.mark.parametrize(
     ("keep", "everything", "stays"),
     [
@@ -99,9 +94,3 @@ def test_what_has_no_spec_is_named_and_only_what_is_ours_is_removed(
     assert left(home) == {"foreign"}
     assert abandoned(project) == []
     assert (envs / "somebody" / "data").is_dir()
-
-
-def test_clean_of_nothing_is_nothing(tmp_path: Path) -> None:
-    assert (
-        clean(Project(tmp_path), "t", Silent(), keep=0, everything=True).removed == ()
-    )

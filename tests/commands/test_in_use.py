@@ -14,7 +14,7 @@ import pytest
 from provision.commands.generations import clean, rollback
 from provision.commands.repair import repair
 from provision.core.errors import UsageError
-from provision.core.filesystem import read_link, remove_tagged
+from provision.core.filesystem import read_link
 from provision.core.in_use import hold, remove_unused
 from provision.core.locking import folder_lock
 from provision.core.process import environment_python, run
@@ -79,17 +79,6 @@ def _by_the_link(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen
     return program(environment_python(lab.home / CURRENT), "-c", WAIT)
 
 
-def _by_a_relative_link(
-    lab: Lab,
-) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
-    return program("./current/bin/python", "-c", WAIT, cwd=lab.home)
-
-
-def _activated(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
-    script = f'. {lab.home / CURRENT / "bin" / "activate"}; cd /; exec python -c "$0"'
-    return program("/bin/sh", "-c", script, WAIT)
-
-
 def _mapped(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """Another Python that has a file of the environment in its memory, as a loaded library is."""
     module = next((lab.home / CURRENT).resolve().rglob("beta.py"))
@@ -101,8 +90,6 @@ STARTED = [
     _by_run,
     _shell_by_run,
     _by_the_link,
-    _by_a_relative_link,
-    _activated,
     _mapped,
 ]
 
@@ -222,27 +209,6 @@ def test_attack_litter_of_killed_runs(lab: Lab) -> None:
     assert [path.suffix for path in (lab.home / "reports").iterdir()] == [".json"]
 
 
-def test_ctrl_c_in_clean_says_what_was_removed(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = lab.build().generation
-    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
-    second = lab.build().generation
-    assert first is not None
-    assert second is not None
-    order = [second.folder, first.folder]
-
-    def interrupted(folder: Path) -> None:
-        if folder == order[1]:
-            raise KeyboardInterrupt
-        remove_tagged(folder)
-
-    monkeypatch.setattr("provision.core.in_use.remove_tagged", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
-    assert lab.listener.notes == [f"{TARGET}: removed {second.folder.name}"]
-
-
 def test_attack_a_clock_in_the_future_and_rollback(lab: Lab) -> None:
     first = lab.build().generation
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
@@ -256,21 +222,6 @@ def test_attack_a_clock_in_the_future_and_rollback(lab: Lab) -> None:
     assert rollback(lab.project, TARGET, lab.listener).now.folder == first.folder
     with pytest.raises(UsageError, match="no earlier"):
         rollback(lab.project, TARGET, lab.listener)
-
-
-def test_two_cleans_wait_for_each_other_and_say_so(lab: Lab) -> None:
-    lab.build()
-    code = (
-        "import sys, time; from pathlib import Path\n"
-        "from provision.core.locking import folder_lock\n"
-        "with folder_lock(Path(sys.argv[1]), lambda: None):\n"
-        "    print('held', flush=True); time.sleep(1)\n"
-    )
-    with program(sys.executable, "-c", code, lab.home):
-        clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
-    waits = f"another command is working on {TARGET}; waiting for it to end"
-    assert lab.listener.steps[-1:] == [waits]
-    assert lab.left() == []
 
 
 def test_the_files_are_on_the_disk_before_the_record(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.core.project import CURRENT, RECORD
 from provision.report.history import history, last_report
 from tests.small import TARGET, make_wheel
 
@@ -130,25 +129,6 @@ def test_attack_a_relative_project_and_every_verb(lab: Lab, tmp_path: Path) -> N
     )  # nothing may depend on the folder it was called in
     assert "as locked" in tool(lab, "verify", TARGET, at=lab.project.root).stdout
     assert (tmp_path / "renamed" / "page.html").is_file()
-
-
-def test_an_interpreter_that_is_gone_is_built_again(lab: Lab) -> None:
-    tool(lab, "build", TARGET, at=lab.project.root)
-    tool(lab, "build", TARGET, at=lab.project.root)
-    python = (lab.home / CURRENT).resolve() / "bin" / "python"
-    python.unlink()
-    python.symlink_to("/nowhere/python3")
-    tool(lab, "build", TARGET, at=lab.project.root)
-    assert lab.says("import alpha; print('runs')") == "runs"
-
-
-def test_a_record_of_an_earlier_version_claims_nothing(lab: Lab) -> None:
-    tool(lab, "build", TARGET, at=lab.project.root)
-    record = (lab.home / CURRENT).resolve() / RECORD
-    known = json.loads(record.read_text(encoding="utf-8"))
-    assert known.pop("path") == str(record.parent)
-    record.write_text(json.dumps(known), encoding="utf-8")
-    assert "up to date" in tool(lab, "build", TARGET, at=lab.project.root).stdout
 
 
 def test_attack_a_report_of_the_future(lab: Lab) -> None:

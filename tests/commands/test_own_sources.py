@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import tarfile
 import threading
-import tomllib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,7 +21,6 @@ from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import pack_again
 from provision.commands.build import BuildRequest, build
 from provision.commands.bundle import bundle
-from provision.commands.export import Export, export
 from provision.commands.lock import lock, staleness
 from provision.commands.own_sources import with_built_wheels
 from provision.core.errors import SpecError, ToolError
@@ -393,13 +391,6 @@ def test_a_source_that_changed_under_its_name_is_refused(site: Site) -> None:
     assert "another file of this name" in error.value.evidence
 
 
-def test_a_wheel_of_another_platform_says_where_it_is_built(site: Site) -> None:
-    site.sdist("deeper", more='[tool.tiny]\ntag = "cp311-cp311-macosx_11_0_arm64"\n')
-    site.spec('requirements = ["deeper"]\nbuild = ["deeper"]')
-    with pytest.raises(SpecError, match="deeper is compiled"):
-        site.lock()
-
-
 @pytest.mark.parametrize(
     ("requirement", "said"),
     [
@@ -425,12 +416,6 @@ def test_a_source_that_cannot_be_had_is_explained(
         site.lock()
     assert said in error.value.what
     assert not site.project.lock("tiny").exists()
-
-
-def test_a_marker_leaves_a_source_out(site: Site) -> None:
-    nowhere = "gitty @ git+https://nowhere.invalid/x ; sys_platform == 'none'"
-    site.spec(f'requirements = ["plain", "{nowhere}"]')
-    assert set(site.artifacts()) == {"plain"}
 
 
 def test_a_built_name_comes_from_no_index(site: Site, tmp_path: Path) -> None:
@@ -480,30 +465,6 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
         "name": "provision:source",
         "value": locked.artifacts[0].source,
     } in component["properties"]
-
-
-def test_other_formats_say_where_a_built_wheel_is(site: Site) -> None:
-    own = site.project.root / "own"
-    own.mkdir()
-    (own / "pyproject.toml").write_text(manifest("own"))
-    site.spec('requirements = ["deeper", "plain"]\nbuild = ["deeper"]\nlocal = ["own"]')
-    locked = site.lock()
-    target = load_target(site.project.specs, "tiny")
-
-    def exported(kind: str) -> Export:
-        return export(
-            site.project, target, locked, supply=site.supply, kind=kind, file=None
-        )
-
-    found = {
-        each["name"]: each["wheels"][0]
-        for each in tomllib.loads(exported("pylock").text)["packages"]
-    }
-    assert found["plain"]["url"].startswith(site.url)
-    assert (site.project.root / found["deeper"]["path"]).is_file()
-    assert "url" not in found["deeper"]
-    assert exported("pylock").lost == ("the own packages of the spec",)
-    assert any("built from source" in words for words in exported("requirements").lost)
 
 
 def test_a_packed_wheel_depends_on_its_files_only(tmp_path: Path) -> None:

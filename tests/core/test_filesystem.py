@@ -92,14 +92,6 @@ def test_a_folder_whose_removal_was_killed_after_its_tag_can_be_removed(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_never_made_where_one_is(tmp_path: Path) -> None:
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "file").touch()
-    with pytest.raises(ToolError, match="cannot make"):
-        make_tagged(tmp_path / "theirs")
-    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["file"]
-
-
 def test_removal_takes_links_but_not_what_they_point_to(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -112,22 +104,12 @@ def test_removal_takes_links_but_not_what_they_point_to(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "precious"]
 
 
-def test_a_link_to_a_tagged_folder_is_not_tagged(tmp_path: Path) -> None:
-    make_tagged(tmp_path / "ours")
-    (tmp_path / "link").symlink_to("ours")
-    assert not is_tagged(tmp_path / "link")
-
-
 def test_a_link_is_swapped_in_one_step(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         swap_link(tmp_path / "current", tmp_path / name)
         assert read_link(tmp_path / "current") == tmp_path / name
     assert sorted(p.name for p in tmp_path.iterdir()) == ["current", "one", "two"]
-
-
-def test_no_link_reads_as_none(tmp_path: Path) -> None:
-    assert read_link(tmp_path / "current") is None
 
 
 def _hold(folder: Path, ready: Path) -> None:

@@ -94,11 +94,6 @@ def test_the_first_waits_for_a_check_and_the_second_does_not() -> None:
     assert reached == [False, True]
 
 
-def test_one_that_comes_after_the_last_check_is_not_lost() -> None:
-    with pytest.raises(KeyboardInterrupt), deferred():
-        interrupt()
-
-
 def test_a_thread_defers_nothing_and_looks_itself() -> None:
     def work(_: int) -> bool:
         with deferred():
@@ -108,16 +103,6 @@ def test_a_thread_defers_nothing_and_looks_itself() -> None:
     interrupt()
     with pytest.raises(KeyboardInterrupt), ThreadPoolExecutor(1) as pool:
         pool.submit(check_interrupted).result()
-
-
-def test_results_come_in_the_order_of_the_items() -> None:
-    later = threading.Event()
-
-    def work(number: int) -> int:
-        (later.wait if number == 0 else later.set)()
-        return number
-
-    assert in_threads(work, range(2), 2) == [0, 1]
 
 
 def test_an_error_cancels_what_has_not_begun() -> None:

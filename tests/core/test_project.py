@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from provision.core.errors import UsageError
-from provision.core.project import Project, find_project, shipped
+from provision.core.project import find_project, shipped
 
 
 def test_a_relative_folder_serves_programs_that_run_elsewhere(
@@ -33,13 +33,3 @@ def test_no_clone_answers_for_a_folder_without_a_project(tmp_path: Path) -> None
     assert find_project(shipped().root) == shipped()
     with pytest.raises(UsageError):
         find_project(tmp_path)
-
-
-def test_checks_are_the_shipped_ones_where_a_folder_of_their_name_is_another(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "smoke").mkdir()
-    (tmp_path / "smoke" / "run.py").touch()
-    assert Project(tmp_path).smoke == shipped().root / "smoke"
-    (tmp_path / "smoke" / "pytest.ini").touch()
-    assert Project(tmp_path).smoke == tmp_path / "smoke"

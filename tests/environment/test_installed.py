@@ -9,7 +9,6 @@ import pytest
 
 from provision.environment.installed import (
     distributions_by_name,
-    distributions_in,
     installed_distributions,
 )
 
@@ -94,20 +93,6 @@ def test_names_are_read_without_any_record(tmp_path: Path, audit: list[str]) -> 
     assert dist.installer == "uv"
 
 
-def test_a_distribution_without_metadata_has_the_name_of_its_folder(
-    tmp_path: Path,
-) -> None:
-    install(tmp_path, "Half_Gone-2.0.dist-info", RECORD="half_gone.py,,\n")
-    install(
-        tmp_path, "half_gone-2.1.dist-info", METADATA="Name: half-gone\nVersion: 2.1\n"
-    )
-    (broken, _) = installed_distributions(tmp_path)
-    assert (broken.name, broken.version) == ("", "")
-    (several,) = distributions_by_name([tmp_path]).values()
-    assert sorted(dist.version for dist in several) == ["2.0", "2.1"]
-    assert all(dist.name == "half-gone" for dist in several)
-
-
 @pytest.mark.parametrize(
     "garbage", [b"", b"\xff\xfe\0" * 99, b"\n\n\n", b"Name", b"x" * 200_000]
 )
@@ -137,15 +122,3 @@ def test_egg_info_of_debian_is_a_distribution(tmp_path: Path) -> None:
     assert (apt.version, apt.requires_python, apt.requires) == ("2.7", ">=3.9", ())
     assert (apt.entries, old.version) == ([], "1.0")
     assert old.compiled_for == {"3.9"}
-
-
-def test_an_earlier_folder_hides_a_later_one(tmp_path: Path) -> None:
-    for version, site in (("1.0", "first"), ("2.0", "second")):
-        install(
-            tmp_path / site,
-            f"a-{version}.dist-info",
-            METADATA=f"Name: a\nVersion: {version}\n",
-        )
-    sites = [tmp_path / "first", tmp_path / "second", tmp_path / "absent"]
-    assert [dist.version for dist in distributions_by_name(sites)["a"]] == ["1.0"]
-    assert distributions_in(map(str, sites)) == {"a": str(tmp_path / "second")}

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from provision.core.errors import ToolError
 from provision.environment.long_paths import (
-    check_path_lengths,
-    is_limited,
     judge_path_lengths,
 )
 from tests.lab import Silent
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMIT = 259
 # As long as a path of a clone in somebody's documents.
@@ -51,21 +44,3 @@ def test_licences_beyond_the_limit_are_a_note() -> None:
     )
     assert len(listener.notes) == 1
     assert listener.notes[0].startswith("1 file of metadata with paths longer than 259")
-
-
-def test_a_script_outside_site_packages_is_measured_where_it_lies() -> None:
-    judge_path_lengths(
-        SITE,
-        [f"../../Scripts/{'x' * (LIMIT - len('/') - 100 - len('/Scripts/'))}"],
-        Silent(),
-    )
-    with pytest.raises(ToolError, match="1 path longer"):
-        judge_path_lengths(
-            SITE, [f"../../Scripts/{'x' * (LIMIT - 100 - len('/Scripts/'))}"], Silent()
-        )
-
-
-def test_linux_has_no_such_limit(tmp_path: Path) -> None:
-    assert not is_limited()
-    (tmp_path / "Lib/site-packages").mkdir(parents=True)
-    check_path_lengths(tmp_path, Silent())

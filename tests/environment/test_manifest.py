@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import SpecError
-from provision.core.filesystem import make_tagged, swap_link
-from provision.core.project import CURRENT, RECORD
+from provision.core.filesystem import make_tagged
+from provision.core.project import RECORD
 from provision.environment.manifest import (
     Record,
-    current_generation,
-    mark_verified,
     read_generation,
     unfinished_generations,
     write_record,
@@ -43,22 +41,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     written = write_record(tmp_path / "g", ENTRY)
     assert read_generation(tmp_path / "g") == written
     assert unfinished_generations(tmp_path) == []
-
-
-def test_proof_is_written_once(tmp_path: Path) -> None:
-    make_tagged(tmp_path / "g")
-    proven = mark_verified(write_record(tmp_path / "g", ENTRY))
-    assert proven.record.proof == "proven"
-    assert read_generation(tmp_path / "g") == proven
-    assert mark_verified(proven) is proven
-
-
-def test_current_follows_the_link(tmp_path: Path) -> None:
-    assert current_generation(tmp_path) is None
-    make_tagged(tmp_path / "g")
-    written = write_record(tmp_path / "g", ENTRY)
-    swap_link(tmp_path / CURRENT, tmp_path / "g")
-    assert current_generation(tmp_path) == written
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 2}'])

@@ -132,13 +132,6 @@ def test_the_context_holds_what_the_target_needs_and_no_more(
     ]
 
 
-def test_preparing_again_leaves_nothing_of_before(image_request: ImageRequest) -> None:
-    prepare_context(image_request, refuse, Silent())
-    (image_request.context / "wheelhouse" / "stale.whl").touch()
-    prepare_context(image_request, refuse, Silent())
-    assert not (image_request.context / "wheelhouse" / "stale.whl").exists()
-
-
 def test_a_folder_that_is_not_ours_is_not_removed(image_request: ImageRequest) -> None:
     image_request.context.mkdir(parents=True)
     (image_request.context / "thesis.tex").touch()
@@ -177,13 +170,6 @@ def test_the_command_names_what_decides_the_image(image_request: ImageRequest) -
     assert "BASE_IMAGE=x@sha256:1" in other
 
 
-def test_offline_has_no_network_and_no_secret(image_request: ImageRequest) -> None:
-    argv = build_argv(offline(image_request), "docker", {"PIP_INDEX_URL": MIRROR})
-    assert argv[argv.index("--network") + 1] == "none"
-    assert "OPTIONS=--offline" in argv
-    assert "--secret" not in argv
-
-
 def test_offline_without_a_file_is_refused_before_anything_is_built(
     image_request: ImageRequest,
 ) -> None:
@@ -200,19 +186,6 @@ def test_a_target_without_the_table_has_no_images(image_request: ImageRequest) -
         prepare_context(
             dataclasses.replace(image_request, target=target), refuse, Silent()
         )
-
-
-def test_a_target_of_another_system_has_no_images_and_is_not_told_to_ask_for_one(
-    image_request: ImageRequest,
-) -> None:
-    change = {"docker": None, "platform": "osx-arm64"}
-    target = image_request.target.model_copy(update=change)
-    with pytest.raises(UsageError, match="tiny has no images") as caught:
-        prepare_context(
-            dataclasses.replace(image_request, target=target), refuse, Silent()
-        )
-    assert "macOS" in caught.value.cause
-    assert "[docker]" not in caught.value.remedy
 
 
 def test_the_dev_image_has_compiler_and_headers_and_another_name(
@@ -246,15 +219,6 @@ def test_variables_and_labels_come_from_spec_and_lock(
     assert 'ENV A="say \\"\\$HOME\\" \\\\"' in odd_text
 
 
-def test_a_cuda_image_asks_for_the_library_that_tells_the_driver(
-    image_request: ImageRequest,
-) -> None:
-    ask = 'ENV NVIDIA_DRIVER_CAPABILITIES="compute,utility"'
-    cuda = image_request.target.model_copy(update={"accelerator": "cuda"})
-    assert ask in dockerfile(dataclasses.replace(image_request, target=cuda))
-    assert ask not in dockerfile(image_request)
-
-
 @pytest.fixture
 def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Put two clients on PATH."""
@@ -279,10 +243,6 @@ def test_a_client_without_buildkit_is_passed_over(clients: list[str]) -> None:
         return 0, "28.2.2 20.10.24\n" if words[0] == new else "20.10.24 20.10.24\n", ""
 
     assert find_engine(answer(respond)) == old
-
-
-def test_a_new_client_with_its_plugin_is_taken(clients: list[str]) -> None:
-    assert find_engine(answer(lambda _: (0, "28.2.2 28.2.2\n", ""))) == clients[0]
 
 
 def test_without_an_engine_it_says_what_each_client_said(clients: list[str]) -> None:
@@ -327,10 +287,6 @@ def test_times_and_modes_do_not_tell_who_built_it(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def entrypoint() -> ModuleType:
     return program("entrypoint")
-
-
-def test_a_cpu_image_asks_for_no_device(entrypoint: ModuleType) -> None:
-    assert entrypoint.missing("cpu", entrypoint.nodes("cpu")) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import http.server
-import re
 import shutil
 import threading
 from functools import partial
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
-from provision.core.errors import SpecError, UsageError
+from provision.catalog.snapshot import DriverSet, load_snapshot
+from provision.core.errors import UsageError
 from provision.core.process import Completed
 from provision.core.project import Project
 from provision.host.drivers import DriverVerdict, judge_version
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).parents[2]
-CATALOG = ROOT / "envs" / "catalog"
-SETS = names_of(CATALOG, DriverSet)
 INTEL = ("arc-linux", "ipex-llm-linux", "max-linux")
 NAME = f"libze-intel-gpu1_{VERSION}-0_amd64.deb"
 OF_DEBIAN = Docker(apt=("libze1", "intel-opencl-icd"))
@@ -120,32 +117,6 @@ def test_the_distribution_s_driver_is_refused_with_the_reason(name: str) -> None
     assert ("24-13" not in caught.value.remedy) == too_old
 
 
-@pytest.mark.parametrize(
-    ("docker", "base"),
-    [
-        (Docker(), None),
-        (Docker(apt=("libze1",)), None),
-        (OF_DEBIAN, "debian:trixie-slim"),
-        (OF_DEBIAN, "debian:bookworm2"),
-        (OF_DEBIAN, "registry.example/own:1"),
-    ],
-)
-def test_a_driver_that_is_not_known_is_refused_and_is_not_called_old(
-    docker: Docker, base: str | None
-) -> None:
-    with pytest.raises(UsageError, match="could never prove itself") as caught:
-        require_drivers(committed("max-linux", docker, base))
-    assert caught.value.cause.startswith("the driver's version is not visible")
-    assert "names no driver set" in caught.value.evidence
-
-
-@pytest.mark.parametrize(
-    "name", ["cpu-linux", "cuda-linux", "cuda12-linux", "ipex-llm-cpu-linux"]
-)
-def test_an_image_whose_driver_is_the_host_s_or_none_is_not_judged(name: str) -> None:
-    assert require_drivers(committed(name)) is None
-
-
 @pytest.mark.parametrize("name", INTEL)
 def test_the_committed_driver_sets_meet_the_floors(name: str) -> None:
     image_request = committed(name)
@@ -158,27 +129,6 @@ def test_the_committed_driver_sets_meet_the_floors(name: str) -> None:
         version, target.hardware.driver, "intel", read_devices(catalog)
     )
     assert judged.verdict is DriverVerdict.NEW_ENOUGH, judged
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_a_committed_set_is_whole_and_of_one_release(name: str) -> None:
-    made = load_snapshot(CATALOG, name, DriverSet)
-    parts = [
-        re.fullmatch(r"([a-z0-9-]+?)(?:-2)?_([0-9.]+).*", f.filename)
-        for f in made.files
-    ]
-    versions = {part[1]: part[2] for part in parts if part}
-    assert versions.pop("intel-igc-core") == versions.pop("intel-igc-opencl")
-    driver = versions.pop("libze-intel-gpu1", "") or versions.pop(
-        "intel-level-zero-gpu"
-    )
-    assert driver.split(".")[-2:] == made.version.split(".")[-2:]
-    assert set(versions) == {"level-zero", "libigdgmm12"}
-    assert all(file.url.endswith(f"/{file.filename}") for file in made.files)
-    assert all(file.sources or file.confirmed for file in made.files if file.sha256)
-    assert all(
-        len(file.sources) > 1 for file in made.files if file.confirmed and not file.size
-    )
 
 
 def test_a_set_that_is_too_old_is_refused(tmp_path: Path) -> None:
@@ -195,11 +145,6 @@ def test_a_set_that_is_too_old_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="could never prove itself") as caught:
         require_drivers(dataclasses.replace(plain, project=project, target=target))
     assert "driver 24.35.30872.22" in caught.value.evidence
-
-
-def test_a_set_that_the_catalog_lacks_is_refused() -> None:
-    with pytest.raises(SpecError, match="no catalog of 'gpu'"):
-        require_drivers(committed("max-linux", Docker(drivers="gpu")))
 
 
 def test_a_package_without_a_hash_is_refused_by_name_before_anything_is_made(
@@ -259,16 +204,3 @@ def test_it_comes_from_the_vendor_by_its_hash(
     (folder / NAME).unlink()
     prepare_context(tiny, run, Listener())  # again, from what the first one kept
     assert (tiny.context / "system" / "drivers" / NAME).read_bytes() == b"the driver"
-
-
-@pytest.mark.machine
-def test_another_file_of_the_vendor_is_refused(
-    tiny: ImageRequest, vendor: tuple[Path, str]
-) -> None:
-    folder, url = vendor
-    (folder / NAME).write_bytes(b"another driver")
-    make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"}, url)
-    with pytest.raises(UsageError, match="missing") as caught:
-        prepare_context(online(tiny), run, Listener())
-    assert "another file of this name" in caught.value.evidence
-    assert not list(tiny.context.rglob("*.deb"))

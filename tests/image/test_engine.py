@@ -27,7 +27,6 @@ from provision.image.docker import BuiltImage, build_argv, build_image, find_eng
 from provision.image.request import ImageRequest
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import (
-    CONDA_LAYER,
     PIP_LAYER,
     Lock,
     read_lock,
@@ -37,7 +36,6 @@ from provision.spec.extends import resolved, spec_chain
 from provision.spec.model import Docker, Target
 from provision.spec.reader import load_target
 from tests import small
-from tests.condapkg import lock_text, make_python
 from tests.image.driver_set import LIBRARY, make_deb, make_set
 
 if TYPE_CHECKING:
@@ -246,42 +244,6 @@ def test_what_the_distribution_gives_is_the_same_too(
     remove(engine, image_request)
 
 
-def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
-    tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
-) -> None:
-    plain, _ = tiny
-    python = make_python(tmp_path / "channel")
-    shutil.copy(
-        plain.project.specs / "tiny.toml", plain.project.specs / "tiny-conda.toml"
-    )
-    folder = plain.project.lock("tiny-conda")
-    shutil.copytree(plain.lock.folder, folder)
-    text = lock_text("https://channel.example/conda-forge", [python])
-    (folder / CONDA_LAYER).write_text(text, encoding="utf-8")
-    small.reseal(folder)
-    wheelhouses = (*plain.supply.wheelhouses, python.parent)
-    image_request = dataclasses.replace(
-        plain,
-        target=plain.target.model_copy(update={"name": "tiny-conda"}),
-        lock=read_lock(folder),
-        supply=dataclasses.replace(plain.supply, wheelhouses=wheelhouses),
-    )
-    digests = {
-        build_image(
-            image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar"
-        ).digest
-        for number in range(2)
-    }
-    assert len(digests) == 1
-    proven = inside(
-        engine,
-        image_request.tag,
-        "smoke && python -c 'import sys; print(sys.base_prefix)'",
-    )
-    assert proven.stdout == "/opt/env\n", proven.stderr
-    remove(engine, image_request)
-
-
 @pytest.fixture
 def with_drivers(
     tiny: tuple[ImageRequest, BuiltImage], tmp_path: Path, engine: str
@@ -348,21 +310,6 @@ def test_a_driver_package_that_changed_after_the_context_was_made_ends_the_build
     )
     assert built.returncode != 0
     assert f"{deb.name}: FAILED" in built.stdout + built.stderr
-
-
-def test_a_driver_package_with_an_unmet_dependency_ends_the_build(
-    with_drivers: ImageRequest, engine: str, tmp_path: Path
-) -> None:
-    deb = make_deb(
-        tmp_path, "libze-intel-gpu1", {LIBRARY: "driver"}, depends="libc6 (>= 99)"
-    )
-    make_set(with_drivers.project.catalog, "gpu", {deb.name: deb.read_bytes()})
-    prepare_context(with_drivers, run, Silent())
-    built = run(
-        build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1")
-    )
-    assert built.returncode != 0
-    assert "libze-intel-gpu1 depends on libc6 (>= 99)" in built.stdout + built.stderr
 
 
 def test_the_layout_loads_as_the_image_that_it_names(

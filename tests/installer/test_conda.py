@@ -97,18 +97,6 @@ def test_both_layers_are_built_without_a_network(
 
 
 @pytest.mark.machine
-def test_archives_are_downloaded_once(conda: CondaLab) -> None:
-    lab = conda.lab
-    lab.build()
-    assert len([path for path in lab.index.asked if path.endswith(".conda")]) == 2
-    lab.relock(*lab.wheels, lab.wheel("gamma"))
-    lab.index.asked.clear()
-    lab.build()
-    assert not [path for path in lab.index.asked if path.endswith(".conda")]
-    assert lab.says("import gamma, greet; print('works')") == "works"
-
-
-@pytest.mark.machine
 def test_a_changed_archive_in_a_wheelhouse_is_left_aside(
     conda: CondaLab, tmp_path: Path
 ) -> None:
@@ -237,16 +225,6 @@ def test_the_tree_is_the_same_wherever_it_lies(conda: CondaLab, tmp_path: Path) 
     assert first.record.tree == second.record.tree
 
 
-@pytest.mark.machine
-def test_an_edited_file_does_not_reach_the_next_build(conda: CondaLab) -> None:
-    built = conda.lab.build().generation
-    assert built is not None
-    _edit(built.folder)
-    shutil.rmtree(conda.lab.home)
-    conda.lab.build()
-    assert conda.look() == []
-
-
 @pytest.mark.parametrize(
     "folder",
     sorted(path.parent for path in LOCKS.glob(f"*/{CONDA_LAYER}")),
@@ -285,12 +263,3 @@ def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:
         conda_packages(lock)
     assert "package[0].hash.sha256: is missing" in caught.value.evidence
     assert "package[0].url" in caught.value.evidence
-
-
-@pytest.mark.parametrize(
-    "text", ["[", "!!python/object/apply:os.getcwd []", "version: 2"]
-)
-def test_what_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
-    lock = Lock(tmp_path, {"platform": "linux-64"}, (), text)
-    with pytest.raises(SpecError):
-        conda_packages(lock)
