@@ -43,7 +43,7 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
     ]
     bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
     raw = {line.number: line.text for line in lines}
-    named = (_named(line, raw) for line in _flowed(bare))
+    named = (_named(line, raw) for line in bare)
     bare = [_joined(*pair) for pair in pairwise([*named, Line(0, "")])]
     margin = min(
         (len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0
@@ -167,26 +167,6 @@ def _unshared(lines: list[Line]) -> list[Line]:
     return [
         Line(x.number, x.text[m.end() :]) if m and s == most else x for x, m, s in rows
     ]
-
-
-def _flowed(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines, and after an error that a mail wrapped, or another terminal, all of it."""
-    width = max((len(line.text) for line in lines), default=0)
-    parts = list[Line]()
-    for line, after in pairwise([*lines, Line(0, "")]):
-        yield line
-        full = (
-            after.text[:1].strip()
-            and len(line.text) + len(after.text.split()[0]) >= width
-        )
-        more = full and width in _MAILS and not any_of("no_sentence").search(after.text)
-        if parts or (more and any_of("told").search(line.text)):
-            parts.append(line)
-        if not more and 1 < len(parts) <= _MOST_PARTS:
-            even = all(len(part.text) == width for part in parts[:-1])
-            for sign in ("", " ") if even else (" ",):
-                yield Line(parts[0].number, sign.join(part.text for part in parts))
-        parts = parts if more else []
 
 
 def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:

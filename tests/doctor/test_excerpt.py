@@ -12,9 +12,7 @@ from provision.doctor.excerpt import excerpt
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import read_log
 
-FAMILIES = tomllib.loads((Path(__file__).parent / "families.toml").read_text("utf-8"))[
-    "family"
-]
+LOGS = tomllib.loads(Path(__file__).with_name("logs.toml").read_text("utf-8"))["log"]
 WORDS = [
     "alpha",
     "beta",
@@ -98,8 +96,8 @@ def test_a_log_without_words_has_no_excerpt(text: str) -> None:
 
 
 def test_what_a_finding_quotes_is_in_the_excerpt_wherever_it_is() -> None:
-    texts = [text for family in FAMILIES for text in family["positive"]]
-    for text in random.Random(1).sample(texts, 60):
+    texts = [case["text"] for case in LOGS]
+    for text in random.Random(1).sample(texts, 25):
         log = read_log(f"{noise(400)}{text}\n{noise(5)}")
         findings = findings_of(log)
         shown = {

@@ -16,6 +16,7 @@ import pytest
 
 from provision.cli.main import verb_names
 from provision.doctor.data import data
+from provision.doctor.logs import LAYERS
 from tests.small import make_wheel, metadata
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 KINDS = tomllib.loads(
     (Path(__file__).parent / "remedies.toml").read_text(encoding="utf-8")
 )
+TABLES = ("findings", "cases", "packages", "machine")
 UV = [sys.executable, "-m", "uv", "pip"]
 KEPT = re.compile(r"torch|triton|pytorch-triton|nvidia-(?!cudnn)")
 
@@ -37,13 +39,15 @@ def _texts(value: object, name: str = "") -> Iterator[str]:
         for inner in value:
             yield from _texts(inner, name)
     elif name == "remedy":
-        yield str(value)
+        yield re.sub(
+            r"\{(build|smoke) ([\w-]+)\}", r"`provision \1 \2-linux`", str(value)
+        )
 
 
 REMEDIES = sorted(
     {
         text
-        for table in ("findings", "cases", "log_rules", "packages", "evidence")
+        for table in (*TABLES, *(f"log_rules/{layer}" for layer in LAYERS))
         for text in _texts(data(table))
     }
 )
