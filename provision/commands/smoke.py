@@ -268,11 +268,15 @@ def _following(journal: Path) -> Look:
         new = []
         with suppress(OSError), journal.open("rb") as stream:
             stream.seek(read)
-            lines = [
-                line for line in stream if line.endswith(b"\n")
-            ]  # or it is being written
-            read += sum(map(len, lines))
-            for event in map(json.loads, lines):
+            added = stream.read()
+            # In one read, cut at the last line end: what follows is being written.
+            complete = added[: added.rfind(b"\n") + 1]
+            read += len(complete)
+            for line in complete.splitlines():
+                try:
+                    event = json.loads(line)
+                except ValueError:  # a part that a killed worker left
+                    continue
                 now = event.get("start", {"id": now})["id"]
                 new += [event["result"]] if "result" in event else []
                 owed.update(head["id"] for head in event.get("owed", ()))

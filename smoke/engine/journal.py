@@ -20,7 +20,9 @@ Events, by their key:
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,9 +47,15 @@ class Journal:
         )
 
     def write(self, **event: object) -> None:
-        """Append one event."""
-        with self.path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"at": time.time(), **event}) + "\n")
+        """Append one event, with a single call of the system."""
+        line = json.dumps({"at": time.time(), **event}).encode() + b"\n"
+        with self.path.open("a+b", buffering=0) as stream:
+            end = stream.seek(0, os.SEEK_END)
+            stream.seek(max(end - 1, 0))
+            # A worker that was killed while it wrote has left a part of a line.
+            if end and stream.read(1) != b"\n":
+                line = b"\n" + line
+            stream.write(line)
 
     def size(self) -> int:
         """Return the size in bytes: as long as it grows, the worker is alive and not stuck."""
@@ -55,13 +63,24 @@ class Journal:
 
     def events(self) -> list[dict[str, Any]]:
         """Return all events, without a last line that is being written."""
-        if self.path.exists():
-            with self.path.open("rb") as stream:
-                stream.seek(self._end)
-                lines = [line for line in stream if line.endswith(b"\n")]
-            self._end += sum(map(len, lines))
-            self._read += map(json.loads, lines)
+        for line in self._new_lines():
+            # What a killed worker wrote of its last event says nothing.
+            with contextlib.suppress(ValueError):
+                self._read.append(json.loads(line))
         return [*self._read]
+
+    def _new_lines(self) -> list[bytes]:
+        """Return the whole lines that have been added since the last call."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as stream:
+            stream.seek(self._end)
+            added = stream.read()
+        # In one read, cut at the last line end: a loop over the lines of a file that grows
+        # yields the rest of a line that was a part a moment ago.
+        whole = added[: added.rfind(b"\n") + 1]
+        self._end += len(whole)
+        return whole.splitlines()
 
     def results(self) -> list[dict[str, Any]]:
         """Return the results so far, in the order in which the checks ended."""

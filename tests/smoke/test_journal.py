@@ -1,13 +1,18 @@
-"""The journal is read while it is written."""
+"""The journal is read while it is written, and after a writer that was killed."""
 
 from __future__ import annotations
 
+import multiprocessing
+import time
 from typing import TYPE_CHECKING
 
 from smoke.engine.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+SECONDS = 3.0
+LARGE = "x" * 40_000
 
 
 def test_an_event_is_read_once_its_line_is_whole(tmp_path: Path) -> None:
@@ -31,3 +36,50 @@ def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
         stream.write(b"x" * (journal.size() - 1))
     journal.write(count=1)
     assert (journal.last("torch"), journal.last("count")) == ("2.13", 1)
+
+
+def test_a_line_that_a_killed_writer_left_does_not_swallow_the_next(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.write(torch="2.13")
+    with journal.path.open("ab") as stream:
+        stream.write(b'{"at": 1.0, "step": "half of \xc3')
+    journal.write(count=1)
+    assert (journal.last("torch"), journal.last("count")) == ("2.13", 1)
+    assert len(journal.events()) == 2
+
+
+def write_in_parts(path: Path, until: float) -> None:
+    """Append events of 40 KB as a slow disk takes them: each in several writes."""
+    number = 0
+    with path.open("ab", buffering=0) as stream:
+        while time.monotonic() < until:
+            line = b'{"count": %d, "step": "%s"}\n' % (number, LARGE.encode())
+            for start in range(0, len(line), 8192):
+                stream.write(line[start : start + 8192])
+            number += 1
+
+
+def test_a_reader_beside_a_writer_of_large_events_sees_each_once(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal")
+    until = time.monotonic() + SECONDS
+    writer = multiprocessing.get_context("spawn").Process(
+        target=write_in_parts, args=(journal.path, until)
+    )
+    writer.start()
+    read, looks = 0, 0
+    while writer.is_alive():
+        # As `events()`, without keeping gigabytes.
+        read += len(journal.events())
+        journal._read.clear()
+        looks += 1
+    writer.join()
+    journal._read.clear()
+    read += len(journal.events())
+    assert writer.exitcode == 0
+    lines = journal.path.read_bytes().count(b"\n")
+    assert read == lines > 10
+    assert looks > 10
