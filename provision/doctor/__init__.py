@@ -60,7 +60,7 @@ def diagnose_environment(
     """
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415
-    from provision.doctor.installation import elsewhere, read_installation, stale_caches  # noqa: PLC0415
+    from provision.doctor.installation import elsewhere, read_installation  # noqa: PLC0415
     from provision.doctor.libraries import foreign_symbols, missing_libraries  # noqa: PLC0415
     from provision.doctor.rules import apply_rules, merged  # noqa: PLC0415
 
@@ -77,7 +77,6 @@ def diagnose_environment(
         foreign=foreign_symbols(env),
         files=read_installation(env),
         elsewhere=elsewhere(env, host.variables),
-        stale_caches=stale_caches(home, root) if home else (),
         repair=f"`provision verify {locked} --repair`" if locked else "",
     )
     findings = apply_rules(context)

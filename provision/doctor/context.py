@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from provision.catalog.devices import Devices
 from provision.core.findings import Finding, Level, described
 from provision.core.platforms import ACCELERATORS, Accelerator
-from provision.doctor.data import data
-from provision.doctor.environment import Environment
+from provision.doctor.environment import STACK, Environment
 from provision.doctor.installation import Faults
 from provision.doctor.libraries import MissingLibrary
 from provision.environment.installed import InstalledDistribution
@@ -45,9 +44,6 @@ class DoctorContext:
     elsewhere: Mapping[str, list[str]] = field(
         default_factory=dict
     )  # by who names the folders
-    stale_caches: tuple[
-        Path, ...
-    ] = ()  # of the user, with entries older than the driver
     repair: str = ""  # the command that mends it, if it was built from a lock
 
     @property
@@ -68,7 +64,7 @@ class DoctorContext:
     def summary(self) -> dict[str, str]:
         """Return the versions of the environment and the layers of the machine, for display."""
         env = self.env
-        shown = filter(None, map(env.get, data("packages")["shown"]))
+        shown = [dist for name in STACK[1:] if (dist := env.get(name))]
         built = f"{env.torch.version}, built for {env.accelerator}" if env.torch else ""
         return {
             "Python": env.python or "of unknown version",

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from provision.core.errors import UsageError
-from provision.doctor.data import data
 from provision.doctor.sites import prefix_of, sites_of
 from provision.environment.installed import InstalledDistribution, distributions_by_name
 from provision.environment.reading import list_names, read_text, venv_settings
@@ -18,7 +17,24 @@ _ASSIGNED = re.compile(
     re.MULTILINE,
 )
 
-_BACKEND = re.compile(r"^\[torch\.backends\]\s+\w+\s*=\s*(\w+)", re.MULTILINE)
+
+# Distributions of which another copy on sys.path breaks the environment.
+STACK = (
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "triton",
+    "pytorch-triton-xpu",
+    "numpy",
+    "transformers",
+    "accelerate",
+    "intel-extension-for-pytorch",
+    "ipex-llm",
+    "bitsandbytes",
+    "xformers",
+    "vllm",
+    "flash-attn",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +72,8 @@ class Environment:
         default_factory=dict
     )
     torch: Torch | None = None
-    pth: tuple[
-        tuple[str, str], ...
-    ] = ()  # file and line of what runs code or adds folders
-    customize: tuple[str, ...] = ()  # ``sitecustomize`` and ``usercustomize`` modules
+    # Folders that .pth files add, each after the name of its file.
+    pth: tuple[tuple[str, str], ...] = ()
     leftovers: tuple[str, ...] = ()  # of an interrupted installation, such as ``~orch``
     user_site: Mapping[str, tuple[InstalledDistribution, ...]] = field(
         default_factory=dict
@@ -102,16 +116,6 @@ class Environment:
         """The distributions, each once: of several of one name the first."""
         return [several[0] for several in self.distributions.values()]
 
-    @property
-    def backends(self) -> dict[str, InstalledDistribution]:
-        """The packages of which ``import torch`` loads a module, by the module's name."""
-        texts = (
-            (dist, read_text(dist.folder / "entry_points.txt")) for dist in self.dists
-        )
-        return {
-            found[1]: dist for dist, text in texts if (found := _BACKEND.search(text))
-        }
-
     def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
         return self.distributions.get(name, (None,))[0]
@@ -140,11 +144,6 @@ def read_environment(
     installed = distributions_by_name(sites)
     programs = (python, prefix / "bin" / "python", prefix / "bin" / "python3")
     program = Path(os.path.realpath(next((p for p in programs if p.is_file()), prefix)))
-    starts, head = data("packages")["interpreters"], read_text(program, 20)
-    native = [known for start, known in starts.items() if re.match(start, head)]
-    customize = (
-        n for n in ("sitecustomize.py", "usercustomize.py") if (site / n).is_file()
-    )
     return Environment(
         prefix,
         site,
@@ -152,11 +151,10 @@ def read_environment(
         windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix, site),
-        markers=markers_of(version, installed, windows=windows) | (native or [{}])[0],
+        markers=markers_of(version, installed, windows=windows),
         distributions=installed,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
-        customize=tuple(customize),
         leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
         user_site=distributions_by_name(_user_sites(home, minor, base) if home else []),
         program=program,
@@ -227,15 +225,16 @@ def _torch(site: Path) -> Torch | None:
 
 
 def _pth(site: Path) -> tuple[tuple[str, str], ...]:
-    known = tuple(data("packages")["known_pth"])
-    lines = []
+    """Return the folders that .pth files add, each with the name of its file."""
+    folders = []
     for name in list_names(site):
-        if name.endswith(".pth") and not name.startswith(known) and "nspkg" not in name:
-            text = read_text(site / name)
-            lines += [
-                (name, line.strip()) for line in text.splitlines() if line.strip()
-            ]
-    return tuple((name, line) for name, line in lines if not line.startswith("#"))
+        if not name.endswith(".pth"):
+            continue
+        for line in read_text(site / name).splitlines():
+            folder = line.strip()
+            if folder and not folder.startswith(("#", "import ", "import\t")):
+                folders.append((name, folder))
+    return tuple(folders)
 
 
 def _user_sites(home: Path, minor: str, base: str) -> list[Path]:

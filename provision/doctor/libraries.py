@@ -16,7 +16,6 @@ from provision.environment.reading import read_text
 from provision.host.model import Host
 
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
-_CXX = "libstdc++.so.6"
 _MOST = 400  # libraries to read, a bound for broken environments
 
 
@@ -36,16 +35,8 @@ def is_of(kind: str, library: str) -> bool:
 def missing_libraries(
     env: Environment, host: Host, *, root: Path = Path("/")
 ) -> list[MissingLibrary]:
-    """Return what torch and all modules import and the loader, below ``root``, does not find."""
-    own = (
-        env.backends
-        if host.variables.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
-        else ()
-    )
-    places = (
-        *data("packages")["folders"]["read"],
-        *(f"{module}/*.so" for module in own),
-    )
+    """Return what torch and its companions import and the loader, below ``root``, does not find."""
+    places = data("packages")["folders"]["read"]
     paths = (path for place in places for path in sorted(env.site.glob(place)))
     queue = [
         p
@@ -65,22 +56,6 @@ def missing_libraries(
             elif found not in seen and env.prefix in found.parents:
                 seen.add(found)
                 queue.append(found)
-    modules, is_module = _compiled(env), data("packages")["folders"]["modules"]
-    present = {path.name for path in modules}
-    # A system without this file keeps its libraries elsewhere.
-    for path, (dist, elf) in (
-        modules.items() if (root / "etc/ld.so.conf").exists() else ()
-    ):
-        for name in {*elf.needed} - present if re.search(is_module, str(path)) else ():
-            if not (is_of("loaded", name) or finder.find(name, path, elf.folders)):
-                missing.setdefault(name, f"{dist}: {path.name}")
-    old = (
-        (finder.lacks(path, elf), dist, path)
-        for path, (dist, elf) in reversed(modules.items())
-    )
-    missing |= {
-        f"{_CXX} with {v}": f"{dist}: {path.name}" for v, dist, path in old if v
-    }
     return [MissingLibrary(name, wanted) for name, wanted in sorted(missing.items())]
 
 
@@ -162,23 +137,8 @@ class _Finder:
             line.strip() for path in files for line in read_text(path).splitlines()
         ]
         system = [*folders["system"], *(line for line in lines if line.startswith("/"))]
-        self._lib = str(
-            env.program.parent.parent / "lib"
-        )  # where conda's Python looks first
-        self._named = [
-            Path(os.path.normpath(folder)) for folder in library_path if folder
-        ]
-        self._outside = self._named + [root / folder.lstrip("/") for folder in system]
-
-    def lacks(self, path: Path, elf: Elf) -> str:
-        """Return a version that the C++ library which LD_LIBRARY_PATH leads to lacks, or ""."""
-        found = (
-            self.find(_CXX, path, (*elf.folders, self._lib))
-            if _CXX in elf.needed
-            else None
-        )
-        has = _elf(found) if found and found.parent in self._named else None
-        return max(elf.cxx() - has.cxx(), default="") if has else ""
+        first = [Path(os.path.normpath(folder)) for folder in library_path if folder]
+        self._outside = first + [root / folder.lstrip("/") for folder in system]
 
     def find(self, name: str, wanted_by: Path, folders: Iterable[str]) -> Path | None:
         """Return the path of a library, its bare name if it is a part of the system, or None."""

@@ -9,8 +9,7 @@ from provision import __version__
 from provision.core.findings import Diagnosis
 from provision.core.privacy import anonymize
 from provision.core.text import harmless, plural
-from provision.doctor.data import data
-from provision.doctor.environment import Environment, read_environment
+from provision.doctor.environment import STACK, Environment, read_environment
 from provision.doctor.excerpt import excerpt
 from provision.doctor.reading import Log
 from provision.environment.installed import name_of
@@ -83,10 +82,10 @@ def _machine(host: Host) -> dict[str, str]:
 def _environment(env: Environment) -> dict[str, str]:
     """Return who installed the environment, and the packages that torch needs or that need it."""
     kind = "virtual environment" if env.virtual else "conda or system"
-    torch, table = env.get("torch"), data("packages")
-    near = {*table["stack"], *map(name_of, torch.requires if torch else ())}
+    torch = env.get("torch")
+    near = {*STACK, *map(name_of, torch.requires if torch else ())}
     near |= {dist.name for dist in env.dists if "torch" in map(name_of, dist.requires)}
-    near -= {*table["shown"], "torch"}
+    near -= set(STACK)
     return {
         "Python": f"{env.markers['python_full_version']}, {kind}",
         "installed by": ", ".join(sorted({dist.installer for dist in env.dists})),

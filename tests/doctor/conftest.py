@@ -25,7 +25,6 @@ LOCK_CODES = {
     "lock-cpu-build",
     "index-leaks",
     "two-torches",
-    "lock-generations",
     "requirement-invalid",
     "requirement-unread",
 }

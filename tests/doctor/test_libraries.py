@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.core.findings import Level
 from provision.doctor.environment import read_environment
 from provision.doctor.libraries import missing_libraries
 from provision.host.model import Driver, Gpu, Host
@@ -199,12 +198,6 @@ def test_broken_binaries_do_not_raise(data: bytes, env: Env, windows_env: Env) -
     assert missing(env) == []
 
 
-def test_libraries_that_import_each_other_end(env: Env) -> None:
-    put(env, "torch/lib/libc10.so", elf("libtorch.so"))
-    put(env, "torch/lib/libtorch.so", elf("libc10.so"))
-    assert missing(env) == []
-
-
 CHECK = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
 CUDA = "_ZN3c104cuda14current_deviceEv"
 
@@ -277,19 +270,6 @@ def test_what_torch_defines_or_others_do_is_no_fault(data: bytes, env: Env) -> N
     assert env.codes() == []
 
 
-def test_symbols_of_libraries_beside_it_and_of_those_it_imports(env: Env) -> None:
-    torch_with(env)
-    extension(
-        env,
-        elf("libown.so", "libtheirs.so", wants=("_ZN5torch3ownEv", "_ZN2at6theirsEv")),
-    )
-    with (env.site / "my_ops-0.1.dist-info/RECORD").open("a") as record:
-        record.write("my_ops/libown.so,,\n")
-    put(env, "my_ops/libown.so", elf(has=("_ZN5torch3ownEv",)))
-    extension(env, elf(has=("_ZN2at6theirsEv",)), "their-ops", "libtheirs.so")
-    assert env.codes() == []
-
-
 def test_what_is_loaded_on_demand_or_optional_is_no_fault(env: Env) -> None:
     torch_with(env)
     extension(env, elf(wants=(CUDA,)), "codec", "libtorchcodec_core4.so")
@@ -336,42 +316,6 @@ def test_a_library_that_ends_too_early(env: Env) -> None:
     assert env.codes() == []
 
 
-def test_modules_of_all_packages_are_read(env: Env) -> None:
-    root, runpath = env.prefix.parent / "root", "$ORIGIN/own"
-    (root / "etc").mkdir(parents=True)
-    (root / "usr/lib").mkdir(parents=True)
-    (root / "usr/lib/libz.so.1").touch()
-    name = "{}.cpython-311-x86_64-linux-gnu.so"
-    modules = {
-        "good": elf(
-            "libc.so.6", "libz.so.1", "libown.so", "libnear.so.2", runpath=runpath
-        ),
-        "bad": elf("libmysqlclient.so.21"),
-        "with_gpu": elf("libcuda.so.1", "libpython3.11.so.1.0", "libtorch.so"),
-        "near/tests": elf("libother.so"),
-    }
-    for module, data in modules.items():
-        info = env.add(
-            module.replace("/", "-"), "1.0", module=module.replace("/tests", "")
-        )
-        (env.site / module).mkdir(exist_ok=True)
-        (env.site / module / name.format("_m")).write_bytes(data)
-        with (info / "RECORD").open("a") as record:
-            record.write(f"{module}/{name.format('_m')},,\n")
-    (env.site / "good/own").mkdir()
-    (env.site / "good/own/libown.so").touch()
-    (env.site / "near/libnear.so.2").write_bytes(elf())
-    with (env.site / "near_tests-1.0.dist-info/RECORD").open("a") as record:
-        record.write("near/libnear.so.2,,\n")
-    read = read_environment(env.prefix)
-    assert (
-        missing_libraries(read, Host("linux-64", "6.8"), root=root) == []
-    )  # where it keeps them is unknown
-    (root / "etc/ld.so.conf").touch()
-    (found,) = missing_libraries(read, Host("linux-64", "6.8"), root=root)
-    assert found == ("libmysqlclient.so.21", f"bad 1.0: {name.format('_m')}")
-
-
 def backend(env: Env, *pins: str) -> None:
     """Install a device backend that torch loads by itself."""
     folder = env.add("torch-npu", "2.9.0", *pins)
@@ -387,42 +331,6 @@ def backend(env: Env, *pins: str) -> None:
     put(env, "torch_npu/lib/libop_plugin_atb.so", elf("libatb.so"))  # loaded on demand
 
 
-def test_a_backend_whose_libraries_are_absent_keeps_torch_from_being_imported(
-    env: Env,
-) -> None:
-    env.torch("2.9.1+cpu")
-    backend(env)
-    (found,) = env.diagnose()
-    assert (found.code, found.level) == ("missing-library", Level.ERROR)
-    assert found.evidence == ("libtorch_npu.so imports libhccl.so, which is not found",)
-    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in found.remedy
-    toolkit = env.prefix.parent / "cann"
-    toolkit.mkdir()
-    (toolkit / "libhccl.so").touch()
-    for name, value in (
-        ("LD_LIBRARY_PATH", str(toolkit)),
-        ("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),
-    ):
-        env.host = Host("linux-64", "6.8", variables={name: value})
-        assert env.diagnose() == ()
-
-
-def test_a_backend_of_another_torch(env: Env) -> None:
-    env.torch("2.13.0+cpu")
-    backend(env, "torch==2.9.0")
-    (found,) = env.diagnose()
-    assert found.code == "torch-companion-mismatch"
-    assert "torch-npu 2.9.0 is for torch 2.9.0" in found.evidence
-    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in found.remedy
-
-
-def test_a_backend_of_this_torch_is_left_alone(env: Env) -> None:
-    env.torch("2.9.0+cpu")
-    backend(env, "torch==2.9.0")
-    (env.site / "torch_npu/lib/libtorch_npu.so").write_bytes(elf())
-    assert env.diagnose() == ()
-
-
 CXX = "libstdc++.so.6"
 
 
@@ -434,30 +342,3 @@ def old_cxx(env: Env, *versions: str) -> Host:
     folder.mkdir()
     (folder / CXX).write_bytes(elf(has=versions))
     return Host("linux-64", "6.8", variables={"LD_LIBRARY_PATH": f"/nowhere:{folder}/"})
-
-
-def test_an_older_cxx_library_that_a_variable_puts_first(env: Env) -> None:
-    env.host = old_cxx(env, "GLIBCXX_3.4", "GLIBCXX_3.4.19")
-    (found,) = env.diagnose()
-    assert (found.code, found.level) == ("glibcxx-too-old", Level.ERROR)
-    assert "libstdc++.so.6 with GLIBCXX_3.4.21" in found.evidence[0]
-    assert "unset LD_LIBRARY_PATH" in found.remedy
-
-
-def test_a_cxx_library_that_is_new_enough_or_comes_later(env: Env) -> None:
-    old = old_cxx(env, "GLIBCXX_3.4")
-    assert env.diagnose() == (), "without the variable"
-    env.host = old
-    (env.prefix / "bin").mkdir()
-    (env.prefix / "bin/python3").write_bytes(elf())
-    (env.prefix / "lib" / CXX).write_bytes(elf(has=("GLIBCXX_3.4.30",)))
-    assert env.diagnose() == (), "conda's Python finds its own first"
-    (env.prefix / "lib" / CXX).unlink()
-    (env.prefix.parent / "old" / CXX).write_bytes(
-        elf(has=("GLIBCXX_3.4", "GLIBCXX_3.4.21"))
-    )
-    assert env.diagnose() == ()
-    (env.prefix.parent / "old" / CXX).write_bytes(b"INPUT(-lstdc++)")
-    assert env.diagnose() == (), (
-        "the loader passes over what is no library of this machine"
-    )

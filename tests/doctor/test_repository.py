@@ -171,8 +171,6 @@ torchvision==0.18.0+cpu --hash=sha256:00
             '[project]\ndependencies = ["x=1"]\n',
             ["requirement-invalid"],
         ),
-        ("requirements.txt", "numpy<2\nnumpy>=2\n", ["dependency-conflict"]),
-        ("requirements.txt", "numpy<2,>2.0 # both\n" * 2, ["dependency-conflict"]),
         (
             "requirements.txt",
             "torch==2.13.0\nxformers==0.0.20\n",
@@ -278,18 +276,6 @@ def test_a_newer_card_of_one_generation_is_served(
         assert codes(tmp_path, devices, host) == []
 
 
-def test_an_extra_is_installed_without_the_groups_that_it_excludes() -> None:
-    """As uv does: sleap-nn's extra for the CPU is in conflict with those for CUDA."""
-    (lock,) = [
-        lock
-        for lock in read_repository(PAIRS / "sleap-nn-479" / "after")
-        if lock.name == "uv.lock"
-    ]
-    has = {(c.platform, c.name): c.packages["torch"][0].index for c in lock.choices}
-    assert has["win-64", "torch-cuda128"] == has["linux-64", "torch-cuda128"] == "cu128"
-    assert has["win-64", "torch-cpu"] == "cpu"
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -304,56 +290,6 @@ def test_a_manifest_of_other_types_is_no_traceback(
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(text, "utf-8")
     assert codes(tmp_path, devices) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "level"),
-    [
-        ("requirements.txt", f"--extra-index-url {TORCH}/cu128\ntorch\n", "note"),
-        (
-            "environment.yml",
-            f"dependencies:\n- pip:\n  - --extra-index-url {TORCH}/cu128\n",
-            "note",
-        ),
-        (
-            "pyproject.toml",
-            f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\n",
-            "note",
-        ),
-        (
-            "pyproject.toml",
-            f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\n",
-            "note",
-        ),
-        (
-            "pixi.toml",
-            f"[pypi-options]\nextra-index-urls = ['{TORCH}/cu128']\n",
-            "note",
-        ),
-        (
-            "pyproject.toml",
-            f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\nexplicit = true\n",
-            None,
-        ),
-        (
-            "pyproject.toml",
-            f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\npriority = 'explicit'\n",
-            None,
-        ),
-        (
-            "requirements.txt",
-            "--index-url https://mirror.example/simple\ntorch\n",
-            None,
-        ),
-    ],
-)
-def test_an_index_that_is_searched_for_all_names_is_told(
-    name: str, text: str, level: str | None, tmp_path: Path, devices: Devices
-) -> None:
-    (tmp_path / name).write_text(text, "utf-8")
-    told = [f for f in found(tmp_path, devices) if f.code == "index-leaks"]
-    assert [f.level.value for f in told] == ([level] if level else [])
-    assert all(TORCH in line for f in told for line in f.evidence)
 
 
 def uv_lock(folder: Path, build: str, head: str = "", manifest: str = "") -> Path:
@@ -427,15 +363,6 @@ def test_a_platform_that_is_excluded_is_not_judged(
     assert "lock-cpu-build" not in codes(uv_lock(tmp_path, "", served), devices)
 
 
-def test_a_default_group_gives_way_to_an_extra_that_excludes_it(tmp_path: Path) -> None:
-    groups = '[tool.uv]\ndefault-groups = ["gpu"]\n'
-    conflict = 'conflicts = [[{ package = "x", extra = "cpu" }, { package = "x", group = "gpu" }]]'
-    for head, wanted in (("", 2), (conflict, 1)):
-        lock = read_repository(uv_lock(tmp_path, "", head, groups))[1]
-        has = {(c.platform, c.name): c.packages["torch"] for c in lock.choices}
-        assert len(has["win-64", "cpu"]) == wanted + 1  # with the one for Windows
-
-
 INNOCENT = """# pip takes all of these
 torch==2.4.0 --no-binary=x
 torch == 2.4.0+cu121 ; sys_platform == "linux"
@@ -494,20 +421,3 @@ def test_included_files_are_read_in_place_and_what_is_unread_is_named(
         .startswith("sub/more.txt:2: torch 2.4.0")
     )
     assert len(told) == len(found(tmp_path, devices))  # nothing is told twice
-
-
-def test_a_file_is_told_of_in_its_own_words(tmp_path: Path, devices: Devices) -> None:
-    lines = "torch==2.13.0\nintel-extension-for-pytorch==2.8.0\nxformers==0.0.20\ntriton==2.0\n"
-    (tmp_path / "requirements.txt").write_text(lines, "utf-8")
-    several = [f for f in found(tmp_path, devices) if f.bad]
-    assert {f.code for f in several} >= {
-        "ipex-torch-version-mismatch",
-        "torch-companion-mismatch",
-    }
-    for finding in several:
-        words = " ".join(
-            (finding.symptom, finding.cause, finding.remedy, *finding.evidence)
-        )
-        assert "install" not in words
-        assert "torchvision" not in words
-        assert "torchaudio" not in words

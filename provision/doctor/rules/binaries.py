@@ -6,7 +6,6 @@ from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.libraries import MissingLibrary, is_of
-from provision.environment.installed import parse_version
 from provision.environment.reading import list_names
 
 _BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
@@ -38,18 +37,6 @@ def no_gpu_library(context: DoctorContext) -> Findings:
         own = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
         evidence = (f"{found} contains {own}",)
         yield case("bitsandbytes", evidence, runtime=runtime, version=found.version)
-
-
-def new_mkl(context: DoctorContext) -> Findings:
-    """Conda's builds of torch before 2.3 import a symbol that MKL 2024.1 removed."""
-    names = list_names(context.env.prefix / "conda-meta")
-    found = (re.match(r"(mkl|pytorch)-(\d[\w.]*)-", name) for name in names)
-    versions = {match[1]: match[2] for match in found if match}
-    mkl, torch = (parse_version(versions.get(name, "")) for name in ("mkl", "pytorch"))
-    if mkl and torch and mkl.release >= (2024, 1) and torch.release < (2, 3):
-        yield case(
-            "new-mkl", (f"mkl {mkl} and pytorch {torch} are installed by conda",)
-        )
 
 
 def setvars(context: DoctorContext) -> Findings:
@@ -101,18 +88,22 @@ def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
         return "oneapi-runtime-missing", Level.ERROR
     if is_of("cuda", missing.name):
         return "cuda-library-mismatch", Level.ERROR
-    if "GLIBCXX" in missing.name:
-        return "glibcxx-too-old", Level.ERROR
-    level = (
-        Level.WARNING if ": " in missing.wanted_by else Level.ERROR
-    )  # if torch has it not
-    return "missing-dll-windows" if context.env.windows else "missing-library", level
+    return (
+        "missing-dll-windows" if context.env.windows else "missing-library",
+        Level.ERROR,
+    )
 
 
 def _remedy(name: str) -> str:
     for start, remedy in data("packages")["install"].items():
         if name.lower().startswith(start):
             return str(remedy)
+    if is_of("cuda", name) or is_of("oneapi", name):
+        return (
+            "Run `uv pip check`, which names the libraries that torch requires, and"
+            " install them with `uv pip install --no-deps NAME==VERSION`; in a built"
+            " target run `provision verify TARGET --repair`"
+        )
     return (
         f"Install the system's package that provides {name}, or build the target again"
     )

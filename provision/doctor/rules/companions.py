@@ -5,7 +5,6 @@ from urllib.parse import unquote
 
 from provision.core.findings import Finding, Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
-from provision.doctor.data import data
 from provision.doctor.rules.files import reinstall
 from provision.doctor.rules.requirements import meets, pinned, requirements
 from provision.doctor.targets import build_command
@@ -42,18 +41,20 @@ TRITON_OF_TORCH = {
     "2.8": "3.4",
     "2.9": "3.5",
 }
+# Packages that work without their compiled part, only slower, and say so.
+_OPTIONAL_KERNELS = {"torchao"}
 _REINSTALL = "install the one that torch requires, at its version, with --no-deps from torch's own index"  # noqa: E501
 
 
 def companions(context: DoctorContext) -> Findings:
-    """torchvision, torchaudio, xformers or a backend of torch was built for another torch."""
+    """torchvision, torchaudio or xformers was built for another torch."""
     env = context.env
     torch = env.get("torch")
     if torch is None or not torch.version or _is_own_build(torch):
         return
     named = [dist for name in _COMPANIONS if (dist := env.get(name))]
     wrong = []
-    for dist in (*named, *env.backends.values()):
+    for dist in named:
         if not dist.version:
             continue
         built_for = (
@@ -73,9 +74,7 @@ def companions(context: DoctorContext) -> Findings:
         level=Level.ERROR,
         symptom="A package that was built for one torch stands beside another",
         cause="Each release and each build of torch has companions of its own",
-        remedy=f"{together}; {build_command(context.accelerator, env.platform)} does."
-        " Where a backend such as torch_npu ends the import of torch,"
-        " `export TORCH_DEVICE_BACKEND_AUTOLOAD=0` leaves it out",
+        remedy=f"{together}; {build_command(context.accelerator, env.platform)} does",
         evidence=(env.says(torch), *wrong),
     )
 
@@ -183,9 +182,7 @@ def symbols(context: DoctorContext) -> Findings:
     if torch and foreign:
         needs = [f"{d}: {lib} needs {name}" for d, (lib, name) in foreign.items()]
         dist = torch if torch in foreign else next(iter(foreign))
-        optional = {dist.name for dist in foreign} <= {
-            *data("packages")["optional_kernels"]
-        }
+        optional = {dist.name for dist in foreign} <= _OPTIONAL_KERNELS
         name = "symbols-of-torch" if dist is torch else "symbols"
         how = "" if dist is torch else f"--no-build-isolation --no-binary {dist.name} "
         command, level = (

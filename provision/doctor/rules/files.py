@@ -13,23 +13,29 @@ _OWN_INDEX = re.compile(
 
 
 def installation(context: DoctorContext) -> Findings:
-    """Files are gone, damaged, changed or of two packages; programs or sources are elsewhere."""
+    """Files are gone, damaged or of two packages, or programs start another Python."""
     for name, faults in context.files.items():
-        worse = context.files.get("damaged", {}) if name == "changed-file" else {}
-        dists = [dist for dist in faults if dist not in worse]
-        shown = [(d, ", ".join(faults[d][:3]), len(faults[d]) - 3) for d in dists[:5]]
-        evidence = [f"{d}: {some}" + f" and {n} more" * (n > 0) for d, some, n in shown]
-        twice, names = name == "overwritten", " ".join(dist.name for dist in dists)
-        cuda = twice and all(dist.name.startswith("nvidia-") for dist in dists)
-        code, prefix = (
-            "cuda-library-mismatch" if cuda else None,
-            quote(str(context.env.prefix)),
-        )
-        again = reinstall(context, dists[-1:] if twice else dists)
-        if dists:
-            yield case(
-                name, evidence, code=code, names=names, prefix=prefix, command=again
+        dists = list(faults)
+        evidence = []
+        for dist in dists[:5]:
+            more = len(faults[dist]) - 3
+            files = ", ".join(faults[dist][:3])
+            evidence.append(
+                f"{dist}: {files}" + (f" and {more} more" if more > 0 else "")
             )
+        code = None
+        if name == "overwritten":
+            if all(dist.name.startswith("nvidia-") for dist in dists):
+                code = "cuda-library-mismatch"
+            dists = dists[-1:]
+        yield case(
+            name,
+            evidence,
+            code=code,
+            names=" ".join(dist.name for dist in faults),
+            prefix=quote(str(context.env.prefix)),
+            command=reinstall(context, dists),
+        )
 
 
 def reinstall(

@@ -83,22 +83,6 @@ def old_system(context: DoctorContext) -> Findings:
         yield case("old-system", (old,))
 
 
-def little_room(context: DoctorContext) -> Findings:
-    """Memory, a disk, or a container's shared memory is nearly used up, or too small."""
-    for name, least in data("packages")["room"].items():
-        room = context.host.system.room.items()
-        low = [
-            (each, n >> 20)
-            for each, n in room
-            if each.startswith(name) and n >> 20 < least
-        ]
-        if low:
-            yield case(
-                f"little-{name}",
-                (f"{each}: {n} MiB, less than {least}" for each, n in low),
-            )
-
-
 def gpu_log(context: DoctorContext) -> Findings:
     """The kernel reported since its start that a GPU failed."""
     for name, pattern in data("packages")["kernel-log"].items():
@@ -128,11 +112,3 @@ def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
     ):
         return f"{gpu.name} has compute capability {gpu.compute_capability}, below {oldest}"
     return ""
-
-
-def stale_caches(context: DoctorContext) -> Findings:
-    """Kernel caches hold entries that were compiled before the driver changed."""
-    stale = context.stale_caches
-    if stale and context.accelerator != "cpu":
-        evidence = (f"{path} holds entries from before the driver" for path in stale)
-        yield case("stale-caches", evidence, folders=" ".join(map(str, stale)))
