@@ -94,6 +94,8 @@ class System:
     libstdcxx: str = ""  # file name of the newest, for instance ``libstdc++.so.6.0.33``
     # Vendor of a GPU without a driver to what keeps it out: a table of obstacles.toml, and where.
     refused: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # Free bytes of ``memory``, ``cgroup …``, ``disk …``, ``temporary …``; size of ``shm``.
+    room: dict[str, int] = field(default_factory=dict)
     gpu_log: tuple[
         str, ...
     ] = ()  # what the kernel's drivers of GPUs logged since its start

@@ -3,6 +3,9 @@
 import dataclasses
 import os
 import re
+import shutil
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from provision.core.platforms import VENDORS
 from provision.host.driver_versions import numbers_of
@@ -38,6 +41,7 @@ def probe(machine: Machine, host: Host) -> Host:
         refused={
             vendor: why for vendor in bare if (why := _refusal(root, host, vendor, log))
         },
+        room=dict([*_memory(root, host), *(_disks(machine) if root.live else ())]),
         gpu_log=tuple(re.findall(r"^.*\b(?:NVRM|i915|xe)\b.*$", log, re.MULTILINE)),
     )
     return dataclasses.replace(host, system=system)
@@ -90,3 +94,45 @@ def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] |
         present or _REJECTED.search(log)
     )
     return ("driver-refused", "") if refuses else None
+
+
+def _memory(root: Root, host: Host) -> Iterator[tuple[str, int]]:
+    """Yield the free bytes of memory and of this process's control groups, and the size of shm."""
+    if found := re.search(
+        r"^MemAvailable:\s+(\d+) kB", root.text("proc/meminfo"), re.MULTILINE
+    ):
+        yield "memory", int(found[1]) << 10
+    groups = root.text("proc/self/cgroup") or "0::/\n1:memory:/"
+    for kind, own in re.findall(r"^\d+:(memory|):(/.*)$", groups, re.MULTILINE):
+        limit, used = (
+            ("limit_in_bytes", "usage_in_bytes") if kind else ("max", "current")
+        )
+        # In a container the path can be that of the host, of which it sees the end as its root.
+        for folder in (PurePosixPath(own), *PurePosixPath(own).parents):
+            group = f"sys/fs/cgroup/{kind}{folder}/memory"
+            most, now = root.text(f"{group}.{limit}"), root.text(f"{group}.{used}")
+            cache = re.search(
+                r"^inactive_file (\d+)", root.text(f"{group}.stat"), re.MULTILINE
+            )
+            if most.isdecimal() and now.isdecimal():  # "max" is no limit
+                yield (
+                    f"cgroup {folder}",
+                    int(most) - int(now) + (int(cache[1]) if cache else 0),
+                )
+    shm = re.search(
+        r"^\S+ /dev/shm tmpfs \S*\bsize=(\d+)k", root.text("proc/mounts"), re.MULTILINE
+    )
+    # Docker's 64 MiB are nobody's choice; on a desktop they would be its owner's.
+    if shm and set(host.surroundings) - {"wsl", "vm"}:
+        yield "shm", int(shm[1]) << 10
+
+
+def _disks(machine: Machine) -> Iterator[tuple[str, int]]:
+    for kind, name, usual in (("disk", "HOME", "/"), ("temporary", "TMPDIR", "/tmp")):  # noqa: S108
+        folder = machine.environ.get(name, usual)
+        try:
+            usage = shutil.disk_usage(folder)
+        except OSError:
+            continue
+        if usage.total:  # some file systems do not tell
+            yield f"{kind} files in {folder}", usage.free

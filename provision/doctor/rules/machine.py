@@ -10,6 +10,11 @@ from provision.host.intel import malformed
 from provision.host.model import Gpu
 from provision.host.vendors import hidden
 
+# What is left at least, in MiB, of memory, of a control group's, of the disks of the user and of
+# temporary files (less counts as full), and the size of a container's /dev/shm. torch takes some
+# hundred MiB of memory; Docker gives 64 of shm.
+_LEAST_ROOM = {"memory": 512, "cgroup": 512, "disk": 200, "temporary": 50, "shm": 65}
+
 
 def selector(context: DoctorContext) -> Findings:
     """ONEAPI_DEVICE_SELECTOR has a syntax that SYCL refuses."""
@@ -81,6 +86,18 @@ def old_system(context: DoctorContext) -> Findings:
     """The system's C or C++ library is older than the wheels need."""
     if old := old_libraries(context.host):
         yield case("old-system", (old,))
+
+
+def little_room(context: DoctorContext) -> Findings:
+    """Memory, a disk, or a container's shared memory is nearly used up, or too small."""
+    for kind, least in _LEAST_ROOM.items():
+        evidence = []
+        for place, free in context.host.system.room.items():
+            mebibytes = free >> 20
+            if place.startswith(kind) and mebibytes < least:
+                evidence.append(f"{place}: {mebibytes} MiB, less than {least}")
+        if evidence:
+            yield case(f"little-{kind}", evidence)
 
 
 def gpu_log(context: DoctorContext) -> Findings:
