@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -39,11 +40,13 @@ def run_in_terminal(
         sizes: Bytes of each file that it may fetch, by the name of the distribution.
         arrived: Gets the bytes of each file that are here, and in all.
     """
-    try:
-        import termios  # noqa: PLC0415 - Windows has none
+    if sys.platform == "win32":
+        return run(argv, env=env, stdin=stdin)
+    import termios  # noqa: PLC0415 - Windows has none
 
+    try:
         reader, writer = os.openpty()
-    except (ImportError, OSError):
+    except OSError:  # no /dev/pts
         return run(argv, env=env, stdin=stdin)
     termios.tcsetwinsize(writer, _SIZE)
     with deferred(), ThreadPoolExecutor(1) as pool:  # uv would wait for a reader
