@@ -36,7 +36,6 @@ arch = "riscv64"
 uv = "riscv64-unknown-linux"
 tags = ["manylinux_2_39_riscv64"]
 docker = "linux/riscv64"
-runner = "self-hosted"
 """
 # Everything below runs on the copy of the toolkit with the entry, in a process of its own.
 CONTEXT = """

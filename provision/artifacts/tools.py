@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from provision.artifacts.parallel_fetch import MissingFile
 from provision.artifacts.wheelhouse import WantedFile
@@ -88,16 +89,16 @@ def choose_wheels(
 
 def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, WantedFile]:
     """Return a tool's wheels in wheelhouses by name; these have no URL."""
-    stem = f"{tool.name.replace('-', '_')}-{tool.version}-"
-    paths = [
-        path
-        for wheelhouse in wheelhouses
-        for path in sorted(wheelhouse.glob(f"{stem}*.whl"))
-    ]
-    found = (
-        WantedFile(path.name, sha256_file(path), None, None, None) for path in paths
-    )
-    return {file.filename: file for file in found if file.sha256 in tool.sha256s}
+    found: dict[str, WantedFile] = {}
+    for wheelhouse in wheelhouses:
+        for path in sorted(wheelhouse.glob(f"*-{tool.version}-*.whl")):
+            # Older builds kept dots and capitals: jaraco.classes-3.4.0-py3-none-any.whl.
+            if canonicalize_name(path.name.partition("-")[0]) != tool.name:
+                continue
+            digest = sha256_file(path)
+            if digest in tool.sha256s:
+                found[path.name] = WantedFile(path.name, digest, None, None, None)
+    return found
 
 
 def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, WantedFile]:
