@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 # At the end of sys.path: a module of the environment with the same name must win, as for its users.
@@ -27,6 +28,7 @@ from smoke.engine import child_process, patience, report  # noqa: E402
 from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
+from smoke.engine.machine_load import MachineLoad  # noqa: E402
 from smoke.engine.owed import Plan, carried, missing  # noqa: E402
 
 SCHEMA = 1  # of the report
@@ -57,7 +59,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--journal", type=Path, metavar="FILE", help="keep the journal here"
     )
     parser.add_argument(
-        "--junit", type=Path, metavar="FILE", help="write JUnit XML as well"
+        "--ended",
+        default="",
+        metavar="REASON",
+        help="run nothing: write the report of a run that ended so, from its journal",
     )
     parser.add_argument(
         "--device",
@@ -88,48 +93,27 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
     except expectation.BadExpect as error:
         print(f"smoke: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
         return 2
-    began, clock = time.gmtime(), time.monotonic()
     # Windows removes no file that a worker still has open, which may have been ended a moment ago.
     with tempfile.TemporaryDirectory(
         prefix="smoke-", ignore_cleanup_errors=True
     ) as folder:
         run = Run(options, Path(folder), worker)
-        broken = run.to_the_end()
-        checks = declared(check_files())
-        plan = Plan(
-            options.full, frozenset(options.only), run.devices, carried(expect, checks)
-        )
-        found, events = report.devices(run.journal), run.journal.events()
-        document = {
-            "schema": SCHEMA,
-            "suite": "full" if options.full else "quick",
-            "target": expect.target,
-            "python": platform.python_version(),
-            "torch": run.journal.last("torch"),
-            "device": next(
-                (facts for facts in found if facts["index"] == plan.devices[0]), {}
-            ),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
-            "seconds": round(time.monotonic() - clock, 2),
-            "checks": run.journal.results(),
-            "not_run": missing(run.journal, checks, plan),
-            "devices": found,
-            "operators": sorted(
-                {name for each in events for name in each.get("operators", ())}
-            ),
-        }
+        document = run.document(expect, run.to_the_end())
     report.write(options.report, json.dumps(document, indent=1) + "\n")
-    if options.junit:
-        report.write(options.junit, report.junit(document))
-    if broken:
-        print(f"smoke: {broken}", file=sys.stderr)  # noqa: T201
+    return exit_code(document)
+
+
+def exit_code(document: dict[str, Any]) -> int:
+    """Return the exit code of a report, and name what is missing."""
+    missing = [entry["id"] for entry in document["not_run"] if entry["owed"]]
+    if missing:
+        print(f"smoke: owed and not run: {', '.join(missing)}", file=sys.stderr)  # noqa: T201
+    if document["broken"]:
+        print(f"smoke: {document['broken']}", file=sys.stderr)  # noqa: T201
         return 3
     if any(entry["outcome"] == "failed" for entry in document["checks"]):
         return 1
-    if owed := [entry["id"] for entry in document["not_run"] if entry["owed"]]:
-        print(f"smoke: owed and not run: {', '.join(owed)}", file=sys.stderr)  # noqa: T201
-        return 3
-    return 0
+    return 3 if missing else 0
 
 
 class Run:
@@ -145,6 +129,9 @@ class Run:
         self._size = -1
         self._printed = 0
         self._worker = worker
+        self._options = options
+        self._clock = time.monotonic()
+        self._load = MachineLoad()
         self._asked = {
             "expect": str(options.expect),
             "journal": str(self.journal.path),
@@ -159,13 +146,65 @@ class Run:
         count = self.journal.last("count") if self._every else None
         return (self._first, *range(1, count or 1))
 
-    def to_the_end(self) -> str | None:
-        """Check one device after the other; return why the suite broke, None if it did not."""
+    def to_the_end(self) -> str:
+        """Check one device after the other; return why the suite broke, "" if it did not."""
+        if self._options.ended:
+            return str(self._options.ended)
         # Each in a process of its own: a driver that fails on one device spoils its process.
-        broken = self._one_device(self._first)
-        return broken or next(
-            filter(None, map(self._one_device, self.devices[1:])), None
+        try:
+            broken = self._one_device(self._first)
+            for index in self.devices[1:]:
+                broken = broken or self._one_device(index)
+        except Exception as error:  # noqa: BLE001 - what is known by then is written all the same
+            return f"the supervisor failed: {type(error).__name__}: {error}"
+        return broken or ""
+
+    def document(self, expect: expectation.Expect, broken: str) -> dict[str, Any]:
+        """Return the report of what the journal knows; whatever else is owed is missing."""
+        checks = declared(check_files())
+        options = self._options
+        plan = Plan(
+            options.full,
+            frozenset(options.only),
+            self.devices,
+            carried(expect, checks),
         )
+        devices = report.devices(self.journal)
+        first = [facts for facts in devices if facts["index"] == plan.devices[0]]
+        operators: set[str] = set()
+        for event in self.journal.events():
+            operators.update(event.get("operators", ()))
+        return {
+            "schema": SCHEMA,
+            "suite": "full" if options.full else "quick",
+            "target": expect.target,
+            "python": platform.python_version(),
+            "torch": self.journal.last("torch"),
+            "device": first[0] if first else {},
+            **self._times(),
+            "checks": self.journal.results(),
+            "not_run": missing(self.journal, checks, plan),
+            "devices": devices,
+            "operators": sorted(operators),
+            "broken": broken,
+        }
+
+    def _times(self) -> dict[str, Any]:
+        """Return when the run was started, its seconds and the load meanwhile."""
+        events = self.journal.events()
+        started, seconds = time.time(), 0.0
+        load: dict[str, float] = {}
+        if not self._options.ended:
+            seconds = time.monotonic() - self._clock
+            started, load = started - seconds, self._load.since_start()
+        elif events:
+            started = events[0]["at"]
+            seconds = events[-1]["at"] - started
+        return {
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+            "seconds": round(seconds, 2),
+            "load": load,
+        }
 
     def _one_device(self, index: int) -> str | None:
         """Start workers until one has finished."""

@@ -179,8 +179,8 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         formatter_class=Formatter,
         description="Reproducible PyTorch environments, one per kind of hardware.",
         epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
-        "4 and 5 a log without a known cause, 130 interrupted; `run` ends with its command's code, "
-        "or as a shell with 127 or 126.",
+        "4 and 5 a log without a known cause, 6 only slower than usual, 130 interrupted; `run` "
+        "ends with its command's code, or as a shell with 127 or 126.",
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")

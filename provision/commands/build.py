@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from provision.commands.check import SmokeRequest, check
 from provision.commands.populate import (
     install_verified,
     plan_build,
     record_generation,
 )
-from provision.commands.smoke import SmokeRequest, from_generation, smoke
+from provision.commands.subject import from_generation
 from provision.core.filesystem import (
     is_tagged,
     make_tagged,
@@ -193,4 +194,4 @@ def _prove(
     subject = from_generation(prefix, request.lock)
     # After a repair everything is run.
     verified = None if request.fresh else request.lock
-    return smoke(checks, subject, run, progress, verified)
+    return check(checks, subject, run, progress, verified).report

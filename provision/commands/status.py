@@ -96,6 +96,8 @@ def _proof(record: Record | str | None, report: Report | str | None) -> str:
     if report.lock != record.lock:
         return ""
     counts = report.counts
+    if report.proves and report.word == "worse":
+        return "unproven: worse than before"
     if not report.proves:
         ends = [
             f"{counts[end]} {end.replace('_', ' ')}"
@@ -113,5 +115,5 @@ def _proof(record: Record | str | None, report: Report | str | None) -> str:
 def _smoke(report: Report | str | None) -> str:
     if not isinstance(report, Report):
         return report or "none"
-    verdict = "passed" if report.proves else f"{len(report.failed)} failed"
+    verdict = f"{len(report.failed)} failed" if report.failed else report.word
     return f"{verdict} {report.started[:10]}"

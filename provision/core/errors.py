@@ -20,6 +20,7 @@ class Exit(IntEnum):
     TOOL = 3  # a tool, the disk or the network failed
     PROGRAM = 4  # `doctor --log`: the program's own fault
     UNDECIDED = 5  # `doctor --log`: not recognised
+    SLOWER = 6  # `smoke`: every check passed, and a speed fell below what is usual here
     NOT_EXECUTABLE = 126  # `run`: the program cannot be started
     NOT_FOUND = 127  # `run`: there is no such program
     INTERRUPTED = 130  # Ctrl-C

@@ -83,10 +83,16 @@ def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Gene
 
 def mark_verified(generation: Generation) -> Generation:
     """Record that the checks passed in a generation, unless its record says so already."""
-    if generation.record.proof == "proven":
+    return mark_proof(generation, "proven", "")
+
+
+def mark_proof(generation: Generation, proof: Proof, reason: str) -> Generation:
+    """Record whether a generation is proven, unless its record says so already."""
+    if generation.record.proof == proof:
         return generation
-    proven = {"proof": "proven", "reason": ""}
-    return write_record(generation.folder, generation.record.model_copy(update=proven))
+    changed = {"proof": proof, "reason": reason}
+    record = generation.record.model_copy(update=changed)
+    return write_record(generation.folder, record)
 
 
 def read_generation(folder: Path) -> Generation | None:

@@ -12,8 +12,8 @@ from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.catalog.snapshot import DriverSet, load_snapshot
+from provision.commands.expectation import expectation
 from provision.commands.own_sources import with_built_wheels
-from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import (
     is_tagged,

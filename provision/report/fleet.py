@@ -2,17 +2,17 @@
 
 import datetime as dt
 import gc
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from provision.core.limits import read_bytes
-from provision.report.measures import kind_of, scored
-from provision.report.model import CPU_SHARE
-from provision.report.regressions import changed_layers, ratio
+from provision.report.layers import changed_layers
+from provision.report.measures import is_rate, worse
+from provision.report.model import Measurement
 from provision.report.trend import outliers
 from provision.report.verdict import Verdict
 from provision.spec.tables import faults_of
@@ -192,33 +192,30 @@ def _layers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
 
 def _numbers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
     """Yield who measured worse than its group, beyond the noise from node to node."""
-    courses = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[tuple[Verdict, Measurement]]] = {}
     for verdict in members:
-        named = [
-            (check, *pair)
-            for check, some in verdict.numbers.items()
-            for pair in some.items()
-        ]
-        share = next(
-            (number.value for _, name, number in named if name == CPU_SHARE), None
-        )
-        for check, name, number in named:
-            courses[check, name, number.unit].append((verdict, number, share))
-    for (check, name, unit), some in courses.items():
-        if len(some) < _FEWEST or not (kind := kind_of(name, some[0][1])):
+        for check, numbers in verdict.numbers.items():
+            for name, number in numbers.items():
+                key = (check, name, number.unit)
+                groups.setdefault(key, []).append((verdict, number))
+    for (check, name, unit), group in groups.items():
+        if len(group) < _FEWEST:
             continue
-        points = [
-            scored(n, kind, n.limit, None, s if kind.timed else None)
-            for _, n, s in some
-        ]
-        for place, fall in outliers(points, math.log(kind.tolerance)):
-            verdict, number, _ = some[place]
-            if abs(number.value - math.exp(kind.better * fall.level)) > kind.least:
-                amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
-                yield (
-                    verdict,
-                    f"{check}: {name} {amount}, {ratio(fall.depth, kind)} of its group",
-                )
+        middle = median(number.value for _, number in group)
+        for place in _worse_than_its_group(name, [number for _, number in group]):
+            verdict, number = group[place]
+            amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
+            usual = f"{middle:.4g} is usual in its group"
+            yield verdict, f"{check}: {name} {amount}, {usual}"
+
+
+def _worse_than_its_group(name: str, numbers: Sequence[Measurement]) -> list[int]:
+    """Return the places of the numbers that are worse than those of like devices."""
+    values = [number.value for number in numbers]
+    if is_rate(numbers[0]):
+        return outliers(values)
+    usual = numbers[0].model_copy(update={"value": median(values)})
+    return [at for at, number in enumerate(numbers) if worse(name, number, usual)]
 
 
 def _folded(said: Iterable[tuple[Node, str]]) -> list[tuple[str, str, str]]:

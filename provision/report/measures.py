@@ -1,113 +1,75 @@
-"""Which recorded numbers are compared, in which direction, and the series that they form."""
+"""Which recorded numbers are compared with earlier ones, and how.
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+Rates are speed, which `provision.report.trend` judges. Errors, memory and the number of
+devices are truth: each is compared with its own last good result. All others inform.
+"""
 
-from provision.report.model import Check, Measurement, Report
-from provision.report.trend import Point, point
+from collections.abc import Iterable
 
-DURATION = "duration"  # of the check itself
+from provision.report.model import Check, Measurement
+
+# Another kernel for the same operation stays within two of each other.
+_ERROR_GROWS = 3.0
 _NEGLIGIBLE = 0.01  # of its limit: an error below is rounding
+_MEMORY_SHRINKS = 1.02  # drivers reserve some
 
 
-class Kind(NamedTuple):
-    """How one kind of number is judged."""
-
-    code: str  # of the finding, which findings.toml describes
-    better: int  # 1 where more is better, -1 where less is
-    tolerance: float  # the ratio that is always accepted
-    least: float = (
-        0.0  # the difference that is always accepted, in the unit of the number
-    )
-    exact: bool = (
-        False  # whether it has no noise: a dip that passes by itself is a defect then
-    )
-    timed: bool = False  # whether load, heat and the other checks of the run move it
+def is_rate(number: Measurement) -> bool:
+    """Whether a number is a speed."""
+    return number.comparable and number.unit.endswith("/s")
 
 
-# The tolerances: a rate may fall by 15 % (a drop of 25 % must be found). An error may triple:
-# another kernel for the same operation stays within two of each other. A cold file cache makes the
-# first import after a boot several times longer, hence a warning, a factor and seconds.
-RATE = Kind("slowed", 1, 1 / 0.85, timed=True)
-ERROR = Kind("accuracy-lost", -1, 3.0)
-TIME = Kind("takes-longer", -1, 3.0, least=5.0, timed=True)
-MEMORY = Kind("less-memory", 1, 1.02, exact=True)
-DEVICES = Kind("fewer-devices", 1, 1.0, exact=True)
-
-
-class Sample(NamedTuple):
-    """One point of a series and where it is from."""
-
-    report: Report
-    number: Measurement
-    point: Point
-
-
-def kind_of(name: str, number: Measurement) -> Kind | None:
-    """Return how a number is judged; None for one that only informs."""
-    if number.unit.endswith("/s"):
-        return RATE
-    if number.limit is not None:
-        return ERROR
-    return {
-        ("import", "s"): TIME,
-        (DURATION, "s"): TIME,
-        ("memory", "GiB"): MEMORY,
-        ("count", "count"): DEVICES,
-    }.get((name, number.unit))
-
-
-def numbers_of(check: Check) -> Iterator[tuple[str, Measurement]]:
-    """Yield the numbers of a check, its duration included."""
-    # The duration of that check is the import: it would be reported twice.
-    for name in [*check.numbers, *([] if "import" in check.numbers else [DURATION])]:
-        if number := _number(check, name):
-            yield name, number
-
-
-def _number(check: Check, name: str) -> Measurement | None:
-    if name == DURATION:
-        return Measurement.model_construct(value=check.seconds, unit="s")
+def number_of(check: Check, name: str, unit: str) -> Measurement | None:
+    """Return a number of a check, None if it is absent, or not comparable with a unit."""
     number = check.numbers.get(name)
-    return number if number and number.comparable else None
+    if number is None or not number.comparable or number.unit != unit:
+        return None
+    return number
 
 
-def series(
-    past: Sequence[tuple[Report, Check]],
-    name: str,
-    kind: Kind,
-    unit: str,
-    limit: float | None,
-) -> list[Sample]:
-    """Return the series of one number over the results that passed of a check, oldest first."""
-    # Left out: another unit, a timed number of another suite, an error that other code computed.
-    last, found = past[-1][0], []
-    for index, (report, check) in enumerate(past):
-        number = _number(check, name)
-        other = kind.timed and report.suite != last.suite
-        other |= kind is ERROR and report.files != last.files
-        if number is None or number.unit != unit or other:
-            continue
-        # A device that comes and goes is a defect: no dip of an exact number passes.
-        layers = index if kind.exact else (report.stack, report.lock)
-        made = scored(
-            number, kind, limit, layers, report.cpu_share if kind.timed else None
-        )
-        found.append(Sample(report, number, made))
-    return found
+def worse(name: str, now: Measurement, standard: Measurement) -> str:
+    """Return the code of the finding that a number calls for; "" if it is as good."""
+    if now.limit is not None:
+        rounding = _NEGLIGIBLE * now.limit
+        allowed = _ERROR_GROWS * max(standard.value, rounding)
+        return "accuracy-lost" if max(now.value, rounding) > allowed else ""
+    if (name, now.unit) == ("memory", "GiB"):
+        least = standard.value / _MEMORY_SHRINKS
+        return "less-memory" if now.value < least else ""
+    if (name, now.unit) == ("count", "count"):
+        return "fewer-devices" if now.value < standard.value else ""
+    return ""
 
 
-def scored(
-    number: Measurement,
-    kind: Kind,
-    limit: float | None,
-    layers: object,
-    share: float | None,
-) -> Point:
-    """Return the point of a number; its errors count from a hundredth of the limit on."""
-    least = _NEGLIGIBLE * limit if limit else 1e-9  # a logarithm needs more than 0
-    rounds = [max(value, least) for value in number.rounds or (number.value,)]
-    spread = (
-        None if number.rounds else (number.spread or 0.0) / max(number.value, least)
-    )
-    return point(rounds, layers, better=kind.better, share=share, spread=spread)
+def last_good(
+    name: str, results: Iterable[tuple[int, Measurement]]
+) -> tuple[int, Measurement] | None:
+    """Return the last result that was not worse than the good one before it, with its place.
+
+    A result that was worse is passed over, so that it never becomes the standard.
+    """
+    standard: tuple[int, Measurement] | None = None
+    for place, number in results:
+        if standard is None or not worse(name, number, standard[1]):
+            standard = place, number
+    return standard
+
+
+def with_better_speeds(
+    checks: Iterable[Check], again: Iterable[Check]
+) -> tuple[Check, ...]:
+    """Return checks with the better of two measurements of each rate; all else stays."""
+    second = {check.id: check for check in again if check.outcome != "failed"}
+    merged: list[Check] = []
+    for check in checks:
+        numbers = dict(check.numbers)
+        for name, first in check.numbers.items():
+            other = second.get(check.id)
+            number = number_of(other, name, first.unit) if other else None
+            if number is None or not is_rate(first):
+                continue
+            worse_one = min(first.value, number.value)
+            better = number if number.value > first.value else first
+            numbers[name] = better.model_copy(update={"again": worse_one})
+        merged.append(check.model_copy(update={"numbers": numbers}))
+    return tuple(merged)

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,10 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, FiniteFloat, compute
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
 from provision.core.limits import read_parsed
-from provision.core.text import json_text
 from provision.spec.tables import faults_of
-
-CPU_SHARE = "CPU share"  # the name under which the suite records it; smoke/checks/test_throughput.py
 
 
 class Part(BaseModel):
@@ -30,6 +26,7 @@ class Measurement(Part):
     """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` share the unit."""
 
     value: float  # the median where it was measured repeatedly
+    again: float | None = None  # the other of two measurements; the better counts
     unit: str  # ``1`` for ratios and relative errors
     spread: float | None = None  # largest minus smallest of the rounds
     limit: float | None = None  # the largest error that passes; only errors have one
@@ -111,6 +108,12 @@ class Report(Part):
     basis: str = ""
     closures: dict[str, str] = {}
     stack: dict[str, str] = {}  # see provision.host.model.host_layers()
+    accelerator: str = ""  # of the target; reports of earlier versions have none
+    host: str = ""  # name of the machine
+    node: str = ""  # its name in a scheduler
+    load: dict[str, float] = {}  # of the machine during the run: parts of the time
+    broken: str = ""  # why the suite did not come to its end
+    compared: Literal["", "passed", "slower", "worse"] = ""  # with the earlier reports
     lock: str | None = None  # digest of the environment's lock; None for a foreign one
     files: str = (
         ""  # SHA-256 over the suite's own files; reports of earlier suites have none
@@ -121,11 +124,36 @@ class Report(Part):
         """The number of the device that was to be checked, or `all`."""
         return self.asked or ("0" if self.suite == "quick" else "all")
 
-    @cached_property
-    def cpu_share(self) -> float | None:
-        """CPU seconds per second that the process was given, if recorded."""
-        shares = (check.numbers.get(CPU_SHARE) for check in self.checks)
-        return next((number.value for number in shares if number), None)
+    @property
+    def word(self) -> str:
+        """The one word for the run, which screen, page, `targets` and exit code share."""
+        if self.broken or (self.missing and not self.failed):
+            return "incomplete"
+        if self.failed:
+            return "failed"
+        return self.compared or "passed"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Where and under which load the run was made, as texts; only what is known."""
+        devices = [facts for facts in self.devices or (self.device,) if facts]
+        names = [str(facts["name"]) for facts in devices if facts.get("name")]
+        addresses = [str(facts["address"]) for facts in devices if "address" in facts]
+        # Without an address of torch's, the GPUs of the host with theirs.
+        for layer, text in self.stack.items():
+            if layer.startswith("GPU ") and not addresses:
+                names.append(f"{text} at {layer.removeprefix('GPU ')}")
+        texts = {
+            "host": self.host,
+            "node": self.node,
+            "device": ", ".join(dict.fromkeys(names)),
+            "address": ", ".join(addresses),
+            "started": self.started,
+        }
+        for name, value in self.load.items():
+            part = name == "steal" or name.endswith("pressure")
+            texts[name] = f"{value:.1%}" if part else f"{value:.2f}"
+        return {name: text for name, text in texts.items() if text}
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -154,14 +182,7 @@ class Report(Part):
     @property
     def proves(self) -> bool:
         """Whether every owed check has a result, of this run or carried, and none failed."""
-        return not self.failed and not self.missing
-
-
-def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
-    """Return a report that the suite wrote, with host layers and lock; ToolError if it is none."""
-    # Validated by the model but not written from it, which would drop keys that it does not know.
-    read_report(path)
-    return json_text(read_parsed(path, json.loads) | {"stack": stack, "lock": lock})
+        return not self.failed and not self.missing and not self.broken
 
 
 def read_report(path: Path) -> Report:
@@ -185,7 +206,7 @@ def read_report(path: Path) -> Report:
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
     """Return the reports of the same target and a device in common: their results compare."""
     # A report that could not name its device is comparable with any: a driver that broke is what
-    # comparison is for. Timed numbers count within one suite only, see measures.series().
+    # comparison is for. Timed numbers count within one suite only.
     names = _names(after)
     same = [
         r

@@ -7,13 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from provision.report.model import Measurement, Report
-from provision.report.trend import upper_quartile
 
 _LEVELS, _WIDE = "▁▂▃▄▅▆▇█", 40  # of a sparkline
-_DECADES = 4  # of an error below its limit that a bar shows
 
 
 class Dot(NamedTuple):
@@ -34,11 +33,11 @@ class Course:
     dots: list[Dot]
 
     @property
-    def best(self) -> float | None:
-        """The best quarter of a rate; None of other numbers."""
+    def usual(self) -> float | None:
+        """The median of a rate; None of other numbers."""
         if not self.number.unit.endswith("/s"):
             return None
-        return upper_quartile(sorted(dot.value for dot in self.dots)) or 1.0
+        return median(dot.value for dot in self.dots) or 1.0
 
 
 class Axes:
@@ -138,7 +137,6 @@ def day(at: float) -> str:
 
 
 def bar_width(number: Measurement) -> int:
-    """Return how near an error is to its limit, in percent; 0 is four decades below it."""
+    """Return an error as a share of its limit, in percent of the bar: linear."""
     ratio = number.value / number.limit if number.limit else 1.0
-    share = 1 + math.log10(max(ratio, 10**-_DECADES)) / _DECADES
-    return round(100 * min(max(share, 0.0), 1.0))
+    return round(100 * min(max(ratio, 0.0), 1.0))

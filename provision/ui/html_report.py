@@ -53,7 +53,7 @@ def render_page(reports: Sequence[Report]) -> str:
         last=last,
         load=courses.within_run(last),
         rates=[
-            each for each in drawn[last.suite] if each.best and each.dots[-1].at == now
+            each for each in drawn[last.suite] if each.usual and each.dots[-1].at == now
         ],
         rate_changes=courses.layer_changes(runs[last.suite]),
         groups=groups,

@@ -2,19 +2,22 @@
 
 from typing import Any
 
+from provision.commands.smoke import SmokeResult, SmokeSkipped
 from provision.core.text import plural
 from provision.report.model import Check, Report
-from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
+from provision.report.regressions import CheckSpeed, Comparison
 from provision.ui.console import Console
 
 _SHOWN = 3  # numbers of a check; the report has the others
 
 
 def show_smoke(result: SmokeResult, console: Console) -> None:
-    """Print the report, then what changed since the last good one."""
+    """Print the report, what changed since the last good one, and the word for the run."""
     show_report(result.report, console)
     if result.comparison:
         show_comparison(result.comparison, console)
+    style = "bold green" if result.report.word == "passed" else "bold red"
+    console.line(f"{result.report.target}: {result.report.word}", style)
 
 
 def show_report(result: Report, console: Console) -> None:
@@ -43,8 +46,10 @@ def show_report(result: Report, console: Console) -> None:
         line = f"carried from {ran}, same host, driver and packages: {', '.join(same)}"
         console.line(f"same {line}", "dim")
     _show_not_run(result, console)
-    names = [str(device.get("name")) for device in result.devices or (result.device,)]
-    where = ", ".join(name for name in names if name != "None") or result.target
+    facts = result.facts
+    where = facts.pop("device", result.target)
+    facts.pop("started")
+    console.line(", ".join(f"{name} {text}" for name, text in facts.items()), "dim")
     console.line(
         f"{result.suite} suite on {where}: {verdict(result)}, in {result.seconds:.1f} s",
         "bold green" if result.proves else "bold red",
@@ -120,16 +125,28 @@ def show_comparison(result: Comparison, console: Console) -> None:
         console.finding(finding)
     if result.new:
         console.remark(f"no earlier result to compare with: {', '.join(result.new)}")
+    for speed in result.speeds:
+        console.line(_speed(speed), "dim")
     if not result.findings:
         common = f"{plural(len(result.compared), 'check')} " if result.new else ""
         console.line(f"{common}as good as on {result.since}", "green")
 
 
+def _speed(speed: CheckSpeed) -> str:
+    """Return a rate beside its history as a line."""
+    line = f"     {speed.check} {speed.name} {speed.value:.4g} {speed.unit}"
+    if speed.usual:
+        line += f", {speed.value / speed.usual:.0%} of the usual {speed.usual:.4g}"
+    if speed.not_judged:
+        line += f"; not judged: {speed.not_judged}"
+    return line
+
+
 def show_skipped(result: SmokeSkipped, console: Console) -> None:
     """Print the verdict of the report that still holds."""
-    verdict = (
-        f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
-    )
+    verdict = "all passed" if result.word == "passed" else result.word
+    if result.failed:
+        verdict = f"{plural(result.failed, 'check')} failed"
     when = f"no driver, kernel, runtime or lock changed since {result.since}"
-    style = "bold red" if result.failed else "green"
+    style = "green" if result.word == "passed" else "bold red"
     console.line(f"{result.target}: {when}; {verdict} then", style)

@@ -43,7 +43,6 @@ def has_floor(expect: Expect) -> str:
 @check(
     "device.ready",
     stands_for="is_available() is true while every operation fails",
-    depends=(),
 )
 def test_ready(expect: Expect, numbers: Numbers) -> None:
     """The device is present and computes: a product of ones has the right sum."""
@@ -133,7 +132,6 @@ def _init_error(module: object) -> str:
 @check(
     "device.matmul",
     stands_for="oneAPI 2026 on an older driver: the first matmul fails",
-    depends=(),
 )
 def test_matmul(device: torch.device, numbers: Numbers) -> None:
     """Matrix products of 160 and of 4,096 terms are right in each floating point type."""
@@ -146,7 +144,6 @@ def test_matmul(device: torch.device, numbers: Numbers) -> None:
     "device.family",
     stands_for="an integrated GPU taken for the Arc",
     when=on_gpu,
-    depends=(),
 )
 def test_family(device: torch.device, expect: Expect) -> None:
     """The device is of a family that the target is for, by its id or else by its name."""
@@ -191,7 +188,6 @@ def _has_kernels(facts: dict[str, Any]) -> None:
     "device.fallback",
     stands_for="the CPU computes, in silence",
     when=on_gpu,
-    depends=(),
 )
 def test_fallback(device: torch.device) -> None:
     """No variable lets torch compute on the CPU what it has no kernel for on the device."""
@@ -207,7 +203,6 @@ def test_fallback(device: torch.device) -> None:
     "device.driver",
     stands_for="a driver update breaks programs silently",
     when=has_floor,
-    depends=(),
 )
 def test_driver(device: torch.device, expect: Expect) -> None:
     """The driver is as new as the target needs, by what the toolkit read of this machine.

@@ -11,7 +11,6 @@ from smoke.reference import fused_operators, precision, reference
 @check(
     "fused.adamw",
     stands_for="an optimizer that is right in float32, plain, and nowhere else",
-    depends=(),
 )
 def test_adamw(device: torch.device, numbers: Numbers) -> None:
     """AdamW, plain, over lists of tensors and fused where torch can, makes its paper's steps."""
@@ -56,7 +55,6 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
     "fused.operators",
     stands_for="Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend",
     when=lambda expect: "" if expect.fused_ops else "the spec names no fused operators",
-    depends=(),
 )
 def test_operators(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """The fused operators of the spec have a kernel for the device, and it is right."""

@@ -33,7 +33,7 @@ def has_rotation(expect: Expect) -> str:
     )
 
 
-@check("rotary.ipex-llm", stands_for=SEED, when=has_rotation, depends=("transformers",))
+@check("rotary.ipex-llm", stands_for=SEED, when=has_rotation)
 def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
     """ipex-llm's attention of ChatGLM2 is right, and uses its fused rotation on XPU."""
     from ipex_llm.transformers.models.chatglm2 import chatglm2_attention_forward

@@ -145,7 +145,6 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
     when=on_gpu,
     needs=(capabilities.large_tensors,),
     full=True,
-    depends=(),
 )
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """A tensor of more than 4 GiB is granted, and its parts can be told apart."""

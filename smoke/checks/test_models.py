@@ -43,7 +43,6 @@ def test_whisper(device: torch.device, numbers: Numbers) -> None:
     "models.unet",
     stands_for="Stable Diffusion makes black images",
     full=True,
-    depends=(),
 )
 def test_unet(device: torch.device, numbers: Numbers) -> None:
     """A guided denoising step of a UNet and its gradients are right."""
@@ -54,7 +53,6 @@ def test_unet(device: torch.device, numbers: Numbers) -> None:
     "models.plates",
     stands_for="LPRNet does not learn on one device",
     full=True,
-    depends=(),
 )
 def test_plates(device: torch.device, numbers: Numbers) -> None:
     """LPRNet's logits, gradients and running statistics of a training step are right."""

@@ -27,7 +27,7 @@ SEED = "KeyError: 'xpu:0' in Accelerate's hooks (BLIP, DAB-DETR, ViLT on a GPU M
 has_accelerate = needs_package("accelerate")
 
 
-@check("offload.cpu", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
+@check("offload.cpu", stands_for=SEED, when=has_accelerate)
 def test_cpu(device: torch.device, expect: Expect, numbers: Numbers) -> None:
     """A model with weights offloaded to the CPU computes on the device, twice."""
     import accelerate
@@ -35,7 +35,7 @@ def test_cpu(device: torch.device, expect: Expect, numbers: Numbers) -> None:
     _whole(accelerate.cpu_offload, device, expect, numbers)
 
 
-@check("offload.disk", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
+@check("offload.disk", stands_for=SEED, when=has_accelerate)
 def test_disk(
     device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
 ) -> None:
@@ -64,7 +64,7 @@ def _whole(
     _twice(model, f"{kind} bfloat16", device, numbers, {"": "disk"})
 
 
-@check("offload.tied", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
+@check("offload.tied", stands_for=SEED, when=has_accelerate)
 def test_tied(
     device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path
 ) -> None:

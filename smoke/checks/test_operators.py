@@ -60,31 +60,31 @@ DRAWS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float]] = {
 }
 
 
-@check("device.gradient", stands_for="the first backward fails", depends=())
+@check("device.gradient", stands_for="the first backward fails")
 def test_gradient(device: torch.device, numbers: Numbers) -> None:
     """Convolution, normalisation, pooling, interpolation and their gradients are right."""
     _compare(device, numbers, images.CASES, "convolution")
 
 
-@check("operators.arithmetic", stands_for=STANDS_FOR, full=True, depends=())
+@check("operators.arithmetic", stands_for=STANDS_FOR, full=True)
 def test_arithmetic(device: torch.device, numbers: Numbers) -> None:
     """Functions of single elements, reductions of rows and of a million, and spectra are right."""
     _compare(device, numbers, arithmetic.CASES)
 
 
-@check("operators.indexing", stands_for=STANDS_FOR, depends=())
+@check("operators.indexing", stands_for=STANDS_FOR)
 def test_indexing(device: torch.device, numbers: Numbers) -> None:
     """Gathering, scattering, sorting, choosing and moving of elements are right."""
     _compare(device, numbers, indexing.CASES)
 
 
-@check("operators.layers", stands_for=STANDS_FOR, depends=())
+@check("operators.layers", stands_for=STANDS_FOR)
 def test_layers(device: torch.device, numbers: Numbers) -> None:
     """Linear layers, normalisations, softmax, scans and losses are right, with their gradients."""
     _compare(device, numbers, layers.CASES)
 
 
-@check("operators.variants", stands_for=STANDS_FOR, full=True, depends=())
+@check("operators.variants", stands_for=STANDS_FOR, full=True)
 def test_variants(device: torch.device, numbers: Numbers) -> None:
     """Each operator is right for other layouts, sizes, signs and magnitudes, ties, NaN and none."""
     attention = {
@@ -101,19 +101,19 @@ def known(expect: Expect) -> str:
     return "IPEX's kernels of rare operators are not known" if old else ""
 
 
-@check("operators.options", stands_for=STANDS_FOR, when=known, full=True, depends=())
+@check("operators.options", stands_for=STANDS_FOR, when=known, full=True)
 def test_options(device: torch.device, numbers: Numbers) -> None:
     """Functions are right with other options than the usual, and for large integers."""
     _compare(device, numbers, options.CASES, made=True)
 
 
-@check("operators.modules", stands_for=STANDS_FOR, when=known, full=True, depends=())
+@check("operators.modules", stands_for=STANDS_FOR, when=known, full=True)
 def test_modules(device: torch.device, numbers: Numbers) -> None:
     """Modules, convolutions, dropout and optimizers are right, with each of their options."""
     _compare(device, numbers, modules.CASES, "convolution", made=True)
 
 
-@check("operators.large", stands_for=STANDS_FOR, when=known, full=True, depends=())
+@check("operators.large", stands_for=STANDS_FOR, when=known, full=True)
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """Operators are right from 65,536 rows and from four million columns on."""
     _compare(device, numbers, large.CASES, made=True)
@@ -124,20 +124,19 @@ def test_large(device: torch.device, numbers: Numbers) -> None:
     stands_for=STANDS_FOR,
     when=since("torch", 2, 5),
     full=True,
-    depends=(),
 )
 def test_sizes(device: torch.device, numbers: Numbers) -> None:
     """Convolutions, products, attention, norms and look-ups are right at the sizes of models."""
     _compare(device, numbers, sizes.CASES, "convolution", made=True)
 
 
-@check("fused.attention", stands_for="attention in half precision is wrong", depends=())
+@check("fused.attention", stands_for="attention in half precision is wrong")
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """Causal attention over 257 words is right in each dtype and layout, with its gradients."""
     _compare(device, numbers, {"causal": operators.ATTENTION["causal"]})
 
 
-@check("attention.shapes", stands_for=STANDS_FOR, full=True, depends=())
+@check("attention.shapes", stands_for=STANDS_FOR, full=True)
 def test_shapes(device: torch.device, numbers: Numbers) -> None:
     """Attention is right at models' head sizes, lengths, masks, and by each of its back ends."""
     cases, case = dict(operators.ATTENTION), operators.ATTENTION["causal"]
@@ -152,7 +151,7 @@ def test_shapes(device: torch.device, numbers: Numbers) -> None:
     _compare(device, numbers, cases)
 
 
-@check("matrix.product", stands_for=STANDS_FOR, full=True, depends=())
+@check("matrix.product", stands_for=STANDS_FOR, full=True)
 def test_product(device: torch.device, numbers: Numbers) -> None:
     """Products of up to 4096 x 4096 and batches of them are right in each dtype and layout."""
     for dtype in reference.dtypes(device):
@@ -171,7 +170,6 @@ def test_product(device: torch.device, numbers: Numbers) -> None:
     "random.draws",
     stands_for="training whose noise is not random",
     full=True,
-    depends=(),
 )
 def test_draws(device: torch.device, numbers: Numbers) -> None:
     """Random numbers, dropout, multinomial draws and permutations have their distributions."""
@@ -224,9 +222,7 @@ def test_draws(device: torch.device, numbers: Numbers) -> None:
     )
 
 
-@check(
-    "random.seed", stands_for="runs that a seed does not repeat", full=True, depends=()
-)
+@check("random.seed", stands_for="runs that a seed does not repeat", full=True)
 def test_seed(device: torch.device, numbers: Numbers) -> None:
     """A seed gives the same numbers again, another seed others; state can be saved and restored."""
     generator = torch.Generator(device)

@@ -29,8 +29,6 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
     for name in [name for name, found in modules.items() if not found]:
         numbers.record(f"{name} has no module", 0, "count")
     fresh = [name for name, found in modules.items() if found and not _is_loaded(name)]
-    stands = _imported_before(expect).intersection(fresh)
-    fresh = [name for name in fresh if name not in stands]
 
     def load(name: str) -> child_process.Answer:
         numbers.step(f"import {', '.join(modules[name])}")
@@ -40,22 +38,11 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = dict(zip(fresh, pool.map(load, fresh), strict=True))
-    numbers.record(
-        "imported", len([n for n in modules if modules[n]]) - len(stands), "count"
-    )
-    if stands:
-        numbers.record("imported before", len(stands), "count")
+    imported = [name for name, found in modules.items() if found]
+    numbers.record("imported", len(imported), "count")
     bad = {name: answer.finding for name, answer in answers.items() if answer.finding}
     if bad:
         raise CheckFailed(_all(bad))
-
-
-def _imported_before(expect: Expect) -> set[str]:
-    """Return what an earlier run has imported, and of which nothing has changed since."""
-    earlier = expect.earlier
-    if earlier is None or "identity.requirements" not in earlier["settled"]:
-        return set()
-    return {*expect.requirements}.difference(earlier["changed"])
 
 
 def _is_loaded(name: str) -> bool:

@@ -19,7 +19,6 @@ BEFORE, AFTER = 4, 3  # steps
 @check(
     "resume.fresh",
     stands_for="the loss jumps after a resume: optimizer state was lost",
-    depends=(),
 )
 def test_fresh(
     expect: Expect, device: torch.device, numbers: Numbers, tmp_path: Path
@@ -64,7 +63,7 @@ def _same(
         )
 
 
-@check("resume.state", stands_for=MIXED, depends=())
+@check("resume.state", stands_for=MIXED)
 def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """After a resume in the right order all state is on the device, and training continues."""
     path = _checkpoint(device, tmp_path)
@@ -82,7 +81,7 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     numbers.sample("loss", losses, "nats")
 
 
-@check("resume.order", stands_for=MIXED, depends=())
+@check("resume.order", stands_for=MIXED)
 def test_order(device: torch.device, tmp_path: Path) -> None:
     """Optimizer state that was loaded before the move to a device is detected."""
     state = torch.load(_checkpoint(device, tmp_path), map_location="cpu")
@@ -109,7 +108,6 @@ def _checkpoint(device: torch.device, folder: Path) -> str:
 @check(
     "resume.trains",
     stands_for="an optimizer built before the move trains nothing, without an error",
-    depends=(),
 )
 def test_trains(device: torch.device, numbers: Numbers) -> None:
     """A step changes every weight, also for an optimizer built before the move to the device."""

@@ -47,7 +47,6 @@ def has_kinds(expect: Expect) -> str:
     "rotary.eager",
     stands_for="Langchain-Chatchat on Arc: ChatGLM2",
     when=has_kinds,
-    depends=(),
 )
 def test_eager(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Rotation by halves and by pairs is right: whole and partial, near and far positions."""
@@ -78,7 +77,7 @@ def has_fusion_pass(expect: Expect) -> str:
 SCRIPTED = "a fusion pass put torch_ipex::mul_add on CPU tensors (ChatGLM2, scripted)"
 
 
-@check("rotary.scripted", stands_for=SCRIPTED, when=has_fusion_pass, depends=())
+@check("rotary.scripted", stands_for=SCRIPTED, when=has_fusion_pass)
 def test_scripted(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Scripted rotation without profiling is right, on the device and on the CPU."""
     with _without_profiling(), torch.no_grad():
@@ -123,7 +122,6 @@ def _error(
 @check(
     "rotary.attention",
     stands_for="the forward pass of attention fails on Arc",
-    depends=(),
 )
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """The forward pass of a rotary attention block is right."""

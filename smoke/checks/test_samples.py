@@ -42,7 +42,6 @@ UNFIT = re.compile(
     stands_for="an option of an operator is wrong",
     when=since("torch", 2, 5),
     full=True,
-    depends=(),
 )
 def test_samples(device: torch.device, numbers: Numbers) -> None:
     """Each operator of torch is right for samples of torch's own tests, with its gradients."""

@@ -34,7 +34,6 @@ def picked() -> str:
 @check(
     "selection.order",
     stands_for="sd-scripts takes the first that is available",
-    depends=(),
 )
 def test_order(expect: Expect, device: torch.device) -> None:
     """A program that tries CUDA, XPU, MPS in turn selects the target's device."""
@@ -52,7 +51,6 @@ def test_order(expect: Expect, device: torch.device) -> None:
 @check(
     "selection.clean",
     stands_for="IPEX provides torch.xpu and replaces torch.cuda",
-    depends=(),
 )
 def test_clean(expect: Expect, numbers: Numbers) -> None:
     """The entry points of torch are its own, and no library of another stack is loaded."""

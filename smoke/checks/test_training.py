@@ -21,7 +21,6 @@ from smoke.reference import precision, reference
     "training.checkpointing",
     stands_for="a model learns worse with it",
     full=True,
-    depends=(),
 )
 def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
     """Recomputed activations give the gradients of kept ones, with the same dropout."""
@@ -77,7 +76,6 @@ class Drawing(TensorDataset):  # type: ignore[misc]
     "training.loader",
     stands_for="workers repeat or damage batches",
     full=True,
-    depends=(),
 )
 def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Two workers and pinned memory bring each sample once an epoch, in the order of no worker."""

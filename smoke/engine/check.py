@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smoke.engine.finding import fail
-from smoke.engine.import_order import OPERATOR_MODULES
 
 if TYPE_CHECKING:
     import torch
@@ -33,8 +32,6 @@ IMPORT = {
     "title": "torch and the modules that extend it can be imported.",
     "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
 }
-# What every process that imports torch gets: torch does not require numpy, and links to it.
-STACK = ("torch", "numpy", *OPERATOR_MODULES)
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,6 @@ class Check:
     needs: tuple[Capability, ...]
     full: bool
     advisory: bool
-    depends: tuple[str, ...] | None
 
 
 def always(_expect: Expect) -> str:
@@ -85,7 +81,6 @@ def check(
     needs: Sequence[Capability] = (),
     full: bool = False,
     advisory: bool = False,
-    depends: tuple[str, ...] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Mark a function as a smoke check; its docstring says what it proves.
 
@@ -98,13 +93,11 @@ def check(
             where it is present. They are probed on the device, once in a run.
         full: Whether it belongs to the full suite only.
         advisory: Whether its failure is a warning, which stops neither a build nor a proof.
-        depends: Distributions that decide its result besides those of `STACK`, as literals; None
-            where any could. While none of them changed, a build may carry its last result.
     """
 
     def mark(function: Callable[..., None]) -> Callable[..., None]:
         function.check = Check(  # type: ignore[attr-defined]
-            identifier, stands_for, when, tuple(needs), full, advisory, depends
+            identifier, stands_for, when, tuple(needs), full, advisory
         )
         return function
 

@@ -53,14 +53,12 @@ class Declared:
         title: The first line of its docstring.
         full: Whether it belongs to the full suite only.
         on_device: Whether each device owes it.
-        depends: See `smoke.engine.check.check`.
     """
 
     id: str
     title: str
     full: bool
     on_device: bool
-    depends: tuple[str, ...] | None = None
 
     def on(self, index: int) -> str:
         """Return the id of the check on one device."""
@@ -96,12 +94,9 @@ def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
             identifier = ast.literal_eval(call.args[0])
             title = (ast.get_docstring(function) or "").partition("\n")[0]
             given = {word.arg: word.value for word in call.keywords}
-            full, depends = (
-                ast.literal_eval(given.get(name, "None"))
-                for name in ("full", "depends")
-            )
+            full = "full" in given and ast.literal_eval(given["full"])
             on_device = is_on_device(identifier, parameters)
-            yield Declared(identifier, title, bool(full), on_device, depends)
+            yield Declared(identifier, title, bool(full), on_device)
 
 
 def is_on_device(identifier: str, parameters: Iterable[str]) -> bool:

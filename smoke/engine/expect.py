@@ -58,9 +58,8 @@ class Expect:
             where the toolkit did not see the machine, as in an image.
         peaks: Device name -> ``memory`` in GB/s, types in TFLOP/s, as its data sheet promises.
         soak: Seconds for which `health.load` holds its load, None for its own few.
-        earlier: What of an earlier run may stand: ``settled``, ids of the checks that passed or
-            were not owed, and ``changed``, normalised names of the distributions that differ since
-            then, or require one that does. None where everything has to be run.
+        earlier: What of an earlier run stands: ``settled``, ids of the checks that passed. None
+            where everything has to be run.
     """
 
     target: str

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smoke.engine.check import IMPORT, STACK
+from smoke.engine.check import IMPORT
 
 if TYPE_CHECKING:
     from smoke.engine.check_files import Declared
@@ -51,21 +51,14 @@ class Plan:
 
 
 def carried(expect: Expect, checks: Iterable[Declared]) -> frozenset[str]:
-    """Return the checks of which nothing has changed that they depend on.
+    """Return the checks of the device that passed in an earlier run which still stands.
 
-    The caller vouches for what is no distribution: host, driver, interpreter, suite and spec.
+    The caller vouches that nothing of host, driver, stack, suite and spec has changed. All
+    other checks are of the environment, and are always run.
     """
-    earlier = expect.earlier
-    if earlier is None:
-        return frozenset()
-    changed = set(earlier["changed"])
-    depends = {each.id: each.depends for each in checks} | {IMPORT["id"]: ()}
+    settled = set(expect.earlier["settled"]) if expect.earlier else set()
     return frozenset(
-        name
-        for name, others in depends.items()
-        if name in earlier["settled"]
-        and others is not None
-        and changed.isdisjoint({*STACK, *others})
+        check.id for check in checks if check.on_device and check.id in settled
     )
 
 

@@ -1,11 +1,10 @@
-"""The report's parts, and its form for build servers; it is written atomically."""
+"""The report's parts; it is written atomically."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
     from smoke.engine.finding import Finding
@@ -48,36 +47,3 @@ def write(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
-
-
-def junit(document: dict[str, Any]) -> str:
-    """Return the report as JUnit XML, for build servers."""
-    suite = ET.Element("testsuite", name=f"smoke {document['target']}")
-    for entry in (*document["not_run"], *document["checks"]):
-        area, _, name = entry["id"].partition(".")
-        seconds = str(entry.get("seconds", 0))
-        case = ET.SubElement(suite, "testcase", classname=area, name=name, time=seconds)
-        if "owed" in entry:
-            ET.SubElement(
-                case, "error" if entry["owed"] else "skipped", message=entry["reason"]
-            )
-        elif finding := entry["finding"]:
-            text = "\n".join(
-                [finding["cause"], finding["remedy"], *finding["evidence"]]
-            )
-            message = f"{finding['code']}: {finding['symptom']}"
-            if entry["outcome"] == "failed":
-                ET.SubElement(
-                    case, "failure", type=finding["code"], message=message
-                ).text = text
-            else:  # JUnit knows no warning
-                ET.SubElement(case, "system-out").text = f"{message}\n{text}"
-    kinds = {
-        "tests": "",
-        "failures": "/failure",
-        "errors": "/error",
-        "skipped": "/skipped",
-    }
-    for key, kind in kinds.items():
-        suite.set(key, str(len(suite.findall(f"testcase{kind}"))))
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -27,11 +27,9 @@ from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
-from smoke.engine.owed import CARRIED, NOT_ASKED, Plan, carried, not_run  # noqa: E402
+from smoke.engine.owed import NOT_ASKED, Plan, carried  # noqa: E402
 
 WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
-# Where nothing else is to be run, no process has to import torch.
-NEEDS_NO_TORCH = (WITHOUT_TORCH, HERE / "checks" / "test_requirements.py")
 OLDEST = (3, 10)  # that the suite's own pytest runs on
 NO_PYTEST = (
     "there is no pytest: `provision smoke` brings one; otherwise name a folder that holds one with "
@@ -66,9 +64,7 @@ def main(argv: list[str]) -> int:
         files = [
             p for p in files if not left.issuperset(each.id for each in declared([p]))
         ]
-    if IMPORT["id"] in plan.carried and set(files) <= set(NEEDS_NO_TORCH):
-        journal.write(not_owed=[not_run(IMPORT, CARRIED, owed=False)])
-    elif not import_stack(expect, journal):
+    if not import_stack(expect, journal):
         files = [WITHOUT_TORCH]
     if only == {IMPORT["id"]}:
         return 0

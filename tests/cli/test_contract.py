@@ -17,6 +17,7 @@ import pytest
 
 from provision.cli import main
 from provision.core.process import clean_environment, environment_python
+from provision.report.history import history
 from provision.report.verdict import Verdict
 from provision.ui import verdict as forms
 from tests.small import SUITE, TARGET
@@ -123,19 +124,42 @@ def test_a_regression_removes_and_a_check_that_is_gone_does_not(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab.build()
-    rate = '"error": {"value": 1e-7, "unit": "1"}'
-    suite_of(lab, SUITE.replace(rate, '"rate": {"value": 100.0, "unit": "images/s"}'))
+    number = '"error": {"value": 1e-7, "unit": "1"}'
+    suite_of(lab, SUITE.replace(number, '"memory": {"value": 80, "unit": "GiB"}'))
     assert call(lab) == KEEP
-    suite_of(lab, SUITE.replace(rate, '"rate": {"value": 40.0, "unit": "images/s"}'))
+    suite_of(lab, SUITE.replace(number, '"memory": {"value": 40, "unit": "GiB"}'))
     capsys.readouterr()
     assert call(lab) == REMOVE
     assert capsys.readouterr().out.startswith(
-        "provision: remove slowed tiny quick: tiny.check: "
+        "provision: remove less-memory tiny quick: "
     )
-    assert [fault["code"] for fault in stored(lab)["regressions"]] == ["slowed"]
+    assert [fault["code"] for fault in stored(lab)["regressions"]] == ["less-memory"]
     suite_of(lab, SUITE.replace("tiny.check", "tiny.other"))
     assert call(lab) == KEEP
     assert [fault["code"] for fault in stored(lab)["regressions"]] == ["check-vanished"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"), [((), True), (("--fail-if-slower",), False)]
+)
+def test_a_slower_node_is_kept_unless_that_was_asked_to_count(
+    lab: Lab, words: tuple[str, ...], kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("provision.commands.check.PAUSE", 0.0)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"cpu"', '"cuda"', 1))
+    lab.relock(*lab.wheels)
+    number = '"error": {"value": 1e-7, "unit": "1"}'
+    rate = '"rate": {"value": %d, "unit": "images/s"}'
+    suite_of(lab, SUITE.replace(number, rate % 100))
+    lab.build()
+    (path,) = history(lab.project, TARGET)
+    for day in range(1, 8):
+        earlier = path.with_name(f"2025010{day}{path.name[8:]}")
+        earlier.write_text(path.read_text())
+    suite_of(lab, SUITE.replace(number, rate % 40))
+    assert call(lab, *words) == (KEEP if kept else REMOVE)
+    assert [fault["code"] for fault in stored(lab)["regressions"]] == ["slowed"]
 
 
 @pytest.mark.parametrize("engine", ["slurm", "kubernetes", "prometheus"])

@@ -57,12 +57,16 @@ class Played:
 
     def __init__(self, scene: Scene) -> None:
         self.scene, self.lab, self.codes = scene, scene.lab, dict[str, set[int]]()
+        self.good: dict[str, dict[str, Any]] = {}  # the last good document of each verb
 
     def __call__(self, *words: str, code: int = 0) -> Any:  # noqa: ANN401 - any result
         ended = self.scene.call(words[0], "--json", *words[1:])
         assert ended.code == code, f"{words}\n{ended.said}"
         self.codes.setdefault(words[0], set()).add(code)
-        return check(ended, words[0], words)["result"]
+        document = check(ended, words[0], words)
+        if document["ok"]:
+            self.good[words[0]] = document
+        return document["result"]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +146,8 @@ def _checks(play: Played, folder: Path) -> None:
     assert play("smoke", TARGET, "--contract", "slurm", "--node", "n2", code=1)[
         "failed"
     ]
-    play("build", TARGET, "--wheelhouse", str(folder))
+    # What failed is no longer proven, so that a build has something to do.
+    play("build", TARGET, "--wheelhouse", str(folder), code=1)
     suite.write_text("raise SystemExit(3)", encoding="utf-8")
     play("smoke", TARGET, code=3)
     play("smoke", TARGET, "--contract", "slurm", "--node", "n3", code=2)
@@ -465,3 +470,23 @@ def test_every_definition_is_used_and_every_result_has_a_verb() -> None:
     assert DEFINED.keys() | {"Result"} == used
     results = json.loads(TABLE.read_text(encoding="utf-8"))["results"]
     assert sorted(results) == sorted([*verb_names(), "usage"])
+
+
+def test_a_schema_refuses_what_no_verb_prints(played: Played) -> None:
+    good = played.good["rollback"]
+    result = good["result"]
+    assert faults("rollback", good) == []
+    wrong: list[dict[str, Any]] = [
+        {"schema": 2},
+        {"schema": None},
+        {"verb": "roll-back"},
+        {"verb": None},
+        {"ok": "yes"},
+        {"result": {key: result[key] for key in ("target", "now")}},
+        {"result": result | {"more": 1}},
+        {"result": result | {"now": None}},
+    ]
+    for change in wrong:
+        assert faults("rollback", good | change), change
+    for key in good:
+        assert faults("rollback", {k: good[k] for k in good if k != key}), key

@@ -164,7 +164,7 @@ def test_a_removal_in_between_is_noticed_by_who_would_hold(lab: Lab) -> None:
 def test_the_checks_hold_what_they_check(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from provision.commands import prove, smoke
+    from provision.commands import smoke
 
     lab.build()
     kept: list[object] = []
@@ -175,10 +175,10 @@ def test_the_checks_hold_what_they_check(
         )
         return real(*words, **options)  # type: ignore[arg-type]
 
-    real = smoke.smoke
-    monkeypatch.setattr(smoke, "smoke", meanwhile)
+    real = smoke.check
+    monkeypatch.setattr(smoke, "check", meanwhile)
     order = lab.order()
-    prove.prove(smoke.SmokeRequest(order.project, order.target, {}), run, lab.listener)
+    smoke.smoke(smoke.SmokeRequest(order.project, order.target, {}), run, lab.listener)
     assert len(kept) == 1
     assert (
         clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()

@@ -14,16 +14,23 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from provision.cli import main
-from provision.commands import smoke
+from provision.commands.check import SmokeRequest, check
+from provision.commands.expectation import expectation
+from provision.commands.subject import from_generation, from_interpreter
+from provision.commands.suite import with_causes
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
+from provision.environment.manifest import read_generation
 from provision.host.model import Driver, Gpu, Host
 from provision.report.history import history, last_report
+from provision.report.model import read_report
 from provision.spec.reader import load_target
 from smoke.engine.expect import read as read_expectation
 from tests.small import CATALOG, SUITE, TARGET
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine
@@ -64,7 +71,7 @@ def test_the_comparison_in_json_keeps_its_contract(
     result = json.loads(capsys.readouterr().out)["result"]
     assert sorted(result) == ["comparison", "report"]
     assert sorted(result["comparison"]) == [
-        *("compared", "findings", "moves", "new", "since", "target"),
+        *("compared", "findings", "moves", "new", "since", "speeds", "target"),
     ]
 
 
@@ -126,9 +133,6 @@ check = {"id": "device.ready", "outcome": "failed", "title": "t", "stands_for": 
 json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
            "device": {}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check]},
           open(sys.argv[2], "w"))
-open(sys.argv[sys.argv.index("--junit") + 1], "w").write(
-    '<testsuite><testcase classname="device" name="ready"><failure type="op-fails"/></testcase>'
-    "</testsuite>")
 sys.exit(1)
 """
 
@@ -152,20 +156,13 @@ def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
     assert finding.cause in (failure.text or "")
 
 
-def test_a_report_that_needs_no_diagnosis_loads_no_rules(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(
-        sys.modules, "provision.doctor", None
-    )  # an import of it now raises
+def test_a_finding_with_a_cause_keeps_it() -> None:
     finding = {"code": "wrong-numbers", "symptom": "s", "evidence": ["out of memory"]}
     checks: list[dict[str, Any]] = [
         {"id": "a", "finding": None},
         {"id": "b", "finding": finding},
     ]
-    assert smoke.with_causes(checks) == checks
-    with pytest.raises(ImportError):
-        smoke.with_causes([{"id": "c", "finding": finding | {"code": "op-fails"}}])
+    assert with_causes(checks) == checks
 
 
 def test_another_environment_is_checked_as_it_is_and_keeps_no_report(lab: Lab) -> None:
@@ -177,7 +174,7 @@ def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "python").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "python").chmod(0o755)
     with pytest.raises(UsageError, match="does not report which environment"):
-        smoke.from_interpreter(tmp_path / "python", run)
+        from_interpreter(tmp_path / "python", run)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +186,10 @@ def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
         ),
         ("import os; os._exit(127)", "exit code 127"),
         ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
-        ("import sys; open(sys.argv[2], 'w').write('{')", "before it could write one"),
+        (
+            "import sys; open(sys.argv[2], 'w').write('{')",
+            "before it could write a report",
+        ),
     ],
 )
 def test_a_suite_that_dies_is_an_error_and_changes_nothing(
@@ -211,7 +211,6 @@ missing = [{"id": "device.ready", "title": "t", "owed": True, "reason": "the run
 json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
            "device": {}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check],
            "not_run": missing}, open(sys.argv[2], "w"))
-open(sys.argv[sys.argv.index("--junit") + 1], "w").write("<testsuite/>")
 sys.exit(CODE)
 """
 
@@ -232,6 +231,136 @@ def test_what_is_owed_and_was_not_run_is_never_proven(lab: Lab, code: str) -> No
             "carried": 0,
         }
     assert lab.left() == []
+
+
+def test_a_suite_that_breaks_says_what_is_known_and_what_is_missing(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    (lab.project.smoke / "run.py").write_text(BROKE.replace("CODE", "3"))
+    junit = tmp_path / "junit.xml"
+    assert call(lab, "--junit", str(junit)) == Exit.TOOL
+    words = capsys.readouterr().err
+    assert "1 checks ended; not run: device.ready" in words
+    path = history(lab.project, TARGET)[-1]
+    assert str(path) in words.replace("\n", "").replace(" ", "")
+    report = read_report(path)
+    assert report.word == "incomplete"
+    assert "exit code 3" in report.broken
+    assert [check.id for check in report.checks] == ["identity.import"]
+    root = ET.parse(junit).getroot()
+    assert (root.get("tests"), root.get("errors")) == ("2", "1")
+    (missing,) = (
+        case for case in root.iter("testcase") if case.find("error") is not None
+    )
+    assert (missing.get("classname"), missing.get("name")) == ("device", "ready")
+
+
+def test_a_suite_whose_supervisor_died_reports_by_its_journal(lab: Lab) -> None:
+    lab.build()
+    ends = "import os, sys\nif '--ended' not in sys.argv:\n    os._exit(9)\n"
+    (lab.project.smoke / "run.py").write_text(ends + BROKE.replace("CODE", "3"))
+    assert call(lab) == Exit.TOOL
+    report = read_report(history(lab.project, TARGET)[-1])
+    assert "exit code 9" in report.broken
+    assert [entry.id for entry in report.missing] == ["device.ready"]
+
+
+def test_a_wrong_run_withdraws_the_proof_and_a_good_one_gives_it_back(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    generation = (lab.home / "current").resolve()
+    site = next(generation.rglob("alpha.py")).parent
+    (site / "broken.py").touch()
+    assert call(lab) == Exit.FINDINGS
+    found = read_generation(generation)
+    assert found is not None
+    assert found.record.proof == "unproven"
+    assert _proof(lab, capsys).startswith("unproven")
+    (site / "broken.py").unlink()
+    assert call(lab) == Exit.OK
+    found = read_generation(generation)
+    assert found is not None
+    assert found.record.proof == "proven"
+
+
+@pytest.fixture
+def rated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Let a GPU's history be eight runs of 100 images/s, and give the rates of the next ones.
+
+    The command lines of all runs are returned by the next call.
+    """
+    monkeypatch.setattr("provision.commands.check.PAUSE", 0.0)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"cpu"', '"cuda"', 1))
+    lab.relock(*lab.wheels)
+    rates, asked = lab.project.root / "rates", lab.project.root / "asked"
+    (lab.project.smoke / "run.py").write_text(
+        f"""
+import os, pathlib, sys
+rates = pathlib.Path({str(rates)!r})
+first, *others = rates.read_text().split()
+rates.write_text(" ".join(others))
+with open({str(asked)!r}, "a") as stream:
+    print(os.getpid(), *sys.argv, file=stream)
+"""
+        + SUITE.replace(
+            '"error": {"value": 1e-7, "unit": "1"}',
+            '"rate": {"value": float(first), "unit": "images/s"}',
+        )
+    )
+    rates.write_text("100")
+    lab.build()
+    (path,) = history(lab.project, TARGET)
+    for number in range(7):
+        name = path.name.replace(path.name[:8], f"2025010{number + 1}")
+        path.with_name(name).write_text(path.read_text())
+    asked.unlink()
+
+    def give(*numbers: int) -> list[str]:
+        rates.write_text(" ".join(map(str, numbers)))
+        return asked.read_text().splitlines() if asked.exists() else []
+
+    return give
+
+
+def test_a_slow_rate_is_measured_again_and_the_better_one_counts(
+    lab: Lab, rated: Callable[..., list[str]]
+) -> None:
+    rated(40, 98)
+    assert call(lab) == Exit.OK
+    first, second = (line.split() for line in rated())
+    assert first[0] != second[0]
+    assert "--only" not in first
+    assert second[second.index("--only") + 1] == "tiny.check"
+    report = read_report(history(lab.project, TARGET)[-1])
+    rate = report.checks[0].numbers["rate"]
+    assert (rate.value, rate.again, report.word) == (98, 40, "passed")
+
+
+def test_only_slower_has_a_code_of_its_own(
+    lab: Lab, rated: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rated(40, 42)
+    assert call(lab) == Exit.SLOWER.value == 6
+    assert "measured twice, the other time 40" in capsys.readouterr().out
+    report = read_report(history(lab.project, TARGET)[-1])
+    assert (report.word, report.proves) == ("slower", True)
+    assert report.checks[0].numbers["rate"].value == 42
+    assert _proof(lab, capsys).startswith("proven")
+    rated(41, 40)
+    assert call(lab, "--fail-if-slower") == Exit.FINDINGS
+    assert read_report(history(lab.project, TARGET)[-1]).word == "worse"
+
+
+def test_a_second_measurement_that_breaks_leaves_the_first(
+    lab: Lab, rated: Callable[..., list[str]]
+) -> None:
+    rated(40)  # the second process finds none, and dies
+    assert call(lab) == Exit.SLOWER
+    rate = read_report(history(lab.project, TARGET)[-1]).checks[0].numbers["rate"]
+    assert (rate.value, rate.again) == (40, None)
 
 
 def test_targets_tell_how_many_checks_prove_it(
@@ -356,14 +485,15 @@ def test_torch_counts_the_devices_of_a_gpu_target(
     lab.build()
     order = lab.order()
     target = order.target.model_copy(update={"accelerator": "cuda"})
-    asked = smoke.SmokeRequest(lab.project, target, {}, device=device)
-    subject = smoke.from_generation((lab.home / "current").resolve(), order.lock)
+    asked = SmokeRequest(lab.project, target, {}, device=device)
+    subject = from_generation((lab.home / "current").resolve(), order.lock)
     if refused:
         with pytest.raises(UsageError) as caught:
-            smoke.smoke(asked, subject, run, lab.listener)
+            check(asked, subject, run, lab.listener)
         assert "devices 0 to 1" in caught.value.cause
     else:
-        assert smoke.smoke(asked, subject, run, lab.listener).scope == device
+        kept = check(asked, subject, run, lab.listener)
+        assert kept.report.scope == device
 
 
 def test_a_verdict_of_another_device_does_not_spare_a_run(
@@ -381,7 +511,7 @@ def test_a_verdict_of_another_device_does_not_spare_a_run(
 
 def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) -> None:
     target = load_target(lab.project.specs, TARGET)
-    expected = smoke.expectation(target, {"alpha": "1.0"}, lab.project.catalog)
+    expected = expectation(target, {"alpha": "1.0"}, lab.project.catalog)
     assert expected["packages"] == {"alpha": "1.0"}
     assert (expected["schema"], expected["accelerator"]) == (3, "cpu")
     assert expected["requirements"] == ["alpha"]
@@ -392,7 +522,7 @@ def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(
     tmp_path: Path,
 ) -> None:
     target = load_target(CATALOG.parent, "max-linux")
-    expected = smoke.expectation(target, {}, CATALOG)
+    expected = expectation(target, {}, CATALOG)
     path = tmp_path / "expect.json"
     path.write_text(json.dumps(expected))
     assert "Data Center GPU Max 1550" in expected["intel_devices"]["pvc"]["names"]
@@ -422,7 +552,7 @@ def test_the_driver_is_judged_where_the_suite_will_run(
     vendor, family = ("nvidia", None) if target.startswith("cuda") else ("intel", "dg2")
     gpu = Gpu(vendor, "56a0", "a GPU", "0000:03:00.0", family=family, driver=driver)
     host = Host("win-64" if target.endswith("windows") else "linux-64", "", gpus=(gpu,))
-    expected = smoke.expectation(load_target(CATALOG.parent, target), {}, CATALOG, host)
+    expected = expectation(load_target(CATALOG.parent, target), {}, CATALOG, host)
     path = tmp_path / "expect.json"
     path.write_text(json.dumps(expected))
     found = read_expectation(path).driver_judgement
@@ -434,10 +564,9 @@ def test_no_driver_is_judged_for_another_machine_or_without_a_requirement() -> N
     cuda, cpu = (
         load_target(CATALOG.parent, name) for name in ("cuda-linux", "cpu-linux")
     )
-    assert smoke.expectation(cuda, {}, CATALOG)["driver_judgement"] is None
+    assert expectation(cuda, {}, CATALOG)["driver_judgement"] is None
     assert (
-        smoke.expectation(cpu, {}, CATALOG, Host("linux-64", ""))["driver_judgement"]
-        is None
+        expectation(cpu, {}, CATALOG, Host("linux-64", ""))["driver_judgement"] is None
     )
 
 

@@ -11,7 +11,7 @@ import coverage
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.commands.smoke import with_causes
+from provision.commands.suite import with_causes
 from provision.core.process import clean_environment, environment_python, run
 from tests.small import CATALOG
 

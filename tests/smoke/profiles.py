@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.specifiers import Specifier, SpecifierSet
 
 from provision.catalog.devices import read_devices
-from provision.commands.smoke import expectation
+from provision.commands.expectation import expectation
 from provision.host import driver_versions
 from provision.host.model import Driver, Gpu, Host, Runtimes
 from provision.lockfile.pip import read_lock

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.smoke import with_causes
+from provision.commands.suite import with_causes
 from smoke.engine import child_process, report
 from smoke.engine.journal import Journal
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from provision.commands.smoke import with_causes
+from provision.commands.suite import with_causes
 from provision.doctor import diagnose_log
 from smoke.engine.finding import CheckFailed, Finding, explain, fail
 

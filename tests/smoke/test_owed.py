@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.commands.smoke import runner_folder
+from provision.commands.suite import runner_folder
 from provision.core.process import clean_environment, run
 from smoke.engine.check import IMPORT
 from smoke.engine.check_files import Declared, check_files, declared

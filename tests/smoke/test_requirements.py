@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.commands.smoke import with_causes
+from provision.commands.suite import with_causes
 from provision.core.process import clean_environment, run
 from tests.smoke.conftest import SUITE, linked_environment
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.commands.smoke import runner_folder
+from provision.commands.suite import runner_folder
 from provision.core.process import clean_environment, run
 from provision.image.context import copy_runner
 from tests.smoke.conftest import SUITE, linked_environment

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -36,6 +35,8 @@ KEYS = {
     "not_run",
     "devices",
     "operators",
+    "broken",
+    "load",
 }
 CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "finding"}
 # What the plain CPU target has no part in.
@@ -58,8 +59,8 @@ ELSEWHERE = {
 }
 
 
-def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None:
-    done, report = suite("--full", "--junit", tmp_path / "junit.xml")
+def test_the_full_suite_passes_and_reports(suite: Suite) -> None:
+    done, report = suite("--full")
     assert done.returncode == 0, done.stdout
     assert set(report) == KEYS
     assert (report["schema"], report["suite"], report["target"]) == (
@@ -85,15 +86,6 @@ def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None
             assert number["unit"]
     assert found["throughput.training"]["numbers"]["throughput"]["unit"] == "images/s"
     assert found["throughput.training"]["numbers"]["throughput"]["spread"] >= 0
-    _junit_says_the_same(tmp_path / "junit.xml", report)
-
-
-def _junit_says_the_same(path: Path, report: dict[str, Any]) -> None:
-    cases = ET.parse(path).getroot().findall("testcase")
-    names = [f"{case.get('classname')}.{case.get('name')}" for case in cases]
-    assert sorted(names) == sorted(
-        each["id"] for each in report["checks"] + report["not_run"]
-    )
 
 
 def test_the_quick_suite_leaves_the_long_checks_out(suite: Suite) -> None:
@@ -315,3 +307,22 @@ def test_a_new_check_file_is_run_without_being_named_anywhere(
         "identity.python": "passed",
         "extra.fails": "failed",
     }
+
+
+def test_a_run_that_was_ended_is_reported_from_its_journal(
+    python: Path, sound: Path, tmp_path: Path
+) -> None:
+    journal, written = tmp_path / "journal", tmp_path / "report.json"
+    ended = {"id": "identity.import", "title": "t", "stands_for": "s"}
+    ended |= {"outcome": "passed", "seconds": 1.0, "numbers": {}, "finding": None}
+    lines = [json.dumps({"at": 1.0, "result": ended}), '{"start": {"id": "fused.att']
+    journal.write_text("\n".join(lines), encoding="utf-8")
+    words = [python, "-I", SUITE, sound, written, "--journal", journal]
+    done = run([*words, "--ended", "killed"], env=clean_environment(), timeout=120)
+    assert done.returncode == 3
+    report = json.loads(written.read_text(encoding="utf-8"))
+    assert report["broken"] == "killed"
+    assert [check["id"] for check in report["checks"]] == ["identity.import"]
+    missing = {entry["id"] for entry in report["not_run"] if entry["owed"]}
+    assert "fused.attention" in missing
+    assert "fused.attention" in done.stderr

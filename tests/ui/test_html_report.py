@@ -82,14 +82,18 @@ def test_what_was_not_run_is_listed_with_its_reason() -> None:
 
 
 def test_throughput_and_changes_come_first() -> None:
-    text = render_page(
-        [report(), report(speed=400.0, stack=STACK | {"kernel": "6.2"}, day=2)]
-    )
+    slow = report(speed=400.0, stack=STACK | {"kernel": "6.2"}, day=9)
+    history = [report(day=day) for day in range(1, 9)]
+    text = render_page([*history, slow])
     assert headings(text) == [
         *("Throughput", "What changed", "Checks", "Over time", "Host and environment")
     ]
     changes = text[text.index("What changed") : text.index("<h2>Checks")]
     assert changes.index("kernel: 6.1 -&gt; 6.2") < changes.index("fell to 25%")
+    assert "not judged" not in changes
+    assert "400 images/s, usual 1600; not judged: 7 of 8 runs" in render_page(
+        [*history[1:], slow]
+    )
 
 
 def test_the_page_is_sound_and_fetches_nothing() -> None:
@@ -108,7 +112,7 @@ def test_limits_are_drawn_beside_the_values_and_in_the_courses() -> None:
     limited = {"float16": {"value": 1e-3, "unit": "1", "limit": 4e-3}}
     text = render_page([report(numbers=limited), report(numbers=limited, day=2)])
     assert "aria-label='0.001 of 0.004'" in text
-    assert "<rect class=bar width=85 " in text  # 1 + log10(1 / 4) / 4
+    assert "<rect class=bar width=25 " in text  # a quarter of the limit, linear
     assert "class=limit" in text
     assert "limit 0.004</text>" in text
 

@@ -23,7 +23,8 @@ from provision.commands.bundle import Bundle
 from provision.commands.evidence import Evidence
 from provision.commands.generations import Cleaned
 from provision.commands.lock import ArtifactChange, LockResult
-from provision.report.regressions import SmokeResult, compare_reports
+from provision.commands.smoke import SmokeResult
+from provision.report.regressions import compare_reports
 from provision.ui import results as views
 from provision.ui.console import Console
 from provision.ui.smoke import show_smoke

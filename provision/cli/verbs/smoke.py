@@ -1,15 +1,15 @@
 """run the checks, compare with the last good report."""
 
-from provision.cli.call import Call, Outcome, findings_if
+from provision.cli.call import Call, Outcome
 from provision.core.errors import UsageError
 
 
 def handle(call: Call) -> Outcome:
+    from provision.commands import smoke
+    from provision.commands.check import SmokeRequest, check
     from provision.commands.machine import read_layers
-    from provision.commands.prove import prove, unchanged
-    from provision.commands.smoke import SmokeRequest, from_interpreter, smoke
+    from provision.commands.subject import from_interpreter
     from provision.core.process import run
-    from provision.report.regressions import SmokeResult
     from provision.ui.smoke import show_skipped, show_smoke
 
     device, soak = call.arguments.device, call.arguments.soak
@@ -25,16 +25,23 @@ def handle(call: Call) -> Outcome:
     device = str(int(device)) if device.isdecimal() else device
     layers = read_layers(call.project)
     request = SmokeRequest(
-        call.project, call.target, layers, suite, soak, device, call.arguments.junit
+        call.project,
+        call.target,
+        layers,
+        suite,
+        soak,
+        device,
+        call.arguments.junit,
+        call.arguments.fail_if_slower,
     )
     if call.arguments.if_driver_changed and (
-        skipped := unchanged(request, call.console)
+        skipped := smoke.unchanged(request, call.console)
     ):
-        return Outcome(skipped, show_skipped, findings_if(skipped.failed))
+        return Outcome(skipped, show_skipped, smoke.exit_code(skipped.word))
     if call.arguments.against:
         subject = from_interpreter(call.arguments.against, run)
-        result = SmokeResult(smoke(request, subject, run, call.console), None)
+        kept = check(request, subject, run, call.console)
+        result = smoke.SmokeResult(kept.report, None)
     else:
-        result = prove(request, run, call.console)
-    bad = not result.report.proves or (result.comparison and result.comparison.bad)
-    return Outcome(result, show_smoke, findings_if(bad))
+        result = smoke.smoke(request, run, call.console)
+    return Outcome(result, show_smoke, smoke.exit_code(result.report.word))

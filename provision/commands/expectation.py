@@ -1,0 +1,54 @@
+"""What the suite has to find: the content of ``expect.json``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from provision.catalog.devices import read_devices
+from provision.host.drivers import smoke_expectation
+from provision.host.model import Host
+from provision.spec.model import Target
+from provision.spec.parts import hardware_of
+
+
+def expectation(
+    target: Target, versions: dict[str, str], catalog: Path, host: Host | None = None
+) -> dict[str, Any]:
+    """Return what a target promises, with the judgement of a host's driver where one is given."""
+    devices = read_devices(catalog)
+    judgement = None
+    if host:
+        hardware = hardware_of(target.model_dump())
+        judgement = smoke_expectation(hardware, host, devices)
+    is_intel = target.accelerator == "xpu"
+    return {
+        "schema": 3,
+        "target": target.name,
+        "accelerator": target.accelerator,
+        "python": target.python,
+        "packages": versions,
+        "requirements": _requirements(target, versions),
+        "forbid": [asdict(entry) for entry in target.pip.forbid],
+        "driver": target.hardware.driver,
+        "families": list(target.hardware.families),
+        "intel_devices": devices.intel_families() if is_intel else {},
+        "fused_ops": list(target.smoke.fused_ops),
+        "rotary": list(target.smoke.rotary),
+        "speedup_over_cpu": target.smoke.speedup_over_cpu,
+        "environment": target.environment,
+        "driver_judgement": judgement,
+    }
+
+
+def _requirements(target: Target, versions: dict[str, str]) -> list[str]:
+    """Return the normalised names of what a spec requires on its platform."""
+    names: set[str] = set()
+    for requirement in map(Requirement, target.pip.requirements):
+        name = canonicalize_name(requirement.name)
+        # A marker can exclude the platform of the target: what the lock holds decides then.
+        if requirement.marker is None or name in versions:
+            names.add(name)
+    return sorted(names)

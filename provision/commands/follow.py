@@ -1,0 +1,52 @@
+"""How far a run of the suite is, by the journal that its worker writes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class Follower:
+    """Reads what has been added to a journal, at each call; see smoke/engine/journal.py."""
+
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
+        self._read = 0  # bytes
+        self._now = ""
+        self._owed: set[str] = set()
+        self._ended: set[str] = set()
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the progress as `provision.core.progress.Progress` takes it."""
+        results: list[dict[str, Any]] = []
+        for event in self._new_events():
+            if "start" in event:
+                self._now = event["start"]["id"]
+            if "result" in event:
+                results.append(event["result"])
+            self._owed.update(head["id"] for head in event.get("owed", ()))
+            self._ended.update(head["id"] for head in event.get("excused", ()))
+        self._ended.update(result["id"] for result in results)
+        return {
+            "completed": len(self._ended),
+            "total": len(self._owed | self._ended) if self._owed else 0,
+            "now": self._now,
+            "ended": results,
+        }
+
+    def _new_events(self) -> list[dict[str, Any]]:
+        try:
+            with self._journal.open("rb") as stream:
+                stream.seek(self._read)
+                added = stream.read()
+        except OSError:  # not written yet
+            return []
+        # The last line may be half written; a killed worker leaves one that is no JSON.
+        whole = added[: added.rfind(b"\n") + 1]
+        self._read += len(whole)
+        events: list[dict[str, Any]] = []
+        for line in whole.splitlines():
+            try:
+                events.append(json.loads(line))
+            except ValueError:
+                continue
+        return events

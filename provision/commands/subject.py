@@ -1,0 +1,68 @@
+"""What the checks are run in: an environment of ours, or somebody else's."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from provision.core.errors import ToolError, UsageError
+from provision.core.process import Run, environment_python
+from provision.core.progress import Progress
+from provision.doctor.sites import locate, prefix_of
+from provision.environment.manifest import Generation
+from provision.lockfile.pip import Lock
+
+_LIST = (
+    "import importlib.metadata as m, json; "
+    "print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An environment to be checked."""
+
+    prefix: Path  # its folder, for variables that name it
+    python: Path  # its interpreter
+    versions: dict[str, str]  # what must be installed in it, by normalised name
+    lock: str | None  # digest of its lock; None for somebody else's environment
+
+
+def from_generation(prefix: Path, lock: Lock) -> Subject:
+    """Return an environment that Provision built, which must be what is locked."""
+    return Subject(prefix, environment_python(prefix), lock.versions, lock.digest)
+
+
+def from_current(current: Generation, lock: Lock, progress: Progress) -> Subject:
+    """Return the generation in use, which may be of an older lock."""
+    if current.record.lock == lock.digest:
+        return from_generation(current.folder, lock)
+    # After `rollback`, or before a build of what was locked since: it is what is in use.
+    progress.note(
+        f"{lock.folder.name} was built from an older lock; it is checked as it was built"
+    )
+    versions: dict[str, str] = {}
+    for folder in current.record.distributions:
+        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
+        versions[str(canonicalize_name(name))] = version
+    python = environment_python(current.folder)
+    return Subject(current.folder, python, versions, current.record.lock)
+
+
+def from_interpreter(python: Path, run: Run) -> Subject:
+    """Return somebody else's environment, which a path or a command names, taken as it is."""
+    place = locate(str(python), run)
+    if place.is_dir():
+        place = environment_python(prefix_of(place))
+    try:
+        listed = run([place, "-I", "-c", _LIST], timeout=60).require("it does not run")
+        named = json.loads(listed.stdout)
+    except (ToolError, ValueError) as error:
+        raise UsageError(
+            f"{place} is no Python that runs",
+            evidence=str(getattr(error, "evidence", "") or error),
+            remedy="name the interpreter itself, such as venv/bin/python",
+        ) from error
+    versions = {str(canonicalize_name(key)): named[key] for key in named if key}
+    return Subject(place.absolute().parent.parent, place.absolute(), versions, None)

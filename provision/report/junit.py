@@ -1,0 +1,66 @@
+"""A report as JUnit XML, for build servers.
+
+The form that Jenkins, GitLab and pytest share:
+https://github.com/testmoapp/junitxml
+"""
+
+from xml.etree import ElementTree as ET
+
+from provision.report.model import Check, NotRun, Report
+
+
+def junit_xml(report: Report) -> str:
+    """Return a report as JUnit XML: the run's facts, and each check with its numbers."""
+    suite = ET.Element("testsuite", name=f"smoke {report.target}")
+    checks = (*report.checks, *report.carried)
+    suite.set("tests", str(len(checks) + len(report.not_run)))
+    suite.set("failures", str(len(report.failed)))
+    suite.set("errors", str(len(report.missing)))
+    suite.set("skipped", str(len(report.not_run) - len(report.missing)))
+    suite.set("time", f"{report.seconds:.3f}")
+    suite.set("timestamp", report.started.removesuffix("Z"))
+    suite.set("hostname", report.host)
+    properties = ET.SubElement(suite, "properties")
+    for name, text in report.facts.items():
+        ET.SubElement(properties, "property", name=name, value=text)
+    for entry in report.not_run:
+        _add_not_run(suite, entry)
+    for check in checks:
+        _add_check(suite, check)
+    text = ET.tostring(suite, encoding="unicode", xml_declaration=True)
+    return text + "\n"
+
+
+def _case(suite: ET.Element, identifier: str, seconds: float) -> ET.Element:
+    area, _, name = identifier.partition(".")
+    time = f"{seconds:.3f}"
+    return ET.SubElement(suite, "testcase", classname=area, name=name, time=time)
+
+
+def _add_not_run(suite: ET.Element, entry: NotRun) -> None:
+    case = _case(suite, entry.id, 0.0)
+    kind = "error" if entry.owed else "skipped"
+    ET.SubElement(case, kind, message=entry.reason)
+
+
+def _add_check(suite: ET.Element, check: Check) -> None:
+    case = _case(suite, check.id, check.seconds)
+    if check.numbers or check.not_measured:
+        properties = ET.SubElement(case, "properties")
+        for name, number in check.numbers.items():
+            text = f"{number.value:.6g} {number.unit.removeprefix('1')}".strip()
+            ET.SubElement(properties, "property", name=name, value=text)
+        for name, reason in check.not_measured.items():
+            text = f"not measured: {reason}"
+            ET.SubElement(properties, "property", name=name, value=text)
+    finding = check.finding
+    if finding is None:
+        return
+    message = f"{finding.code}: {finding.symptom}"
+    lines = [finding.cause, finding.remedy, *finding.evidence]
+    if check.outcome == "failed":
+        failure = ET.SubElement(case, "failure", type=finding.code, message=message)
+        failure.text = "\n".join(lines)
+    else:  # JUnit knows no warning
+        output = ET.SubElement(case, "system-out")
+        output.text = "\n".join([message, *lines])
