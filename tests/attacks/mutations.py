@@ -27,6 +27,8 @@ HOSTILE = (
     "",
     " ",
     "\n",
+    "\r",
+    "\u2028",
     "\x1b]0;x\x07",
     "\u202e",
     "\ud800",
@@ -193,9 +195,19 @@ def _encoding(content: bytes, _: random.Random) -> bytes:
     return content.decode("utf-8", "replace").encode("utf-16")
 
 
-# Some more often than others.
 _KINDS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    *(_flip, _cut, _repeat_line, _deep, _encoding),
-    *(_drop_line, _insert) * 2,
-    *(_value,) * 4,
+    _flip,
+    _flip,
+    _cut,
+    _drop_line,
+    _drop_line,
+    _repeat_line,
+    _value,
+    _value,
+    _value,
+    _value,
+    _insert,
+    _insert,
+    _deep,
+    _encoding,
 )

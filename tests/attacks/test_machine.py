@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import json
 import os
 import re
 import signal
@@ -17,6 +18,8 @@ import pytest
 
 import provision
 from provision.core import hashing
+from provision.core.project import RECORD
+from provision.lockfile.pip import PIP_LAYER
 from tests.attacks.scene import VERBS, Saved, open_scene
 from tests.small import TARGET
 
@@ -57,7 +60,7 @@ def scene(made: tuple[Scene, Saved]) -> Iterator[Scene]:
 )
 @pytest.mark.parametrize(
     "limit",
-    ["-n 12", "-f 0", "-v 120000", "-s 256"],
+    ["-n 8", "-n 12", "-n 18", "-f 0", "-f 1", "-v 60000", "-v 120000", "-s 256"],
 )
 @pytest.mark.parametrize("verb", [*LIGHT, "smoke", "rollback", "bundle"])
 def test_limits_of_the_shell(scene: Scene, verb: str, limit: str) -> None:
@@ -138,6 +141,34 @@ def test_a_killed_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.attack(
+    "no process can be started for hashing", promise="hashed in one process"
+)
+@pytest.mark.parametrize("after", [0, 1])
+def test_no_second_process(tmp_path: Path, after: int) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    code = f"""
+import os
+from pathlib import Path
+from provision.core import hashing
+real, forks = os.fork, []
+def fork():
+    forks.append(1)
+    if len(forks) > {after}:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return real()
+os.fork = fork
+os.cpu_count = lambda: 4
+hashing._WORTH_PROCESSES = 0
+import multiprocessing
+multiprocessing.set_start_method("fork")
+print(len(hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks) > {after})
+"""
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "1 True\n", done.stderr
+
+
+@pytest.mark.attack(
     "the current folder is removed", promise="an error or the result, no traceback"
 )
 def test_no_current_folder(scene: Scene, tmp_path: Path) -> None:
@@ -201,3 +232,87 @@ def test_odd_installed_files(
         assert place.partition("/")[0] in ended.said or "alpha" in ended.said
     for words in (("doctor", "--target", TARGET), ("build", TARGET, "--offline")):
         scene.start(*words, timeout=60).check(f"{kind} as {place}")
+
+
+@pytest.mark.attack(
+    "a pipe, device, socket or link in place of a file of the project",
+    promise="an error, no hang",
+)
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize(
+    "place", ["spec", "lock", "catalog", "devices", "record", "report"]
+)
+def test_odd_project_files(
+    scene: Scene, kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scene.root)
+    project = scene.lab.project
+    path = {
+        "spec": project.specs / f"{TARGET}.toml",
+        "lock": project.lock(TARGET) / PIP_LAYER,
+        "catalog": project.catalog / "vendor.json",
+        "devices": project.catalog / "devices.toml",
+        "record": (scene.lab.home / "current").resolve() / RECORD,
+        "report": max((scene.lab.home / "reports").iterdir()),
+    }[place]
+    path.unlink()
+    ODD[kind](path)
+    for verb in (
+        "targets",
+        "lock --check",
+        "verify",
+        "doctor --target",
+        "report",
+        "smoke --if-driver-changed",
+        "build, nothing to do",
+    ):
+        scene.start(*scene.words(verb), timeout=60).check(f"{kind} as {place}: {verb}")
+
+
+@pytest.mark.attack(
+    "a check measures NaN or infinity", promise="left out of plots and comparisons"
+)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e308, 5e-324])
+def test_numbers_that_are_none(scene: Scene, value: float) -> None:
+    for path in sorted((scene.lab.home / "reports").iterdir()):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        numbers = {
+            "error": {
+                "value": value,
+                "unit": "1",
+                "limit": value,
+                "rounds": [1.0, value],
+            },
+            "rate": {"value": value, "unit": "image/s"},
+        }
+        document["checks"][0]["numbers"] = numbers
+        path.write_text(json.dumps(document), encoding="utf-8")
+    for verb in ("report", "smoke", "smoke --if-driver-changed", "targets"):
+        ended = scene.call(*scene.words(verb))
+        ended.check(f"{verb}: {value}")
+        assert ended.code == 0, ended.said
+
+
+@pytest.mark.attack("a log that never ends", promise="given up with words")
+@pytest.mark.parametrize("source", ["/dev/zero", "-"])
+def test_endless_logs(
+    scene: Scene, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "yes 'RuntimeError: some line' |" if source == "-" else ""
+    shell = ("bash", "-c", f'{command} "$@"', "bash")
+    ended = scene.start("doctor", "--log", source, prefix=shell, timeout=120)
+    assert ended.code == 2
+    assert "which is the limit" in ended.said
+
+
+@pytest.mark.attack("a log of 200 MB", promise="read in bounded memory")
+def test_a_large_log(scene: Scene, tmp_path: Path) -> None:
+    log = tmp_path / "large.log"
+    with log.open("wb") as stream:
+        for number in range(200):
+            stream.write(f"step {number} {os.urandom(20).hex()}\n".encode() * 18_000)
+        stream.write(b"RuntimeError: Found no NVIDIA driver on your system.\n")
+    assert log.stat().st_size > 150_000_000
+    shell = ("sh", "-c", 'ulimit -v 900000; exec "$@"', "sh")
+    ended = scene.start("doctor", "--log", str(log), prefix=shell, timeout=120)
+    assert (ended.code, "driver-missing" in ended.said) == (1, True), ended.said

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import http.server
 import json
+import re
 import threading
 import zipfile
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import pytest
 from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.simple_index import embedded_metadata
-from provision.core import limits
+from provision.core import limits, network
 from provision.core.errors import ToolError
 from provision.lockfile.pip import PIP_LAYER
 from tests.attacks.scene import Saved, open_scene
@@ -197,6 +198,27 @@ def test_a_download_without_an_end(
     assert hostile.sent < 50_000_000
 
 
+@pytest.mark.attack(
+    "another file than the locked one is served", promise="it is not kept"
+)
+def test_another_file(hostile: Hostile, tmp_path: Path) -> None:
+    hostile.answer("/a", b"y" * 1000)
+    item = wanted(b"x" * 1000, f"{hostile.url}/a", size=1000)
+    (missing,) = fetch_all([item], tmp_path / "out", (), Silent())
+    assert "another file" in missing.why
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {".lock"}
+
+
+@pytest.mark.attack("a server states an absurd size", promise="it is not believed")
+@pytest.mark.parametrize("length", ["-5", "x", "²", "9" * 5000, "1e9"])
+def test_absurd_sizes(hostile: Hostile, length: str) -> None:
+    hostile.answer(
+        "/a.whl", b"", Content_Length=length.encode("utf-8").decode("latin-1")
+    )
+    with pytest.raises(ToolError, match="no size known"):
+        network.content_lengths([f"{hostile.url}/a.whl"])
+
+
 def bomb(path: Path, like: Path) -> None:
     """Write a wheel of the same name, version and size that unpacks to 300 MB of zeros."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
@@ -258,6 +280,29 @@ def test_metadata_that_unpacks_to_a_gigabyte(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(ToolError, match="is not a wheel"):
         embedded_metadata(path)
+
+
+@pytest.mark.attack(
+    "files of 20 MB in place of a lock, spec, catalog, report", promise="refused"
+)
+@pytest.mark.parametrize("place", ["spec", "lock", "catalog", "report"])
+def test_files_that_are_too_large(scene: Scene, place: str) -> None:
+    project = scene.lab.project
+    path = {
+        "spec": project.specs / f"{TARGET}.toml",
+        "lock": project.lock(TARGET) / PIP_LAYER,
+        "catalog": project.catalog / "vendor.json",
+        "report": max((scene.lab.home / "reports").iterdir()),
+    }[place]
+    with path.open("ab") as stream:
+        stream.write(b"# " + b"x" * 20_000_000 + b"\n")
+    words = scene.words("report") if place == "report" else ["verify", TARGET]
+    words = ["lock", "--check"] if place == "catalog" else words
+    ended = scene.call(*words)
+    ended.check(place)
+    # A damaged report is left out, and the others are shown.
+    assert ended.code in ({0} if place == "report" else {1, 2, 3}), ended.said
+    assert re.search("limit|unreadable|cannot read|no usable", ended.said)
 
 
 @pytest.mark.attack(
