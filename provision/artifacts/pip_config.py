@@ -83,8 +83,10 @@ def _settings(path: Path) -> dict[str, str]:
     try:
         parser.read(path, encoding="utf-8")  # nothing where there is no such file
     except (configparser.Error, UnicodeDecodeError) as error:
-        raise UsageError.of(
-            "pip-config", str(error).splitlines()[0], path=path
+        raise UsageError(
+            f"cannot read pip's configuration {path}",
+            evidence=str(error).splitlines()[0],
+            remedy="correct the file; `pip config debug` shows how pip reads it",
         ) from error
     found: dict[str, str] = {}
     for section in _SECTIONS:

@@ -106,4 +106,9 @@ def _save(
 def _failed(filename: str, error: Exception, part: Path) -> ToolError:
     kept = part.stat().st_size if part.is_file() else 0
     cause = f"{kept} bytes arrived and are kept" if kept else ""
-    return ToolError.of("download-failed", str(error), file=filename, cause=cause)
+    return ToolError(
+        f"could not download {filename}",
+        evidence=str(error),
+        cause=cause,
+        remedy="run it again; the download resumes where it stopped",
+    )

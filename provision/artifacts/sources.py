@@ -98,8 +98,13 @@ class SourceBuilder:
                     re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr)))
                 )
                 if complete is None or lacking <= named:
-                    raise ToolError.of(
-                        "build-failed", done.tail, name=name, source=source
+                    raise ToolError(
+                        f"could not build {name} from {source}",
+                        evidence=done.tail,
+                        cause="its build failed in an environment of its own, without the "
+                        "settings of the caller",
+                        remedy="install the compiler or the libraries that it names, or "
+                        "require another version",
                     )
                 named |= lacking
                 requires = complete(sorted(named))
@@ -172,7 +177,11 @@ class SourceBuilder:
         if missing := fetch_all(
             [wanted], folder, houses, self.progress, offline=offline
         ):
-            raise ToolError.of("no-source", str(missing[0]), name=name)
+            raise ToolError(
+                f"the source of {name} is not available",
+                evidence=str(missing[0]),
+                remedy="put the file into a folder and name it with --wheelhouse DIR",
+            )
         return folder / filename
 
     def _cache(self, key: str) -> Path:
@@ -202,7 +211,10 @@ class SourceBuilder:
             found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found
         ]
         if not exact:
-            raise SpecError.of("no-revision", address=address, revision=revision)
+            raise SpecError(
+                f"{address} has no branch or tag {revision}",
+                remedy="name one that it has, or all 40 digits of a commit",
+            )
         return exact[0]
 
 

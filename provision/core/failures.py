@@ -32,7 +32,11 @@ def as_error(error: Exception) -> ProvisionError:
     if isinstance(error, MemoryError):
         return ToolError("the memory is used up", remedy=_REMEDIES[errno.ENOMEM])
     if isinstance(error, RecursionError):
-        return SpecError.of("nested-too-deeply", evidence)
+        return SpecError(
+            "a file is nested too deeply",
+            evidence=evidence,
+            remedy="restore the files of the project from version control",
+        )
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         remedy = _REMEDIES[errno.EAGAIN]
         return ToolError(

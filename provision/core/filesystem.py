@@ -104,7 +104,11 @@ def remove_tagged(folder: Path) -> None:
     # It is renamed first, so that an interrupted removal leaves no part of an environment under its
     # name, and the tag goes last, so that the rest can be recognised and removed later.
     if not is_tagged(folder):
-        raise ToolError.of("untagged-folder", folder=folder)
+        raise ToolError(
+            f"will not remove {folder}",
+            cause="it does not carry Provision's tag, so Provision did not make it",
+            remedy="remove it by hand if it is not needed",
+        )
     doomed = folder.with_name(
         f"{_REMOVING}{os.getpid()}-{folder.name.removeprefix(_REMOVING)}"
     )

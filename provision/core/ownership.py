@@ -53,4 +53,9 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
                 ", which this container does not know" if owner == _UNMAPPED else ""
             )
             evidence = f"its owner has the id {owner}{unknown}; yours is {me}"
-            raise UsageError.of("foreign-owner", evidence, path=path, remedy=remedy)
+            raise UsageError(
+                f"{path} belongs to another user",
+                evidence=evidence,
+                cause="what it holds would run with your rights",
+                remedy=remedy,
+            )

@@ -111,8 +111,9 @@ def run(
         stdout, stderr = _communicate(process, timeout)
     except subprocess.TimeoutExpired as error:
         kill_group(process)
-        raise ToolError.of(
-            "timed-out", command=shlex.join(words), timeout=timeout
+        raise ToolError(
+            f"`{shlex.join(words)}` did not end within {timeout:g} s",
+            cause="it hangs or is slow",
         ) from error
     except BaseException:
         kill_group(process)

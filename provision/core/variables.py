@@ -84,7 +84,11 @@ def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
 def refuse_separator(prefix: Path) -> None:
     """Refuse a folder whose programs PATH cannot name; others of those names would run."""
     if os.pathsep in str(prefix):
-        raise UsageError.of("separator-in-path", prefix=prefix, separator=os.pathsep)
+        raise UsageError(
+            f"no program can be run from {prefix}",
+            cause=f"PATH separates folders by {os.pathsep!r}, which is in this path",
+            remedy="move the project to a folder without it in its path",
+        )
 
 
 def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:

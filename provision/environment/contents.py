@@ -37,7 +37,10 @@ def read_contents(prefix: Path, target: str) -> Contents:
     """Read an environment; ToolError if there is none."""
     site = site_packages(prefix)
     if site is None:
-        raise ToolError.of("no-environment", prefix=prefix, target=target)
+        raise ToolError(
+            f"{prefix} is not a Python environment",
+            remedy=f"build {target} again",
+        )
     conda = conda_meta.installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
     of_conda = conda_meta.conda_dist_infos(conda)

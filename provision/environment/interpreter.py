@@ -38,8 +38,11 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
             stdlib=_digest(base, library),
         )
     except (OSError, ValueError) as error:
-        raise ToolError.of(
-            "unreadable-interpreter", str(error), prefix=prefix
+        raise ToolError(
+            f"cannot read the interpreter of {prefix}",
+            evidence=str(error),
+            cause="it was removed or replaced",
+            remedy="install that Python again, then build again",
         ) from error
 
 

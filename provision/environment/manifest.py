@@ -103,8 +103,11 @@ def read_generation(folder: Path) -> Generation | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValidationError) as error:
-        raise SpecError.of(
-            "damaged-record", *faults_of(error, Record), path=path
+        raise SpecError(
+            f"cannot read {path}",
+            evidence="\n".join(faults_of(error, Record)),
+            cause="it was edited, or written by another version of Provision",
+            remedy="remove its folder and build again",
         ) from error
 
 

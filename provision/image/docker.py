@@ -95,7 +95,12 @@ def find_engine(run: Run) -> str:
         else:
             client = version.stdout.split()[0]
             errors.append(f"{program}: client {client} without its plugin buildx")
-    raise ToolError.of("no-docker", *(errors or ["no `docker` on PATH"]))
+    raise ToolError(
+        "there is no Docker engine that can build",
+        evidence="\n".join(errors or ["no `docker` on PATH"]),
+        remedy="install Docker with buildx, start its engine, and check "
+        "your permission to use it",
+    )
 
 
 def _builds(program: str, versions: str, run: Run) -> bool:

@@ -31,8 +31,15 @@ def require_drivers(request: ImageRequest) -> DriverSet | None:
         unknown := [file.filename for file in drivers.files if file.sha256 is None]
     ):
         count, file = plural(len(unknown), "package"), catalog / f"{name}.json"
-        raise UsageError.of(
-            "drivers-without-hash", *unknown, count=count, name=name, file=file
+        raise UsageError(
+            f"{count} of the driver set {name} without a SHA-256",
+            evidence="\n".join(unknown),
+            cause="the catalog does not know their hashes, and nothing is "
+            "installed unverified",
+            remedy=f"run `provision update {name}` where the network reaches the "
+            f"vendor: it downloads them and writes their hashes to {file}; "
+            "commit that. For a file that you have and trust, "
+            "`sha256sum` gives the hash to write there",
         )
     return drivers
 

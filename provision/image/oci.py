@@ -38,7 +38,11 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
             digest = _Layout(source, target, epoch).write(tag)
         partial.replace(layout)
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
-        raise ToolError.of("not-written", repr(error), path=layout) from error
+        raise ToolError(
+            f"cannot write {layout}",
+            evidence=repr(error),
+            remedy="check its folder and the free space",
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
     return digest

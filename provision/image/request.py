@@ -33,9 +33,15 @@ class ImageRequest:
         if target.docker is None:
             platform = PLATFORMS[target.platform]
             if platform.docker:
-                raise UsageError.of("no-images", target=target.name)
-            raise UsageError.of(
-                "no-images-of-platform", target=target.name, words=platform.words
+                raise UsageError(
+                    f"{target.name} has no images",
+                    cause="its spec has no table [docker]",
+                    remedy=f"add `[docker]` to envs/{target.name}.toml",
+                )
+            raise UsageError(
+                f"{target.name} has no images",
+                cause=f"images are for Linux, and it is for {platform.words}",
+                remedy="name a target of Linux",
             )
 
     @property

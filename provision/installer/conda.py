@@ -34,7 +34,13 @@ def make_prefix(
     houses, offline = supply.wheelhouses, supply.offline
     if missing := fetch_all(wanted, archives, houses, progress, offline=offline):
         count = plural(len(missing), "package")
-        raise ToolError.of("conda-packages-missing", *map(str, missing), count=count)
+        raise ToolError(
+            f"could not get {count} of the conda layer",
+            evidence="\n".join(map(str, missing)),
+            cause="neither a wheelhouse nor the channel has them",
+            remedy="check the network, or put them into a folder and name it "
+            "with --wheelhouse DIR",
+        )
     # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
         plan = json.dumps(_plan(prefix, packages, archives, name))

@@ -78,8 +78,10 @@ def check_space(folder: Path, needed: int) -> None:
     """Stop before anything is written if fewer bytes than needed are free below a folder."""
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise ToolError.of(
-            "disk-full", folder=folder, free=size(free), needed=size(needed)
+        raise ToolError(
+            f"{folder} has {size(free)} free, the environment takes about "
+            f"{size(needed)}",
+            remedy="free some space, or put .envs on another disk with a symbolic link",
         )
 
 
@@ -101,9 +103,8 @@ def _install_of_index(
     run: Run,
     progress: Progress,
 ) -> None:
-    arrived: dict[str, tuple[int, int]] = {}
     what = f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
-    progress.step(what, lambda: {"files": arrived.copy()})
+    progress.step(what)
 
     def install(houses: Sequence[Path], *, offline: bool) -> Completed:
         found = find_artifacts(artifacts, houses)
@@ -112,7 +113,6 @@ def _install_of_index(
             python,
             artifacts,
             run,
-            arrived,
             index_url=supply.indexes.get(index),
             wheelhouses=[folder for folder in houses if folder in used],
             # A built wheel is on no index: another file of its name there is another package.
@@ -175,9 +175,22 @@ def _install_error(
     files = shortened([f"{a.filename}  sha256 {a.sha256}" for a in missing], 8)
     lines = [*files, *finished.stderr.strip().splitlines()[-8:]]
     if supply.offline:
-        return ToolError.of("not-installed-offline", *lines, name=name)
+        return ToolError(
+            f"could not install from {name}; these files are in no wheelhouse",
+            evidence="\n".join(lines),
+            cause="--offline was given",
+            remedy="drop --offline, or put the files into a folder and name it "
+            "with --wheelhouse DIR (pip's find-links is read too)",
+        )
     address = supply.indexes.get(index) or name
-    return ToolError.of("not-installed", *lines, name=name, address=address)
+    return ToolError(
+        f"could not install from {name}; these files are in no wheelhouse",
+        evidence="\n".join(lines),
+        cause=f"{name} did not provide them",
+        remedy=f"check that {address} answers, or put the files into a "
+        "folder and name it with --wheelhouse DIR (pip's find-links "
+        "is read too)",
+    )
 
 
 def _index_name(index: str) -> str:
