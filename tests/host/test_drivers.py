@@ -40,104 +40,40 @@ INTEL_FLOORS = (">=24.39.31294", ">=32.0.101.6129", ">=23.35.27191", ">=31.0.101
 INTEL = {
     # Level Zero, as torch and sycl-ls show it on Linux, WSL and Windows.
     "1.3.26918": "---?",  # 5122 is older than 5186, which is build 28044: no more is known
-    "1.3.27642": "--+?",
     "1.3.28044": "--++",
-    "1.3.29516": "--++",
-    "1.3.29735": "--++",
-    "1.3.30872": "--++",
     "1.5.31093": "-+++",  # is 32.0.101.6129
     "1.3.31441": "++++",
     "1.6.31294+21": "++++",
-    "1.6.32567+18": "++++",
-    "1.6.32567+19": "++++",
-    "1.3.33276": "++++",
-    "1.6.33276+22": "++++",
-    "1.6.33511": "++++",
-    "1.6.33578+11": "++++",
-    "1.6.33578+13": "++++",
-    "1.6.33578+15": "++++",
-    "1.6.33578+38": "++++",
-    "1.6.33578+42": "++++",
     "1.6.33578+51": "++++",
-    "1.6.34303": "++++",
-    "1.6.34728": "++++",
-    "1.6.34938": "++++",
-    "1.6.35096+9": "++++",
-    "1.13.35563": "++++",
-    "1.13.35716": "++++",
-    "1.13.36015+8": "++++",
-    "1.14.36942": "++++",
-    "1.14.37020": "++++",
-    "1.15.37858": "++++",
-    "1.15.38308": "++++",
-    "1.15.38308+1": "++++",
-    "1.15.39183+3": "++++",
     # Linux packages and OpenCL.
     "22.43.24595": "---?",  # Debian bookworm's
     "24.39.31294.21-1032~22.04": "++++",
-    "24.52.32224.5": "++++",
-    "25.13.33276": "++++",
     "25.18.33578": "++++",
-    "25.18.33578.15": "++++",
-    "25.18.33578.38-1146~22.04": "++++",
-    "25.18.33578.51-1146~24.04": "++++",
-    "25.27.34303": "++++",
-    "25.44.36015.8-0": "++++",
-    "26.05.37020": "++++",
     "26.05.037020": "++++",
-    "26.05.37020.3-1": "++++",
     "26.18.38308.1-1~26.04~ppa1": "++++",
-    "26.27.39122.14-1~26.04~ppa1": "++++",
     # The registry of Windows.
     "31.0.101.4091": "--?-",  # at most build 28044
     "31.0.101.5186": "--++",
-    "31.0.101.5592": "--++",
     "32.0.101.6044": "--++",  # at most build 31093
     "32.0.101.6129": "-+++",
     "32.0.101.6449": "?+++",  # between builds 31093 and 33511
-    "32.0.101.6874": "++++",
-    "32.0.101.6913": "++++",
-    "32.0.101.7088": "++++",
-    "32.0.101.8132": "++++",
-    "32.0.101.8331": "++++",
-    "32.0.101.8509": "++++",
-    "32.0.101.8622": "++++",
-    "32.0.101.8626": "++++",
-    "32.0.101.8737": "++++",
-    "32.0.101.8801": "++++",
-    "32.0.101.8805": "++++",
-    "32.0.101.8826": "++++",
-    "32.0.101.8860": "++++",
-    "32.0.101.8864": "++++",
-    "32.0.101.8974": "++++",
-    "32.0.101.8991": "++++",
     "32.0.101.8992": "++++",
     # What says nothing: xpu-smi's integer, properties without a version, an unset version.
     "17013219": "????",
     None: "????",
     "": "????",
-    " ": "????",
     "1.3.0": "????",
 }
 NVIDIA_FLOORS = (">=580.65.06", ">=580", ">=525.60.13")
 NVIDIA = {
-    "550.54": "--+",
     "570.211.01": "--+",
     "580.65": "?++",  # may be 580.65.06 without its last part
     "580.65.06": "+++",
-    "580.76.05": "+++",
     "580.95.05": "+++",
-    "580.126.09": "+++",
-    "580.159.03": "+++",
-    "580.173.02": "+++",
-    "595.91.07": "+++",
     "527.99": "--+",
-    "546.30": "--+",
     "576.83": "--+",
     "580.88": "+++",
     "32.0.15.8088": "+++",  # 580.88 in the registry of Windows
-    "581.80": "+++",
-    "591.44": "+++",
     "535.xx": "???",
     None: "???",
     "": "???",
@@ -210,14 +146,12 @@ def test_every_minimum_of_the_specs_is_in_the_table() -> None:
     } | {("mps", floor) for floor in MACOS_FLOORS}
 
 
-@pytest.mark.parametrize(("version", "floor", "vendor", "expected"), TABLE)
-def test_real_versions(
-    version: str | None, floor: str, vendor: str, expected: str
-) -> None:
-    judged = judge_version(version, floor, vendor, DEVICES)
-    assert judged.verdict is VERDICTS[expected]
-    assert judged.reason
-    assert judged.evidence[1] == f"required {floor}"
+def test_real_versions() -> None:
+    for version, floor, vendor, expected in TABLE:
+        judged = judge_version(version, floor, vendor, DEVICES)
+        assert judged.verdict is VERDICTS[expected], (version, floor)
+        assert judged.reason
+        assert judged.evidence[1] == f"required {floor}"
 
 
 @pytest.mark.parametrize(
@@ -279,14 +213,6 @@ def test_other_requirements_of_nvidia(version: str, floor: str, expected: str) -
     assert (
         judge_version(version, floor, "nvidia", DEVICES).verdict is VERDICTS[expected]
     )
-
-
-@pytest.mark.parametrize(
-    "floor", [*INTEL_FLOORS, ">=24.52", ">=25.13.33276", "<=1.3.33276"]
-)
-def test_only_the_build_counts(floor: str) -> None:
-    same = ("1.3.33276", "1.6.33276", "25.13.33276", "25.13.033276")
-    assert len({judge_version(v, floor, "intel", DEVICES).verdict for v in same}) == 1
 
 
 def test_evidence_names_the_builds() -> None:

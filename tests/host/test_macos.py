@@ -89,13 +89,3 @@ def test_without_an_answer_nothing_is_claimed(
     mac(printed)
     host = read_host(DEVICES, environ={})
     assert (host.gpus, host.kernel, host.surroundings) == ((), "", ())
-
-
-def test_every_recorded_mac_names_an_architecture_by_its_chip() -> None:
-    """The records are of the two shapes: `chip_type` of Apple's, `cpu_type` of Intel's."""
-    for name, told in MACS.items():
-        for hardware in told.get("SPHardwareDataType", ()):
-            apple = "chip_type" in hardware
-            assert apple != ("cpu_type" in hardware), name
-            rows = [row["spdisplays_vendor"] for row in told["SPDisplaysDataType"]]
-            assert all(("Apple" in vendor) == apple for vendor in rows), name
