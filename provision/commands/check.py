@@ -1,6 +1,7 @@
 """Check one environment: expectation, run, report."""
 
 import json
+import os
 import platform
 import sys
 import time
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from provision.catalog.devices import read_peaks
 from provision.commands.carry import basis_of, distributions_of, standing
-from provision.commands.expectation import expectation
+from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.machine import this_host
 from provision.commands.subject import Subject
 from provision.commands.suite import (
@@ -159,6 +160,8 @@ def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
         expected["requirements"] = sorted(known)
     if request.suite != "quick":  # which measures no share of a peak
         expected["peaks"] = read_peaks(project.catalog)
+    if settings := fallback_of_caller(target, os.environ):
+        expected["fallback"] = settings
     if request.soak:
         expected["soak"] = request.soak
     return expected

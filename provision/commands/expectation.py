@@ -1,5 +1,6 @@
 """What the suite has to find: the content of ``expect.json``."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from provision.catalog.devices import read_devices
+from provision.core.variables import fallback_settings
 from provision.host.drivers import smoke_expectation
 from provision.host.model import Host
 from provision.spec.model import Target
@@ -41,6 +43,20 @@ def expectation(
         "environment": target.environment,
         "driver_judgement": judgement,
     }
+
+
+def fallback_of_caller(target: Target, caller: Mapping[str, str]) -> list[str]:
+    """Return the caller's settings that leave work of the device to the CPU, and who gets them.
+
+    The checks run without them; what the spec sets, the checks get as well.
+    """
+    settings: list[str] = []
+    for name, value in fallback_settings(caller, target.accelerator).items():
+        who = "`run` drops it, but other programs get it"
+        if name in target.run.keep:
+            who = "`run` passes it on, as the spec says"
+        settings.append(f"{name}={value} is set where the checks were started; {who}")
+    return settings
 
 
 def _requirements(target: Target, versions: dict[str, str]) -> list[str]:

@@ -17,6 +17,7 @@ from provision.core.prefix import scripts_folder
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX", "ONEAPI_ROOT")
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 PROXIES = tuple(_TABLES["proxies"])
+_FALLBACK: dict[str, list[str]] = _TABLES["fallback"]
 
 
 def clean_environment(
@@ -61,12 +62,20 @@ def program_environment(
     return result, sorted(n for n in base if n != "PATH" and result.get(n) != base[n])
 
 
+def fallback_settings(base: Mapping[str, str], accelerator: str) -> dict[str, str]:
+    """Return the variables by which torch computes on the CPU what a device has no kernel for."""
+    names = _FALLBACK.get(accelerator, [])
+    return {name: base[name] for name in names if base.get(name, "0") not in ("", "0")}
+
+
 def _folded(name: str) -> str:
     return name.upper() if sys.platform == "win32" else name
 
 
 def _pollutes(name: str) -> bool:
     upper = name.upper()
+    if any(upper in names for names in _FALLBACK.values()):
+        return True
     dropped = upper in _TABLES["dropped"] or upper.startswith(
         tuple(_TABLES["dropped-prefixes"])
     )

@@ -9,12 +9,9 @@ from provision.catalog.devices import Devices
 from provision.core.errors import ToolError
 from provision.core.platforms import MAKERS, this_platform
 from provision.core.process import run
+from provision.core.variables import fallback_settings
 from provision.host.model import Driver, Gpu, Host, System
 
-_FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
-_REMARK = (
-    f"{_FALLBACK} is set: the CPU computes what torch has not for the GPU, in silence"
-)
 _METAL = (
     "spdisplays_mtlgpufamilysupport",
     "spdisplays_metalfamily",
@@ -58,7 +55,10 @@ def read_macos(
         gpus=gpus,
         system=System(refused={"apple": ("no-metal", "")}),  # of one without a driver
         variables=dict(variables),
-        remarks=(_REMARK,) if _FALLBACK in variables else (),
+        remarks=tuple(
+            f"{name} is set: the CPU computes what torch has not for the GPU, in silence"
+            for name in fallback_settings(variables, "mps")
+        ),
         elsewhere=devices.elsewhere.get(kind, ""),
     )
 

@@ -54,6 +54,7 @@ class Check(Part):
     numbers: dict[str, Measurement]
     finding: Finding | None  # why it failed or warned; None where it passed
     not_measured: dict[str, str] = {}  # other numbers -> why they could not be read
+    on_cpu: tuple[str, ...] = ()  # operators that the CPU computed for the device
 
     @property
     def blocked(self) -> bool:
@@ -135,7 +136,7 @@ class Report(Part):
 
     @property
     def facts(self) -> dict[str, str]:
-        """Where and under which load the run was made, as texts; only what is known."""
+        """Where and under which load the run was made, and what the CPU computed; as texts."""
         devices = [facts for facts in self.devices or (self.device,) if facts]
         names = [str(facts["name"]) for facts in devices if facts.get("name")]
         addresses = [str(facts["address"]) for facts in devices if "address" in facts]
@@ -153,6 +154,8 @@ class Report(Part):
         for name, value in self.load.items():
             part = name == "steal" or name.endswith("pressure")
             texts[name] = f"{value:.1%}" if part else f"{value:.2f}"
+        operators = {name for check in self.checks for name in check.on_cpu}
+        texts["computed by the CPU"] = ", ".join(sorted(operators))
         return {name: text for name, text in texts.items() if text}
 
     @property

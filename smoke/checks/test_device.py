@@ -18,7 +18,7 @@ import torch
 from smoke.device import cuda_code, devices, intel_device
 from smoke.engine.check import Numbers, check, on_gpu
 from smoke.engine.expect import Expect
-from smoke.engine.finding import fail
+from smoke.engine.finding import fail, fail_if
 from smoke.reference import reference
 
 NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
@@ -189,14 +189,13 @@ def _has_kernels(facts: dict[str, Any]) -> None:
     stands_for="the CPU computes, in silence",
     when=on_gpu,
 )
-def test_fallback(device: torch.device) -> None:
+def test_fallback(device: torch.device, expect: Expect) -> None:
     """No variable lets torch compute on the CPU what it has no kernel for on the device."""
-    if found := devices.fallback():
-        fail(
-            "cpu-fallback-enabled",
-            f"{found[0]}: what {device} computes is not known",
-            found,
-        )
+    settings = [
+        f"{setting} of the spec: what {device} computes is not known"
+        for setting in devices.fallback(expect.accelerator)
+    ]
+    fail_if([*settings, *expect.fallback], "cpu-fallback-enabled")
 
 
 @check(

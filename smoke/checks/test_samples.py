@@ -24,7 +24,7 @@ from smoke.engine import child_process
 from smoke.engine.check import Numbers, Unmeasured, check, since
 from smoke.engine.finding import CheckFailed, fail
 from smoke.engine.journal import Journal
-from smoke.reference import reference
+from smoke.reference import on_cpu, reference
 from smoke.reference.operators import Case
 from smoke.reference.variants import Variant
 
@@ -61,6 +61,7 @@ def compare(device: str, journal: str) -> list[Any]:
     """Compare all samples; return what was measured, and why the rest was not."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of what is deprecated
+    warnings.filterwarnings("default", on_cpu.WARNING)
     numbers, own = Numbers(Journal(Path(journal))), torch.device(device)
     with numbers.measuring("samples"):
         table = [each for each in _table() if not UNFIT.fullmatch(each.full_name)]

@@ -104,20 +104,21 @@ def facts(device: torch.device) -> dict[str, Any]:
         "capability": f"sm_{properties.major}{properties.minor}"
         if own == "cuda"
         else None,
-        "fallback": fallback(),
     }
 
 
-def fallback() -> list[str]:
-    """Return the variables by which torch computes on the CPU what the device has no kernel for."""
-    names = (
-        name
-        for name in os.environ
-        if re.fullmatch(r"PYTORCH_ENABLE_\w+_FALLBACK", name)
-    )
-    return sorted(
-        f"{name}={os.environ[name]}" for name in names if os.environ[name] != "0"
-    )
+def fallback(accelerator: str) -> list[str]:
+    """Return the settings by which torch computes on the CPU what a device has no kernel for."""
+    kind_of_device = accelerator.upper()
+    settings: list[str] = []
+    for name in (
+        f"PYTORCH_ENABLE_{kind_of_device}_FALLBACK",
+        f"PYTORCH_{kind_of_device}_FALLBACK_OP",
+    ):
+        value = os.environ.get(name, "")
+        if value not in ("", "0"):
+            settings.append(f"{name}={value}")
+    return settings
 
 
 def device_id(device: torch.device) -> str | None:

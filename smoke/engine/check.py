@@ -118,6 +118,9 @@ class Numbers:
         )  # what torch allows on the device, as an error
         self.values: dict[str, dict[str, Any]] = {}
         self.missing: dict[str, str] = {}
+        # What the device refuses in a release for which nobody wrote down what it offers.
+        self.unknown: list[str] = []
+        self.on_cpu: set[str] = set()  # operators that the CPU computed for the device
 
     @contextmanager
     def measuring(self, name: str) -> Iterator[None]:

@@ -110,6 +110,10 @@ def alive() -> None:
     """Report that a child is being waited for; the worker puts its journal in this place."""
 
 
+def heard(output: str) -> None:
+    """Take what a child printed; the running suite puts its own function in this place."""
+
+
 def _beat(looks: Iterator[int]) -> bool:
     """Call `alive` at every so many looks at a child, which itself gives no sign of life."""
     if next(looks) % BEAT == 0:
@@ -160,8 +164,10 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
             if code is None:
                 process.kill()
                 process.wait()
+                heard(_log(folder))
                 return Answer(None, hung(seconds, step=function), _log(folder))
         log, answer = _log(folder), folder / "answer.json"
+        heard(log)
         if code != 0 or not answer.exists():
             return Answer(None, died(code, log, step=function), log)
         reply = json.loads(answer.read_text(encoding="utf-8"))

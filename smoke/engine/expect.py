@@ -57,6 +57,8 @@ class Expect:
             a verdict, ``new-enough``, ``too-old`` or ``unknown``, with reason and evidence. None
             where the toolkit did not see the machine, as in an image.
         peaks: Device name -> ``memory`` in GB/s, types in TFLOP/s, as its data sheet promises.
+        fallback: Settings of whoever started the toolkit by which torch computes on the CPU what
+            the device has no kernel for, and which programs get them; the checks do not.
         soak: Seconds for which `health.load` holds its load, None for its own few.
         earlier: What of an earlier run stands: ``settled``, ids of the checks that passed. None
             where everything has to be run.
@@ -79,6 +81,7 @@ class Expect:
     earlier: Mapping[str, list[str]] | None = None
     peaks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     soak: float | None = None
+    fallback: tuple[str, ...] = ()
 
     def locks(self, name: str) -> bool:
         """Return whether the lock holds a distribution of this normalised name."""
@@ -153,6 +156,6 @@ def read(path: Path) -> Expect:
         each.name: data[each.name] for each in fields(Expect) if each.name in data
     }
     values["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
-    for key in ("requirements", "families", "fused_ops", "rotary"):
-        values[key] = tuple(data[key])
+    for key in ("requirements", "families", "fused_ops", "rotary", "fallback"):
+        values[key] = tuple(data.get(key, ()))
     return Expect(**values)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
+import warnings
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from smoke.engine import child_process
 from smoke.engine.check import DEVICE, Check, Numbers
 from smoke.engine.check_files import is_on_device, on
 from smoke.engine.expect import KNOWN
-from smoke.engine.finding import CheckFailed, Finding, explain
+from smoke.engine.finding import CheckFailed, Finding, explain, fail
 from smoke.engine.owed import Plan, not_run
+from smoke.reference import on_cpu
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -55,6 +59,7 @@ class Suite:
         self._error: BaseException | None = None
         self._started = 0.0
         self._lacking: dict[Capability, str] = {}
+        child_process.heard = self._hear
 
     @pytest.fixture
     def expect(self) -> Expect:
@@ -187,8 +192,33 @@ class Suite:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
         """Run a check in the worker's context manager, which must not cover collection."""
-        with self._around():
-            return (yield)
+        with self._around(), warnings.catch_warnings(record=True) as caught:
+            try:
+                returned = yield
+            finally:
+                self._hear("\n".join(str(warning.message) for warning in caught))
+        self._judge_on_cpu()
+        return returned
+
+    def _hear(self, output: str) -> None:
+        """Note the operators that torch names as computed by the CPU."""
+        self._numbers.on_cpu |= on_cpu.names_in(output)
+
+    def _judge_on_cpu(self) -> None:
+        """Fail where the CPU computed what this release of torch has a kernel for."""
+        names = self._numbers.on_cpu
+        if not names:
+            return
+        release = sys.modules["torch"].__version__
+        strangers, certain = on_cpu.unlisted(names, self._expect.accelerator, release)
+        if strangers and certain:
+            fail(
+                "operator-on-cpu",
+                f"the CPU computed {', '.join(strangers)}",
+                [f"torch {release} names {name}" for name in sorted(names)],
+            )
+        for name in strangers:
+            self._numbers.unknown.append(f"{name}, which the CPU computed")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -205,8 +235,20 @@ class Suite:
             call.when == "teardown"
             and self._headline(item)["id"] not in self._journal.ended()
         ):
-            self._journal.write(result=self._result(item))
+            self._end(item)
         return report
+
+    def _end(self, item: pytest.Function) -> None:
+        """Journal how a check ended: with a result, or without one where nobody can judge it."""
+        unknown = self._numbers.unknown
+        if self._error or not unknown:
+            self._journal.write(result=self._result(item))
+            return
+        reason = (
+            f"refused: {', '.join(unknown[:5])}; what {self._expect.accelerator} offers "
+            "in this release of torch is not known"
+        )
+        self._journal.write(excused=[not_run(self._headline(item), reason, owed=True)])
 
     def _result(self, item: pytest.Function) -> dict[str, Any]:
         finding = explain(self._error) if self._error else None
@@ -223,10 +265,17 @@ class Suite:
             "seconds": round(time.monotonic() - self._started, 3),
             "numbers": self._numbers.values,
             "finding": finding.as_json() if finding else None,
-            **(
-                {"not_measured": self._numbers.missing} if self._numbers.missing else {}
-            ),
+            **self._beside_numbers(),
         }
+
+    def _beside_numbers(self) -> dict[str, Any]:
+        """Return what else a check learnt, if it did."""
+        parts: dict[str, Any] = {}
+        if self._numbers.missing:
+            parts["not_measured"] = self._numbers.missing
+        if self._numbers.on_cpu:
+            parts["on_cpu"] = sorted(self._numbers.on_cpu)
+        return parts
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Journal that the suite is broken where a check file can't be imported."""

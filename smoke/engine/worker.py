@@ -28,6 +28,7 @@ from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 from smoke.engine.owed import NOT_ASKED, Plan, carried  # noqa: E402
+from smoke.reference import on_cpu  # noqa: E402
 
 WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
 OLDEST = (3, 10)  # that the suite's own pytest runs on
@@ -51,6 +52,9 @@ def main(argv: list[str]) -> int:
         Journal(Path(asked["journal"])),
     )
     child_process.alive = lambda: journal.write(alive=True)
+    if expect.accelerator == "xpu":
+        # Read when torch is loaded, in children as well.
+        os.environ[on_cpu.NAMING] = "1"
     files, only = check_files(), frozenset(asked["only"])
     plan = Plan(
         asked["full"], only, (asked["device"],), carried(expect, declared(files))

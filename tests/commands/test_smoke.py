@@ -15,9 +15,10 @@ import pytest
 
 from provision.cli import main
 from provision.commands.check import SmokeRequest, check
-from provision.commands.expectation import expectation
+from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.subject import from_generation, from_interpreter
 from provision.commands.suite import with_causes
+from provision.core import variables
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
 from provision.environment.manifest import read_generation
@@ -444,6 +445,19 @@ def test_quick_checks_know_no_peaks(lab: Lab) -> None:
     assert {"peaks", "soak"}.isdisjoint(json.loads(out.read_text().split("\n", 1)[1]))
 
 
+def test_the_callers_variables_are_read_before_they_are_left_behind(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.build()
+    out = _note_expectation(lab)
+    name = "PYTORCH_ENABLE_CPU_FALLBACK"
+    monkeypatch.setitem(variables._FALLBACK, "cpu", [name])
+    monkeypatch.setenv(name, "1")
+    assert call(lab) == Exit.OK
+    (setting,) = json.loads(out.read_text().split("\n", 1)[1])["fallback"]
+    assert setting.startswith(f"{name}=1 ")
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -516,6 +530,24 @@ def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) ->
     assert (expected["schema"], expected["accelerator"]) == (3, "cpu")
     assert expected["requirements"] == ["alpha"]
     assert expected["intel_devices"] == {}
+
+
+def test_a_fallback_of_the_caller_is_told_to_the_suite_with_who_gets_it() -> None:
+    target = load_target(CATALOG.parent, "arc-linux")
+    caller = {
+        "PYTORCH_ENABLE_XPU_FALLBACK": "1",
+        "PYTORCH_XPU_FALLBACK_OP": "",
+        "PYTORCH_ENABLE_MPS_FALLBACK": "1",
+    }
+    (setting,) = fallback_of_caller(target, caller)
+    assert setting.startswith("PYTORCH_ENABLE_XPU_FALLBACK=1 ")
+    assert "`run` drops it" in setting
+    keeping = target.run.model_copy(update={"keep": ("PYTORCH_ENABLE_XPU_FALLBACK",)})
+    kept = target.model_copy(update={"run": keeping})
+    assert "`run` passes it on" in fallback_of_caller(kept, caller)[0]
+    assert (
+        fallback_of_caller(target, caller | {"PYTORCH_ENABLE_XPU_FALLBACK": "0"}) == []
+    )
 
 
 def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(

@@ -50,6 +50,9 @@ POLLUTANTS = {
     "DYLD_INSERT_LIBRARIES": "/x",
     "_CE_CONDA": "x",
     "TORCH_EXTENSIONS_DIR": "/elsewhere",
+    "PYTORCH_ENABLE_XPU_FALLBACK": "1",
+    "PYTORCH_XPU_FALLBACK_OP": "mm",
+    "PYTORCH_ENABLE_MPS_FALLBACK": "1",
 }
 USERS_OWN = (
     *(

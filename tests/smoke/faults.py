@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -668,15 +669,70 @@ def judged(verdict: str) -> dict[str, Any]:
 
 @fault("device.fallback", "cpu-fallback-enabled", "pretend")
 def what_the_device_lacks_runs_on_the_cpu() -> Iterator[None]:
-    with patch.dict(os.environ, PYTORCH_ENABLE_MPS_FALLBACK="1"):
+    with patch.dict(os.environ, PYTORCH_ENABLE_XPU_FALLBACK="1"):
         yield
+
+
+@fault(
+    "device.fallback",
+    "cpu-fallback-enabled",
+    "pretend",
+    expect={"fallback": ["PYTORCH_XPU_FALLBACK_OP=mm is set where the checks start"]},
+)
+def programs_of_the_caller_compute_on_the_cpu() -> Iterator[None]:
+    yield
 
 
 @fault("none", "", "pretend")
 def a_fallback_that_is_switched_off() -> Iterator[None]:
-    with patch.dict(
-        os.environ, PYTORCH_ENABLE_XPU_FALLBACK="0", PYTORCH_XPU_FALLBACK_OP="x"
+    with patch.dict(os.environ, PYTORCH_ENABLE_XPU_FALLBACK="0"):
+        yield
+
+
+@contextmanager
+def on_the_cpu(operator: str, named: str) -> Iterator[None]:
+    """Let the CPU compute an operator, which torch for XPU names so and warns of."""
+    from pretend import spoiled
+
+    def warn(result: Any, *_arguments: Any) -> Any:
+        # XPUFallback.cpp of torch-xpu-ops: an opening quote, and no closing one.
+        warnings.warn(
+            f"The operator 'aten::{named} on the XPU backend is falling back to run on "
+            "the CPU. (Triggered internally at /xpu/XPUFallback.template:41.)",
+            stacklevel=2,
+        )
+        return result
+
+    with spoiled(operator, warn):
+        yield
+
+
+@fault("device.gradient", "operator-on-cpu", "pretend")
+def the_cpu_computes_a_convolution() -> Iterator[None]:
+    with on_the_cpu("aten::convolution_backward", "convolution_backward"):
+        yield
+
+
+@fault("operators.samples", "operator-on-cpu", "pretend", children=True)
+def the_cpu_computes_an_arc_tangent_in_a_child() -> Iterator[None]:
+    with on_the_cpu("aten::atan2", "atan2.out"):
+        yield
+
+
+@fault("none", "", "pretend", only=("device.gradient",))
+def the_cpu_computes_a_convolution_of_a_torch_that_nobody_read() -> Iterator[None]:
+    import torch
+
+    with (
+        patch.object(torch, "__version__", "2.99.0+xpu"),
+        on_the_cpu("aten::convolution_backward", "convolution_backward"),
     ):
+        yield
+
+
+@fault("none", "", "pretend", only=("operators.layers",))
+def the_cpu_computes_what_torch_leaves_to_it() -> Iterator[None]:
+    with on_the_cpu("aten::linalg_qr", "linalg_qr.out"):
         yield
 
 
