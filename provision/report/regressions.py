@@ -12,6 +12,7 @@ from provision.report.layers import LayerChange, cause_of, changed_layers
 from provision.report.measures import is_rate, last_good, number_of, worse
 from provision.report.model import Check, Measurement, Report
 from provision.report.trend import FEWEST, Speed, judge
+from provision.report.vanished import REFUSED, comparable_runs, lost_by
 
 SLOWED = "slowed"
 _finding = partial(described, Path(__file__).with_name("findings.toml"))
@@ -47,6 +48,7 @@ class Comparison:
     compared: tuple[str, ...] = ()  # ids of the checks that have an earlier result
     new: tuple[str, ...] = ()  # of those that have none
     speeds: tuple[CheckSpeed, ...] = ()
+    vanished: tuple[str, ...] = ()  # checks, operators and types that are gone
 
     @property
     def worse(self) -> bool:
@@ -101,6 +103,7 @@ def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
         compared=tuple(name for name in ids if name in known),
         new=tuple(name for name in ids if name not in known),
         speeds=tuple(comparer.speeds),
+        vanished=tuple(comparer.gone),
     )
 
 
@@ -114,6 +117,7 @@ class _Comparer:
         self._earlier = earlier
         self._after = after
         self.speeds: list[CheckSpeed] = []
+        self.gone: list[str] = []
         self._past: dict[str, list[_Result]] = {}
         for report in earlier:
             for check in _ran(report):
@@ -130,6 +134,8 @@ class _Comparer:
         for name in sorted(last.keys() - now):
             report, old = last[name]
             kind = "check-vanished" if report is same[-1] else "check-vanished-before"
+            if report is same[-1]:
+                self.gone.append(name)
             evidence = f"{old.title}; last run {report.started}"
             facts = {"reason": reasons.get(name, ""), "cause": self._cause(report)}
             yield _finding(kind, evidence, check=name, **facts)
@@ -144,6 +150,7 @@ class _Comparer:
                 yield self._failed(check, past)
             elif past:
                 yield from self._turned(check, past[-1])
+                yield from self._compares_less(check, past)
                 # With those that warned: a card that always does must not lack a course.
                 passed = [old for old in past if old.check.outcome != "failed"]
                 for name, number in check.numbers.items():
@@ -159,9 +166,25 @@ class _Comparer:
         if last.check.outcome == "failed":
             yield _finding("check-healed", _symptom(last.check), **facts)
 
+    def _compares_less(self, check: Check, past: list[_Result]) -> Iterator[Finding]:
+        """Yield that a check no longer compares what it did in its last good run."""
+        for report, old in reversed(past):
+            if old.outcome == "failed" or not comparable_runs(report, self._after):
+                continue
+            if lost := lost_by(check, old):
+                self.gone.append(f"{check.id}: {', '.join(lost)}")
+                # Another torch offers other operators; the suite has judged what it refuses.
+                same = report.torch == self._after.torch
+                kind = "compares-less" if same else "compares-less-by-torch"
+                facts = {"check": check.id, "cause": self._cause(report)}
+                yield _finding(kind, *lost[:20], **facts)
+            return
+
     def _failed(self, check: Check, past: list[_Result]) -> Finding:
         good = [at for at, old in enumerate(past) if old.check.outcome != "failed"]
         if good and good[-1] == len(past) - 1:
+            if check.finding and check.finding.code == REFUSED:
+                self.gone.append(f"{check.id}: {check.finding.symptom}")
             cause = self._cause(past[-1].report)
             return _finding("check-broke", _symptom(check), check=check.id, cause=cause)
         first = past[good[-1] + 1 if good else 0].report

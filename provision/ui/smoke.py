@@ -9,10 +9,13 @@ from provision.report.regressions import CheckSpeed, Comparison
 from provision.ui.console import Console
 
 _SHOWN = 3  # numbers of a check; the report has the others
+_NAMED = 10  # things that vanished; the findings name the others
 
 
 def show_smoke(result: SmokeResult, console: Console) -> None:
     """Print the report, what changed since the last good one, and the word for the run."""
+    if result.comparison and result.comparison.vanished:
+        console.line(vanished(result.comparison), "bold red")
     show_report(result.report, console)
     if result.comparison:
         show_comparison(result.comparison, console)
@@ -115,6 +118,15 @@ def _numbers(check: Check, most: int = _SHOWN) -> str:
     return ", ".join(
         [*shown[:most], *([f"{rest} more in the report"] if rest > 0 else [])]
     )
+
+
+def vanished(comparison: Comparison) -> str:
+    """Return what an earlier run had and this one has not, as one line."""
+    names = "; ".join(comparison.vanished[:_NAMED])
+    more = len(comparison.vanished) - _NAMED
+    if more > 0:
+        names += f"; and {more} more"
+    return f"vanished since {comparison.since}: {names}"
 
 
 def show_comparison(result: Comparison, console: Console) -> None:

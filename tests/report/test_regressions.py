@@ -309,6 +309,57 @@ def test_a_break_without_a_change_says_so_and_names_the_last_one() -> None:
     assert "the last change, 2026-01-02T00:00:00Z: kernel: 6.1 -> 6.2" in cause
 
 
+def test_what_a_check_no_longer_compares_is_named() -> None:
+    def run(day: int, *refused: str, **parts: Any) -> Report:  # noqa: ANN401
+        numbers = {
+            "float32, share of the limit": {"value": 0.1, "unit": "1", "limit": 1.0},
+            "float32, compared": {"value": 9.0, "unit": "count"},
+        }
+        usual: dict[str, Any] = {"ids": ("operators.options",), "files": "f"}
+        made = report(**usual | {"day": day, "numbers": numbers} | parts)
+        missing = {f"not offered: {name}": "torch's table" for name in refused}
+        check = made.checks[0].model_copy(update={"not_measured": missing})
+        return made.model_copy(update={"checks": (check,)})
+
+    gelu = "gelu bfloat16"
+    result = compared(run(1, "erf float16"), run(2, "erf float16", gelu))
+    assert result.vanished == (f"operators.options: {gelu}",)
+    (finding,) = result.findings
+    assert (finding.code, finding.evidence) == ("compares-less", (gelu,))
+    assert result.word == "worse"
+    # Another torch may offer less: it is named all the same.
+    result = compared(run(1), run(2, gelu, torch="2.10.0+xpu"))
+    assert (result.vanished, result.word) == ((f"operators.options: {gelu}",), "passed")
+    # A type that is gone, and a count that fell.
+    halved = {"float32, compared": {"value": 5.0, "unit": "count"}}
+    lost = compared(run(1), run(2, numbers=halved)).vanished
+    assert lost == ("operators.options: float32, share of the limit",)
+    less = run(1).checks[0].numbers | {
+        "float32, compared": {"value": 5.0, "unit": "count"}
+    }
+    lost = compared(run(1), run(2, numbers=less)).vanished
+    assert lost == ("operators.options: float32, compared 9 -> 5",)
+    # Neither the same again, nor more, nor another suite is a loss.
+    for before, after in (
+        (run(1, gelu), run(2, gelu)),
+        (run(1, gelu), run(2)),
+        (run(1), run(2, gelu, files="g")),
+        (run(1), run(2, gelu, suite="quick")),
+    ):
+        assert compared(before, after).vanished == ()
+
+
+def test_a_refused_operator_is_among_what_vanished() -> None:
+    failed = report(IDS[:1], day=2)
+    finding = failed.checks[0].finding
+    assert finding is not None
+    refused = replace(finding, code="operator-lost")
+    check = failed.checks[0].model_copy(update={"finding": refused})
+    lost = failed.model_copy(update={"checks": (check, *failed.checks[1:])})
+    assert compared(report(), lost).vanished == (f"{IDS[0]}: {IDS[0]} raises",)
+    assert compared(report(), failed).vanished == ()
+
+
 def test_a_check_that_is_lost_is_worse_once_and_stays_visible() -> None:
     gone = {"id": IDS[1], "title": "t", "owed": False, "reason": "no C compiler"}
     less = [report(ids=IDS[:1], not_run=(gone,), day=day) for day in (2, 3)]
@@ -316,6 +367,8 @@ def test_a_check_that_is_lost_is_worse_once_and_stays_visible() -> None:
     assert (finding.code, finding.level) == ("check-vanished", Level.ERROR)
     assert finding.symptom == f"{IDS[1]} is not run any more: no C compiler"
     assert compared(report(), less[0]).word == "worse"
+    assert compared(report(), less[0]).vanished == (IDS[1],)
+    assert compared(report(), *less).vanished == ()
     finding = only(report(), *less)
     assert (finding.code, finding.level) == ("check-vanished", Level.NOTE)
     assert compared(report(), *less).word == "passed"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from provision.commands.smoke import SmokeResult
 from provision.ui.console import Console
 from provision.ui.courses import sparkline
-from provision.ui.smoke import show_report
-from tests.report.test_regressions import report
+from provision.ui.html_report import render_page
+from provision.ui.smoke import show_report, show_smoke
+from tests.report.test_regressions import IDS, compared, report
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,15 @@ from tests.report.test_regressions import report
 )
 def test_a_course_is_drawn_in_a_line(values: list[float], drawn: str) -> None:
     assert sparkline(values) == drawn
+
+
+def test_what_vanished_is_the_first_line(capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = report(), report(ids=IDS[:1], day=2)
+    show_smoke(SmokeResult(after, compared(before, after)), Console("provision"))
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"vanished since {before.started}: {IDS[1]}"
+    page = render_page([before, after])
+    assert page.index(f"Vanished since {before.started}") < page.index("suite on")
 
 
 def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
