@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import struct
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.machine
+PATIENCE = 120.0  # seconds without a change of the screen, on a busy machine
 # A suite that tells what smoke/engine/worker.py tells, and waits for a file between two checks.
 SUITE = """
 import json, pathlib, sys, time
@@ -100,6 +102,8 @@ class Terminal:
 
     def read(self) -> bool:
         """Read on; return whether the command goes on."""
+        ready, _, _ = select.select([self._own], [], [], PATIENCE)
+        assert ready, f"nothing was shown for {PATIENCE:.0f} s:\n{self.screens[-1]}"
         try:
             piece = os.read(self._own, 1 << 16)
         except OSError:  # EIO: it has ended
@@ -167,15 +171,13 @@ def build(lab: Lab, columns: int) -> Terminal:
     return Terminal(lab, columns, "build", TARGET)
 
 
-def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> None:
+def test_a_build_shows_each_step_its_time_and_each_check(lab: Lab) -> None:
     wide = build(lab, 200)
     wide.to_the_end()
     for columns in (40, 80):
         with halted(lab, "area.check-1"):
             terminal = build(lab, columns)
-            terminal.until(
-                r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
-            )
+            terminal.until(r"installing 1 package of")
             terminal.until(r"0 of 4 area.check-1")
             assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
             gate = halted(lab, "area.check-3")
@@ -187,7 +189,7 @@ def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> No
         gate.__exit__(None, None, None)
         text = terminal.to_the_end()
         assert terminal.process.returncode == 0
-        assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
+        assert re.search(r"(?s)installing 1 package of.*?\d+\.\d s", text)
         assert text.count("area.check-1") == 1, (
             "the result repeats what the terminal has shown"
         )
