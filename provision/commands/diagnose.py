@@ -53,17 +53,17 @@ def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
     from provision.doctor.rules.locks import judge
     from provision.host.probe import read_host
 
-    if locks := read_repository(folder):
+    if files := read_repository(folder):
         devices = read_devices(project.catalog)
-        facts = {lock.name: f"{len(lock.packages)} packages" for lock in locks}
+        facts = {file.name: f"{len(file.packages)} packages" for file in files}
         return Diagnosis(
-            str(folder), tuple(judge(locks, read_host(devices), devices)), facts
+            str(folder), tuple(judge(files, read_host(devices), devices)), facts
         )
     if (folder / "envs").is_dir():
         return None
-    files = ", ".join(FORMATS["file"])
+    names = ", ".join(FORMATS["file"])
     raise UsageError(
-        f"no lock or requirement file in {folder}", remedy=f"it reads {files}"
+        f"no lock or requirement file in {folder}", remedy=f"it reads {names}"
     )
 
 

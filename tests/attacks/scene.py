@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 CLONE = Path(__file__).parents[2]
 SOLO = "solo"  # the target that is resolved from the catalog alone
+HANGS = 600  # seconds; a busy machine may take minutes to read an endless log
 LOG = "step 1\nRuntimeError: Found no NVIDIA driver on your system.\n"
 # Every verb that ends by itself, and its exit code where nothing is wrong. Not `run`, which becomes
 # another program, nor `docker`, which needs an engine.
@@ -109,12 +110,11 @@ class Scene:
                 code = end.code if isinstance(end.code, int) else 2
         return Ended(int(code), out.getvalue(), err.getvalue())
 
-    def start(self, *words: str, prefix: tuple[str, ...] = (), **options: Any) -> Ended:  # noqa: ANN401
+    def start(self, *words: str, prefix: tuple[str, ...] = ()) -> Ended:
         """Run a command in a process of its own."""
         argv = [*prefix, sys.executable, "-I", "-m", "provision", words[0]]
-        done = run(
-            [*argv, "--project", self.root, *words[1:]], env=dict(os.environ), **options
-        )
+        argv += ["--project", str(self.root), *words[1:]]
+        done = run(argv, env=dict(os.environ), timeout=HANGS)
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def works(self) -> bool:

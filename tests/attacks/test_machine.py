@@ -20,7 +20,7 @@ import provision
 from provision.core import hashing
 from provision.core.project import RECORD
 from provision.lockfile.pip import PIP_LAYER
-from tests.attacks.scene import VERBS, Saved, open_scene
+from tests.attacks.scene import HANGS, VERBS, Saved, open_scene
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def scene(made: tuple[Scene, Saved]) -> Iterator[Scene]:
 @pytest.mark.parametrize("verb", [*LIGHT, "smoke", "rollback", "bundle"])
 def test_limits_of_the_shell(scene: Scene, verb: str, limit: str) -> None:
     prefix = ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh")
-    ended = scene.start(*scene.words(verb), prefix=prefix, timeout=60)
+    ended = scene.start(*scene.words(verb), prefix=prefix)
     # With too little memory for Python itself, there is nothing of the toolkit that could say so.
     if not (
         limit.startswith("-v")
@@ -164,7 +164,9 @@ multiprocessing.set_start_method("fork")
 print(len(hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks) > {after})
 """
     argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=HANGS, check=False
+    )
     assert done.stdout == "1 True\n", done.stderr
 
 
@@ -226,12 +228,12 @@ def test_odd_installed_files(
     if (site / "stray.py").is_dir() and not (site / "stray.py").is_symlink():
         (site / "stray.py" / "module.py").write_text("", encoding="utf-8")
     for words in (("verify", TARGET), ("verify", TARGET, "--deep")):
-        ended = scene.start(*words, timeout=60)
+        ended = scene.start(*words)
         ended.check(f"{kind} as {place}")
         assert ended.code == 1, ended.said
         assert place.partition("/")[0] in ended.said or "alpha" in ended.said
     for words in (("doctor", "--target", TARGET), ("build", TARGET, "--offline")):
-        scene.start(*words, timeout=60).check(f"{kind} as {place}")
+        scene.start(*words).check(f"{kind} as {place}")
 
 
 @pytest.mark.attack(
@@ -266,7 +268,7 @@ def test_odd_project_files(
         "smoke --if-driver-changed",
         "build, nothing to do",
     ):
-        scene.start(*scene.words(verb), timeout=60).check(f"{kind} as {place}: {verb}")
+        scene.start(*scene.words(verb)).check(f"{kind} as {place}: {verb}")
 
 
 @pytest.mark.attack(
@@ -300,7 +302,7 @@ def test_endless_logs(
 ) -> None:
     command = "yes 'RuntimeError: some line' |" if source == "-" else ""
     shell = ("bash", "-c", f'{command} "$@"', "bash")
-    ended = scene.start("doctor", "--log", source, prefix=shell, timeout=120)
+    ended = scene.start("doctor", "--log", source, prefix=shell)
     assert ended.code == 2
     assert "which is the limit" in ended.said
 
@@ -314,5 +316,5 @@ def test_a_large_log(scene: Scene, tmp_path: Path) -> None:
         stream.write(b"RuntimeError: Found no NVIDIA driver on your system.\n")
     assert log.stat().st_size > 150_000_000
     shell = ("sh", "-c", 'ulimit -v 900000; exec "$@"', "sh")
-    ended = scene.start("doctor", "--log", str(log), prefix=shell, timeout=120)
+    ended = scene.start("doctor", "--log", str(log), prefix=shell)
     assert (ended.code, "driver-missing" in ended.said) == (1, True), ended.said

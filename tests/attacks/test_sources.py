@@ -165,7 +165,7 @@ def test_a_hostile_index(scene: Scene, hostile: Hostile, page: str) -> None:
     catalog.write_text(json.dumps(document), encoding="utf-8")
     before = catalog.read_bytes()
     shell = ("sh", "-c", 'ulimit -v 1500000; exec "$@"', "sh")
-    ended = scene.start("update", "vendor", prefix=shell, timeout=120)
+    ended = scene.start("update", "vendor", prefix=shell)
     ended.check(page)
     assert ended.code in {0, 1, 3}, ended.said
     assert catalog.read_bytes() == before

@@ -82,27 +82,6 @@ version = "9.10.2.21"
 marker = "sys_platform == 'linux'"
 wheels = [{{name = "nvidia_cudnn_cu12-9.10.2.21-py3-none-any.whl", hashes = {{sha256 = "00"}} }}]
 """
-PIXI = """
-version: 6
-environments:
-  default:
-    packages:
-      linux-64:
-      - conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-cuda126_py312_1.conda
-      - pypi: https://index.example/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
-      - pypi: https://index.example/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
-packages:
-- pypi: https://index.example/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
-  name: nvidia-cudnn-cu12
-  version: 9.1.0.70
-  sha256: '00'
-- conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-cuda126_py312_1.conda
-  sha256: '00'
-- pypi: https://index.example/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
-  name: torch
-  version: 2.6.0
-  sha256: '00'
-"""
 CONDA = """
 name: x
 channels: [pytorch]
@@ -151,8 +130,6 @@ torchvision==0.18.0+cpu --hash=sha256:00
             ),
             ["lock-loses-cuda-libraries"],
         ),
-        ("pixi.lock", PIXI, ["two-torches"]),
-        ("pixi.lock", PIXI.replace("- pypi: h", "- conda: x-1-h", 1), []),
         ("environment.yml", CONDA, ["two-torches", "torch-companion-mismatch"]),
         (
             "environment.yml",
@@ -193,11 +170,9 @@ def test_every_format_is_read(
     [
         ("uv.lock", "[[package"),
         ("uv.lock", '[[package]]\nname = "torch"\nsource = 1\n'),
-        ("pixi.lock", "environments: [1]"),
         ("uv.lock", "[[package]]\nname = 3\n"),
         ("poetry.lock", '[[package]]\nname = "torch"\nfiles = ["x"]\n'),
-        ("pixi.lock", "packages: [1]"),
-        ("pixi.lock", "a: b: c"),
+        ("environment.yml", "a: b: c"),
         ("environment.yml", "- 1\n- 2\n"),
         ("requirements.txt", b"\xff\xfe\x00"),
     ],

@@ -11,6 +11,7 @@ import tracemalloc
 
 import pytest
 
+from provision.commands.diagnose import read_log_file
 from provision.doctor import diagnose_log
 from provision.doctor.sampling import sample
 from tests.calls import count_calls, untraced
@@ -134,3 +135,10 @@ def test_progress_bars_and_colours() -> None:
 
 def test_lone_surrogates_do_not_raise() -> None:
     diagnose_log("\ud800 KeyError: 'xpu:0'")
+
+
+def test_a_dash_takes_the_log_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(END)))
+    assert [line.text for line in read_log_file("-").raw] == END.decode().splitlines()

@@ -7,9 +7,10 @@ from dataclasses import replace
 from provision.catalog.devices import Devices
 from provision.core.findings import Finding, worst_first
 from provision.core.platforms import PLATFORMS
+from provision.doctor.choices import Choice, choices
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.environment import Environment, Torch
-from provision.doctor.repository import FORMATS, Choice, Lock, Package, at
+from provision.doctor.repository import FORMATS, Package, RepositoryFile, at
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.doctor.rules.companions import TRITONS
 from provision.doctor.rules.drivers import old_driver
@@ -22,60 +23,65 @@ _CPU = re.compile(
 )  # extras without CUDA
 
 
-def judge(locks: Sequence[Lock], host: Host, devices: Devices) -> list[Finding]:
+def judge(
+    files: Sequence[RepositoryFile], host: Host, devices: Devices
+) -> list[Finding]:
     """Return what is wrong with the files of a folder, worst first."""
     findings: list[Finding] = []
-    locked = any(lock.choices for lock in locks if lock.complete)
-    for lock in locks:
-        if locked and not lock.complete:
-            # What a lock says replaces what it was made from.
-            lock = replace(lock, choices=())  # noqa: PLW2901
-        for name, lines in (*_of_files(lock), *_of_choices(lock)):
+    installed = {file.name: list(choices(file)) for file in files}
+    locked = any(installed[file.name] for file in files if file.complete)
+    for file in files:
+        options = installed[file.name]
+        if locked and not file.complete:
+            options = []  # what a lock says replaces what it was made from
+        for name, lines in (*_of_file(file), *_of_choices(file, options)):
             if lines:
                 findings.append(case(name, list(dict.fromkeys(lines))[:5]))
-        findings += _of_machine(lock, host, devices)
-        findings += _of_kernels(lock, host)
+        findings += _of_machine(options, host, devices)
+        findings += _of_kernels(options, host)
     # A file that others include is told once.
     return worst_first(list(dict.fromkeys(findings)))
 
 
-def _of_files(lock: Lock) -> Iterator[tuple[str, list[str]]]:
+def _of_file(file: RepositoryFile) -> Iterator[tuple[str, list[str]]]:
     """Yield what is wrong with the lines of a file, by case."""
     for name in ("requirement-invalid", "requirement-unread"):
-        unread = [p for p in lock.unread if p.row["unread"] == name]
-        yield name, [f"{p.where}: {p.row['line']}" for p in unread]
+        unread = [package for package in file.unread if package.unread == name]
+        yield name, [f"{package.where}: {package.line}" for package in unread]
     of_torch = re.compile(FORMATS["pattern"]["own"])
     unhashed, leaks = [], []
-    for package in lock.packages:
+    for package in file.packages:
         own = of_torch.fullmatch(package.name)
         if package.unhashed and own:
             count, first = len(package.unhashed), package.unhashed[0]
             unhashed.append(f"{package}: {count} files, such as {first}")
-        if package.vendor and not own and lock.complete:
+        if package.vendor and not own and file.complete:
             leaks.append(f"{package} comes from {package.url}")
     yield "lock-unhashed", unhashed
     yield "index-leaks", leaks
 
 
-def _of_choices(lock: Lock) -> Iterator[tuple[str, list[str]]]:
+def _of_choices(
+    file: RepositoryFile, options: Sequence[Choice]
+) -> Iterator[tuple[str, list[str]]]:
     """Yield what is wrong with what a file would install, by case."""
-    lost = [choice for choice in lock.choices if _loses_libraries(lock, choice)]
+    lost = [c for c in options if file.complete and _loses_libraries(c)]
     yield "lock-loses-libraries", [f"{c}: no nvidia-cudnn comes with it" for c in lost]
-    routes = _routes_to_cpu(lock)
+    routes = _routes_to_cpu(file, options)
     yield "lock-cpu-route", [f"{choice}: a CPU build" for choice in routes]
-    for choice in lock.choices:
+    for choice in options:
         torches = {(t.version, t.url): t for t in choice.packages["torch"]}
         # Without markers, as in older poetry.lock, two may be for different platforms.
-        of_conda = {"conda" in torch.row for torch in torches.values()}
-        if len(torches) > 1 and (lock.name == "uv.lock" or len(of_conda) > 1):
+        of_conda = {torch.conda for torch in torches.values()}
+        if len(torches) > 1 and (file.name == "uv.lock" or len(of_conda) > 1):
             yield "two-torches", [str(torch) for torch in torches.values()]
             break
 
 
-def _loses_libraries(lock: Lock, choice: Choice) -> bool:
+def _loses_libraries(choice: Choice) -> bool:
     """Whether a CUDA build of torch is locked without the NVIDIA libraries that it loads."""
     torch = choice.torch
-    if not lock.complete or choice.platform != "linux-64" or "conda" in torch.row:
+    if choice.platform != "linux-64" or torch.conda:
         return False
     first = "2.2" if torch.vendor else "1.13"  # that requires them
     if not torch.index.startswith("cu") or torch.is_before(first):
@@ -83,16 +89,16 @@ def _loses_libraries(lock: Lock, choice: Choice) -> bool:
     return not any(name.startswith("nvidia-cudnn") for name in choice.packages)
 
 
-def _routes_to_cpu(lock: Lock) -> list[Choice]:
+def _routes_to_cpu(file: RepositoryFile, options: Sequence[Choice]) -> list[Choice]:
     """Return what installs CUDA on Linux, and on Windows a CPU build without a word."""
     with_cuda = set()
-    for choice in lock.choices:
+    for choice in options:
         if choice.torch.index.startswith("cu") and choice.torch.vendor:
             with_cuda.add((choice.platform, choice.name))
     # A CPU index that is assigned to a platform by name is meant; by machine it may be a slip.
-    slip = "machine" in str(at(lock.manifest, "tool.uv.sources.torch"))
+    slip = "machine" in str(at(file.manifest, "tool.uv.sources.torch"))
     routes = []
-    for choice in lock.choices:
+    for choice in options:
         cpu = choice.torch.index == "cpu" and not _CPU.search(choice.name)
         silent = cpu and (slip or not choice.torch.vendor)
         if (
@@ -104,10 +110,10 @@ def _routes_to_cpu(lock: Lock) -> list[Choice]:
     return routes
 
 
-def _of_machine(lock: Lock, host: Host, devices: Devices) -> Findings:
+def _of_machine(options: Sequence[Choice], host: Host, devices: Devices) -> Findings:
     """Apply the rules on environments: packages of other builds, a driver that is too old."""
     seen = set()
-    for choice in lock.choices:
+    for choice in options:
         env = _environment(choice)
         machine = Host(choice.platform, "")
         if choice.platform == host.platform:
@@ -158,9 +164,9 @@ def _environment(choice: Choice) -> Environment:
     )
 
 
-def _of_kernels(lock: Lock, host: Host) -> Findings:
+def _of_kernels(options: Sequence[Choice], host: Host) -> Findings:
     """Name the GPUs of this machine that the locked builds lack kernels for."""
-    for choice in lock.choices:
+    for choice in options:
         build = choice.torch.index
         if choice.platform != host.platform or build not in FORMATS["kernels"]:
             continue
