@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from importlib import metadata
+from typing import TYPE_CHECKING
+
+from smoke.engine.import_order import OPERATOR_MODULES
+
+if TYPE_CHECKING:
+    from smoke.engine.expect import Expect
 
 # Top-level folders that many wheels install by mistake, and that no program imports.
 NOT_CODE = frozenset(
@@ -38,6 +45,17 @@ def top_level() -> dict[str, list[str]]:
             for owner in set(owners):
                 found.setdefault(normal(owner), []).append(module)
     return found
+
+
+def to_import(expect: Expect) -> dict[str, list[str]]:
+    """Return the modules of what the spec requires and `identity.import` has not loaded."""
+    installed = top_level()
+    loaded = {"torch": "torch", **OPERATOR_MODULES}
+    modules: dict[str, list[str]] = {}
+    for name in expect.requirements:
+        if installed.get(name) and loaded.get(name) not in sys.modules:
+            modules[name] = installed[name]
+    return modules
 
 
 def import_modules(modules: list[str]) -> int:

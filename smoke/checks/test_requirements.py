@@ -1,15 +1,13 @@
 """What the spec requires can be imported, with the torch that is installed beside it."""
 
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from smoke.checks.requirements import top_level
+from smoke.checks.requirements import to_import, top_level
 from smoke.engine import child_process
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.finding import CheckFailed, Finding, fail_if
-from smoke.engine.import_order import OPERATOR_MODULES
 
 # Most of them import torch, which takes up to a gigabyte of memory and all of a disk's speed.
 AT_ONCE = min(2, os.cpu_count() or 1)
@@ -23,12 +21,13 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
     """Every package that the spec names can be imported."""
     installed = top_level()
     _installed(expect, installed)
-    modules = {
-        name: installed[name] for name in expect.requirements if name in installed
-    }
-    for name in [name for name, found in modules.items() if not found]:
-        numbers.record(f"{name} has no module", 0, "count")
-    fresh = [name for name, found in modules.items() if found and not _is_loaded(name)]
+    imported = 0
+    for name in expect.requirements:
+        if installed.get(name):
+            imported += 1
+        elif name in installed:
+            numbers.record(f"{name} has no module", 0, "count")
+    modules = to_import(expect)
 
     def load(name: str) -> child_process.Answer:
         numbers.step(f"import {', '.join(modules[name])}")
@@ -37,17 +36,11 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
         )
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = dict(zip(fresh, pool.map(load, fresh), strict=True))
-    imported = [name for name, found in modules.items() if found]
-    numbers.record("imported", len(imported), "count")
+        answers = dict(zip(modules, pool.map(load, modules), strict=True))
+    numbers.record("imported", imported, "count")
     bad = {name: answer.finding for name, answer in answers.items() if answer.finding}
     if bad:
         raise CheckFailed(_all(bad))
-
-
-def _is_loaded(name: str) -> bool:
-    """Return whether identity.import has imported a distribution into this process."""
-    return {"torch": "torch", **OPERATOR_MODULES}.get(name) in sys.modules
 
 
 def _installed(expect: Expect, installed: dict[str, list[str]]) -> None:

@@ -19,12 +19,12 @@ CHECKS = Path(__file__).resolve().parents[1] / "checks"
 # is an order only: `check_files` returns every check file, named here or not.
 ORDER = (
     "identity",
-    "requirements",
     "device",
     "selection",
     "operators",
     "fused",
     "rotary",
+    "requirements",
     "libraries",
     "resume",
     "offload",

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,7 @@ WINDOWS = {
     0xC0000374: "heap corruption",
     0xC0000409: "stack buffer overrun",
 }
+TIMEOUT = 100.0  # seconds of silence of a child that does not compute
 BEAT = 200  # looks of `patience.TICK` between two signs of life: ten seconds
 
 
@@ -136,44 +139,106 @@ class Answer:
     output: str
 
 
-def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answer:
+class Child:
+    """A fresh process of this same program that calls a function once it has its arguments."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+        # On Windows a killed process may hold its log open for a moment longer.
+        self._scratch = tempfile.TemporaryDirectory(
+            prefix="smoke-", ignore_cleanup_errors=True
+        )
+        self._folder = Path(self._scratch.name)
+        # The same main script again: a wrapper of the worker, as the tests have, wraps these too.
+        main = str(Path(sys.argv[0]).resolve())
+        argv = [sys.executable, "-I", "-u", main, "--call", function, str(self._folder)]
+        with self._log.open("wb") as output:
+            self._process = start(argv, output)
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "output.log"
+
+    def answer(
+        self, arguments: dict[str, object], timeout: float, look: Callable[[], bool]
+    ) -> Answer:
+        """Give the arguments and wait for what the function returns; see `patience.wait`."""
+        # In one step: the process looks for this name.
+        partial_file = self._folder / "arguments.part"
+        partial_file.write_text(json.dumps(arguments), encoding="utf-8")
+        partial_file.replace(self._folder / "arguments.json")
+        with self._scratch:
+            code, seconds = patience.wait(self._process, timeout, look)
+            if code is None:
+                self._process.kill()
+                self._process.wait()
+            log = self._log.read_text(encoding="utf-8", errors="replace")
+            return self._judged(code, seconds, log)
+
+    def _judged(self, code: int | None, seconds: float, log: str) -> Answer:
+        if code is None:
+            return Answer(None, hung(seconds, step=self._function), log)
+        written = self._folder / "answer.json"
+        if code != 0 or not written.exists():
+            return Answer(None, died(code, log, step=self._function), log)
+        reply = json.loads(written.read_text(encoding="utf-8"))
+        finding = Finding(**reply["finding"]) if reply["finding"] else None
+        return Answer(reply["value"], finding, log)
+
+
+# What was started before its check: processes that wait for arguments, by their function,
+# and answers to come, by function and arguments.
+_standing_by: dict[str, Child] = {}
+_begun: dict[str, Future[Answer]] = {}
+
+
+def stand_by(function: str) -> None:
+    """Start the process of a later `call`: it imports torch while this process does."""
+    _standing_by[function] = Child(function)
+
+
+def begin(function: str, each: Iterable[dict[str, object]]) -> None:
+    """Make calls one after the other beside this process; `call` then returns their answers."""
+    asked = [(arguments, Future[Answer]()) for arguments in each]
+    for arguments, answer in asked:
+        _begun[_key(function, arguments)] = answer
+
+    def run() -> None:
+        for arguments, answer in asked:
+            try:
+                # It gives no sign of life: the process that runs the checks may itself hang.
+                child = Child(function)
+                answer.set_result(child.answer(arguments, TIMEOUT, lambda: False))
+            except Exception as error:  # noqa: BLE001 - raised by the check that asks for it
+                answer.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+
+
+def _key(function: str, arguments: dict[str, object]) -> str:
+    return json.dumps([function, arguments], sort_keys=True)
+
+
+def call(function: str, *, timeout: float = TIMEOUT, **arguments: object) -> Answer:
     """Run ``module:function(**arguments)`` in a fresh process of this same program.
 
     Arguments and value are passed as JSON files, which keep floats bit for bit: the process may
-    print anything to its streams, as native libraries do.
+    print anything to its streams, as native libraries do. The process may have been started
+    before (`stand_by`), or the call may have been made (`begin`).
 
     Args:
         function: ``module:name``.
         timeout: Seconds until the process is killed, unless it computes; see `patience`.
         arguments: Keyword arguments, JSON values.
     """
-    # On Windows a killed process may hold its log open for a moment longer.
-    with tempfile.TemporaryDirectory(
-        prefix="smoke-", ignore_cleanup_errors=True
-    ) as name:
-        folder = Path(name)
-        (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
-        # The same main script again: a wrapper of the worker, as the tests have, wraps these too.
-        main = str(Path(sys.argv[0]).resolve())
-        argv = [sys.executable, "-I", "-u", main, "--call", function, name]
-        with (folder / "output.log").open("wb") as output:
-            process = start(argv, output)
-            code, seconds = patience.wait(
-                process, timeout, partial(_beat, itertools.count(1))
-            )
-            if code is None:
-                process.kill()
-                process.wait()
-                heard(_log(folder))
-                return Answer(None, hung(seconds, step=function), _log(folder))
-        log, answer = _log(folder), folder / "answer.json"
-        heard(log)
-        if code != 0 or not answer.exists():
-            return Answer(None, died(code, log, step=function), log)
-        reply = json.loads(answer.read_text(encoding="utf-8"))
-        finding = Finding(**reply["finding"]) if reply["finding"] else None
-        return Answer(reply["value"], finding, log)
-
-
-def _log(folder: Path) -> str:
-    return (folder / "output.log").read_text(encoding="utf-8", errors="replace")
+    look = partial(_beat, itertools.count(1))
+    begun = _begun.pop(_key(function, arguments), None)
+    if begun is None:
+        child = _standing_by.pop(function, None) or Child(function)
+        answer = child.answer(arguments, timeout, look)
+    else:
+        while not wait([begun], patience.TICK).done:
+            look()
+        answer = begun.result()
+    heard(answer.output)
+    return answer

@@ -21,7 +21,8 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
 
-from smoke.engine import child_process, import_order, lifetime, runner  # noqa: E402 - the path comes first
+from smoke.checks import requirements  # noqa: E402
+from smoke.engine import child_process, import_order, lifetime, patience, runner  # noqa: E402 - the path comes first
 from smoke.engine import expect as expectation  # noqa: E402
 from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
@@ -31,6 +32,8 @@ from smoke.engine.owed import NOT_ASKED, Plan, carried  # noqa: E402
 from smoke.reference import on_cpu  # noqa: E402
 
 WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
+# Checks whose processes start early, beside this one: imports of torch take their time.
+RESUMED, REQUIRED = "resume.fresh", "identity.requirements"
 OLDEST = (3, 10)  # that the suite's own pytest runs on
 NO_PYTEST = (
     "there is no pytest: `provision smoke` brings one; otherwise name a folder that holds one with "
@@ -68,8 +71,15 @@ def main(argv: list[str]) -> int:
         files = [
             p for p in files if not left.issuperset(each.id for each in declared([p]))
         ]
+    ended = journal.ended()
+    if RESUMED not in ended and not plan.leaves_out(RESUMED, full=False):
+        child_process.stand_by("smoke.reference.training:resumed")
     if not import_stack(expect, journal):
         files = [WITHOUT_TORCH]
+    elif REQUIRED not in ended and not plan.leaves_out(REQUIRED, full=False):
+        modules = requirements.to_import(expect).values()
+        calls: list[dict[str, object]] = [{"modules": names} for names in modules]
+        child_process.begin("smoke.checks.requirements:import_modules", calls)
     if only == {IMPORT["id"]}:
         return 0
     if asked["runner"] and sys.version_info >= OLDEST:
@@ -89,7 +99,6 @@ def bytecode_written() -> Iterator[None]:
 
 def _call(function: str, folder: Path) -> int:
     module, _, name = function.partition(":")
-    arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
     value, finding = None, None
     try:
         if (
@@ -98,6 +107,13 @@ def _call(function: str, folder: Path) -> int:
             with bytecode_written():
                 importlib.import_module("torch")
         home = importlib.import_module(module)
+        if hasattr(home, "get_ready"):
+            with bytecode_written():
+                home.get_ready()
+        asked = folder / "arguments.json"
+        while not asked.exists():  # the check may begin later
+            time.sleep(patience.TICK)
+        arguments = json.loads(asked.read_text(encoding="utf-8"))
         with bytecode_written():
             value = getattr(home, name)(**arguments)
     except Exception as error:  # noqa: BLE001 - becomes the finding of the calling check

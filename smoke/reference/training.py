@@ -143,6 +143,11 @@ def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
     return sorted(foreign + strays)
 
 
+def get_ready() -> None:
+    """Make an optimizer, for which torch imports its compiler: more than a second."""
+    optimizer("SGD", network(seed=0).parameters())
+
+
 def resumed(
     paths: dict[str, str], accelerator: str, count: int
 ) -> dict[str, list[float]]:
