@@ -17,10 +17,10 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from smoke import PATH_AT_START
-from smoke.checks.requirements import NOT_CODE, installed, normal
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.finding import fail, fail_if
+from smoke.engine.requirements import NOT_CODE, installed, normal
 from smoke.engine.runner import OWN
 
 REBUILD = "build the environment again from its lock"

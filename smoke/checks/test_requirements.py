@@ -3,11 +3,11 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from smoke.checks.requirements import to_import, top_level
 from smoke.engine import child_process
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.finding import CheckFailed, Finding, fail_if
+from smoke.engine.requirements import to_import, top_level
 
 # Most of them import torch, which takes up to a gigabyte of memory and all of a disk's speed.
 AT_ONCE = min(2, os.cpu_count() or 1)
@@ -32,7 +32,7 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
     def load(name: str) -> child_process.Answer:
         numbers.step(f"import {', '.join(modules[name])}")
         return child_process.call(
-            "smoke.checks.requirements:import_modules", modules=modules[name]
+            "smoke.engine.requirements:import_modules", modules=modules[name]
         )
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -21,8 +21,14 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
 
-from smoke.checks import requirements  # noqa: E402
-from smoke.engine import child_process, import_order, lifetime, patience, runner  # noqa: E402 - the path comes first
+from smoke.engine import (  # noqa: E402 - the path comes first
+    child_process,
+    import_order,
+    lifetime,
+    patience,
+    requirements,
+    runner,
+)
 from smoke.engine import expect as expectation  # noqa: E402
 from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
@@ -79,7 +85,7 @@ def main(argv: list[str]) -> int:
     elif REQUIRED not in ended and not plan.leaves_out(REQUIRED, full=False):
         modules = requirements.to_import(expect).values()
         calls: list[dict[str, object]] = [{"modules": names} for names in modules]
-        child_process.begin("smoke.checks.requirements:import_modules", calls)
+        child_process.begin("smoke.engine.requirements:import_modules", calls)
     if only == {IMPORT["id"]}:
         return 0
     if asked["runner"] and sys.version_info >= OLDEST:
@@ -102,7 +108,7 @@ def _call(function: str, folder: Path) -> int:
     value, finding = None, None
     try:
         if (
-            module != "smoke.checks.requirements"
+            module != "smoke.engine.requirements"
         ):  # which imports one package, as its users do
             with bytecode_written():
                 importlib.import_module("torch")

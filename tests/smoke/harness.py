@@ -150,7 +150,7 @@ def main(argv: list[str]) -> int:
 
 def describe(out: Path) -> int:
     """Write an expectation of the CPU that fits this environment as it is."""
-    from smoke.checks.requirements import installed
+    from smoke.engine.requirements import installed
 
     expect = {
         "schema": 3,

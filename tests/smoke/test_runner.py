@@ -47,7 +47,7 @@ def test_runner() -> None:
 @check("extra.child", stands_for="an import that works under the suite only")
 def test_child() -> None:
     """A process that imports a requirement has the environment's pytest, or none."""
-    answer = child_process.call("smoke.checks.requirements:import_modules", modules=["pytest"])
+    answer = child_process.call("smoke.engine.requirements:import_modules", modules=["pytest"])
     assert answer.finding, "pytest was importable"
     assert answer.finding.symptom == SYMPTOM, answer.finding
 '''
