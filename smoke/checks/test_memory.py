@@ -156,3 +156,11 @@ def test_large(device: torch.device, numbers: Numbers) -> None:
     wrong = int((picked != torch.arange(10)).sum())
     wrong += sum(int((tensor[p : p + 2**16] != n).sum()) for n, p in enumerate(places))
     numbers.within("elements with other values than were written", wrong, 0)
+    # A kernel over all elements, of which there are more than 32 bits count.
+    tensor.fill_(3)
+    tensor[-1] = 200
+    tensor.add_(4)
+    ends = [0, 2**31 - 1, 2**31, 2**32 - 1, 2**32, capabilities.LARGE - 2]
+    wrong = sum(int(tensor[place].item() != 7) for place in ends)
+    wrong += int(tensor.max().item() != 204)
+    numbers.within("elements that one kernel over all of them missed", wrong, 0)

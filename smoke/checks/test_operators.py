@@ -13,7 +13,8 @@ from smoke.device import devices
 from smoke.device.capabilities import NO_FLOAT64
 from smoke.engine.check import Numbers, check, since
 from smoke.engine.expect import KNOWN, Expect
-from smoke.reference import operators, precision, reference, variants
+from smoke.engine.finding import fail
+from smoke.reference import offered, operators, precision, reference, variants
 from smoke.reference.operators import Case
 from smoke.reference.tables import (
     arithmetic,
@@ -30,16 +31,15 @@ from smoke.reference.variants import Variant
 STANDS_FOR = (
     "kernels that are wrong from a certain size on, in one dtype, or for strided input"
 )
-# How torch says that it has no kernel for a half type, for spectra, or of a back end.
-_NO_HALF = re.compile(
-    "not implemented for|only supports|unsupported (data ?|input )type|low precision"
-    "|float or double",
-    re.I,
-)
-_NO_SPECTRA = re.compile("MKL|FFT|ComplexFloat")
+# How torch says that it has no kernel: for a type, for an input, of a back end, at all.
 _REFUSED = re.compile(
-    "(?i)no (available|viable|execution|valid)|(not|only).support|requires all|MAGMA"
+    r"not (currently )?(implemented|supported|support)|doesn't support|Could not run|only support"
+    r"|unsupported (data ?|input )type|low precision|float or double"
+    r"|no (available|viable|execution|valid)|requires all|MAGMA|MKL|FFT|ComplexHalf"
+    r"|to be Half, Float or Double|Half, Float or Double tensors",
+    re.IGNORECASE,
 )
+_ROW = re.compile(r".*? (float32|float16|bfloat16)\b")
 # Batch, rows, inner width, columns: odd sizes leave part of a tile, a long inner one is split.
 SIZES = (
     (1, 512, 1024, 520),
@@ -146,7 +146,7 @@ def test_shapes(device: torch.device, numbers: Numbers) -> None:
         for name, backend in SDPBackend.__members__.items():
             if name != "ERROR":
                 cases[name] = case._replace(
-                    run=sdpa_kernel(backend)(case.run), optional=True
+                    run=sdpa_kernel(backend)(case.run), called=name
                 )
     _compare(device, numbers, cases)
 
@@ -258,7 +258,7 @@ def _compare(
     )
     try:
         for turn, dtype in enumerate(reference.dtypes(device)):
-            shares = [0.0]
+            shares: list[float] = []
             for row, (name, case) in enumerate(cases.items()):
                 if re.fullmatch(wrong, title := f"{name} {reference.short(dtype)}"):
                     numbers.record(f"known to fail: {title}", 1, "count")
@@ -274,11 +274,21 @@ def _compare(
                 ):
                     named = each._replace(name=title + each.name, limit=limit)
                     shares += shares_of(device, numbers, case, named) if limit else []
-            numbers.within(
-                f"{reference.short(dtype)}, share of the limit", max(shares), 1.0
-            )
+            _conclude(numbers, reference.short(dtype), shares)
     finally:
         torch.set_num_threads(threads)
+
+
+def _conclude(numbers: Numbers, dtype: str, shares: list[float]) -> None:
+    """Record the worst of a type; fail where nothing was compared in it."""
+    numbers.record(f"{dtype}, compared", len(shares), "count")
+    if not shares and not numbers.unknown:
+        fail(
+            "operator-lost",
+            f"nothing could be compared in {dtype}",
+            [f"{name}: {why}" for name, why in numbers.missing.items()],
+        )
+    numbers.within(f"{dtype}, share of the limit", max(shares, default=0.0), 1.0)
 
 
 def shares_of(
@@ -289,7 +299,8 @@ def shares_of(
     # Before torch 2.3 gradients on the CPU write beyond their memory for some transposed inputs.
     old = device.type == "cpu" and torch.float16 not in reference.dtypes(device)
     each = each._replace(gradient=each.gradient and not (old and each.made))
-    shares, right = [0.0], _right(case, each)
+    shares: list[float] = []
+    right = _right(case, each)
     judged = each.judged if right and right[0].is_floating_point() else "all"
 
     def off(found: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -307,9 +318,8 @@ def shares_of(
             ]
             found = off(_evaluate(case, there, gradient=each.gradient, made=each.made))
         except (RuntimeError, TypeError) as error:  # NotImplementedError is one
-            if not _is_absent(error, case, device, dtype) and each.inputs[0].numel():
-                raise
-            numbers.record(f"not offered: {title}", 1, "count")
+            if each.inputs[0].numel():
+                _excuse(error, numbers, case, each, device)
             continue
         worst, limit = max(float(part.max()) for part in found), each.limit
         if (
@@ -359,20 +369,48 @@ def _right(case: Case, each: Variant, rounding: Any = None) -> list[torch.Tensor
         raise
 
 
-def _is_absent(
-    error: Exception, case: Case, device: torch.device, dtype: torch.dtype
-) -> bool:
-    """Return whether torch says that it has no such kernel, or the device no float64."""
+def _excuse(
+    error: Exception,
+    numbers: Numbers,
+    case: Case,
+    each: Variant,
+    device: torch.device,
+) -> None:
+    """Record why a row could not be compared; fail where the device has to offer it.
+
+    Raises:
+        CheckFailed: ``operator-lost``: torch offers it on this kind of device.
+        Exception: The error itself, where it is no refusal.
+    """
     text, kind = str(error), devices.kind(device)
-    return bool(
-        (dtype != torch.float32 and _NO_HALF.search(text))
-        or (case.optional and _REFUSED.search(text))
-        or (case.rare and isinstance(error, NotImplementedError))
-        # torch for XPU and MPS has kernels for most operators only, and says so.
-        or (kind in ("xpu", "mps") and isinstance(error, NotImplementedError))
-        or (kind == "xpu" and _NO_SPECTRA.search(text))
-        or (devices.has_float64(device) is not True and NO_FLOAT64.search(text))
-    )
+    row = _ROW.match(each.name)
+    title = row[0] if row else each.name
+    if devices.has_float64(device) is not True and NO_FLOAT64.search(text):
+        numbers.missing[f"not offered: {title}"] = "the device has no float64"
+        return
+    if not isinstance(error, NotImplementedError) and not _REFUSED.search(text):
+        raise error
+    names = _functions(case, each) | set(re.findall(r"\w+", title))
+    names = {case.called} if case.called else names
+    dtype = row[1] if row else "float32"
+    if why := offered.reason(names, dtype, kind, text):
+        numbers.missing[f"not offered: {title}"] = why
+    elif offered.is_listed(kind):
+        fail(
+            "operator-lost",
+            f"{title} is refused: {text.splitlines()[0][:160]}",
+            [f"{type(error).__name__}: {line}" for line in text.splitlines()[:5]],
+        )
+    else:
+        numbers.unknown.append(title)
+
+
+def _functions(case: Case, each: Variant) -> set[str]:
+    """Return the names of the functions that a case calls, as the CPU computes it in float64."""
+    wide = [x.double() if x.is_floating_point() else x for x in each.inputs]
+    with offered.Calls() as calls, suppress(Exception):
+        _evaluate(case, wide, gradient=each.gradient, made=False)
+    return {offered.plain(name) for name in calls.names}
 
 
 def _evaluate(

@@ -61,8 +61,7 @@ class Case(NamedTuple):
     # element: more than 8 where it adds up in that type; 0 for a case of float32 only.
     roundings: int = 8
     float32: float = reference.LIMITS[torch.float32]  # the limit in that type
-    optional: bool = False  # whether the device may refuse it, in words
-    rare: bool = False  # whether torch may have no kernel for it on the device
+    called: str = ""  # what of `offered` it is, besides the functions that it calls
     spared: str = (
         ""  # values and layouts of `variants` that have no defined result, or "all"
     )
@@ -263,8 +262,6 @@ def cases(
     roundings: int = 8,
     float32: float = reference.LIMITS[torch.float32],
     spared: str = "",
-    optional: bool = False,
-    rare: bool = False,
     since: str = "gelu",
 ) -> dict[str, Case]:
     """Return the cases of a group of rows that share inputs and limits; see `Case`.
@@ -275,8 +272,6 @@ def cases(
         roundings: See `Case`, as for the other options.
         float32: The limit in that type.
         spared: Values and layouts of `variants` without a defined result.
-        optional: Whether the device may refuse them.
-        rare: Whether torch may have no kernel.
         since: A function of `torch.nn.functional` that this torch must have.
     """
     if not hasattr(F, since):
@@ -284,7 +279,7 @@ def cases(
     if not roundings:  # transforms, matrices
         spared += " NaN infinity"
     return {
-        name: Case(run, inputs, roundings, float32, optional, rare, spared)
+        name: Case(run, inputs, roundings, float32, spared=spared)
         for name, run in rows.items()
     }
 

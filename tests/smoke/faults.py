@@ -1212,10 +1212,27 @@ def autocast_does_nothing() -> Iterator[None]:
 
 @fault("compile.mul_add", "compile-falls-back")
 def compilation_is_switched_off() -> Iterator[None]:
-    import torch
-
-    with patch.object(torch, "compile", lambda function, **_more: function):
+    config = module("torch._dynamo").config
+    with config.patch(disable=True):
         yield
+
+
+@fault("compile.mul_add", "compile-falls-back")
+def a_graph_is_run_without_kernels() -> Iterator[None]:
+    torch = module("torch")
+    plain = torch.compile
+
+    def compile_(function: Any, **more: Any) -> Any:
+        return plain(function, backend="eager", **more)
+
+    with patch.object(torch, "compile", compile_):
+        yield
+
+
+def kernels(graph: Any, _inputs: Any) -> Any:
+    """Compile nothing, as a back end that counts a kernel."""
+    module("torch._inductor.metrics").generated_kernel_count += 1
+    return graph.forward
 
 
 @fault("compile.mul_add", "wrong-numbers")
@@ -1225,7 +1242,7 @@ def the_compiled_kernel_is_wrong() -> Iterator[None]:
     compile_ = torch.compile
 
     def spoil(_function: Any, **_more: Any) -> Any:
-        return compile_(lambda a, b, c: a * b + c, backend="eager", fullgraph=True)
+        return compile_(lambda a, b, c: a * b + c, backend=kernels, fullgraph=True)
 
     with patch.object(torch, "compile", spoil):
         yield

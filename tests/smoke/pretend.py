@@ -69,6 +69,7 @@ AFTER_LOST = (
 NO_FP64 = "Required aspect fp64 is not supported on the device"
 NEVER_FP64 = "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support it"
 FREE_MEMORY = "doesn't support querying the available free memory"
+HALF = (torch.float16, torch.bfloat16)
 # Memory is counted only where this much is asked for: it is a search through all objects.
 COUNTED = 2**26
 # Operators that take lengths on the host, as recurrent networks do: they are not played.
@@ -370,7 +371,7 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
     raw_args = [mapped(unwrap, value) for value in args]
     raw_kwargs = {key: mapped(unwrap, _on_cpu(value)) for key, value in kwargs.items()}
     _refuse_fp64(function, [*ours, kwargs.get("dtype")], number)
-    result = function(*raw_args, **raw_kwargs)
+    result = _computed(function, raw_args, raw_kwargs)
     _refuse_fp64(function, tensors_in([result]), number)
     if spoil := SPOILED.get(name):
         result = spoil(result, *raw_args)
@@ -381,6 +382,38 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
     return (
         mapped(lambda each: wrap(each, number), result) if written is None else written
     )
+
+
+def _computed(function: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operation on the CPU, in float32 where the CPU has no kernel for a half type."""
+    try:
+        return function(*args, **kwargs)
+    except (NotImplementedError, RuntimeError):
+        given = tensors_in([*args, *kwargs.values()])
+        if not any(x.dtype in HALF for x in given):
+            raise
+        return _in_float32(function, args, kwargs)
+
+
+def _in_float32(function: Any, args: Any, kwargs: Any) -> Any:
+    """Compute what the CPU has no kernel for in half types, as devices do: they have more."""
+    types: list[torch.dtype] = []
+
+    def widen(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype not in HALF:
+            return value
+        types.append(value.dtype)
+        return value.float()
+
+    def narrow(value: Any) -> Any:
+        is_wide = isinstance(value, torch.Tensor) and value.dtype == torch.float32
+        return value.to(types[0]) if is_wide else value
+
+    if function._schema.is_mutable:
+        raise NotImplementedError(f"{function} is not played in half types")
+    wide = [mapped(widen, value) for value in args]
+    named = {key: mapped(widen, value) for key, value in kwargs.items()}
+    return mapped(narrow, function(*wide, **named))
 
 
 def _launch(number: int) -> None:

@@ -54,7 +54,6 @@ CASES: dict[str, Case] = {
         inputs=rows(1, 2, 2**22 + 77),
         roundings=0,
         spared="plain gradient",
-        rare=True,
     ),
     # Beyond 65,535 rows, which is the most blocks of a grid's second axis.
     **cases(
@@ -177,7 +176,6 @@ CASES: dict[str, Case] = {
         roundings=0,
         float32=5e-05,
         spared="plain",
-        rare=True,
     ),
     # cuDNN multiplies in TF32.
     **cases(
@@ -194,7 +192,6 @@ CASES: dict[str, Case] = {
         roundings=0,
         float32=0.005,
         spared="plain",
-        rare=True,
     ),
     # Beyond 2 ** 24, which float32 does not count.
     **cases(
@@ -224,6 +221,5 @@ CASES: dict[str, Case] = {
         },
         inputs=lambda: (torch.ones(2**24 + 3, dtype=torch.uint8),),
         spared="plain",
-        rare=True,
     ),
 }

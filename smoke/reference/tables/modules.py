@@ -63,7 +63,6 @@ CASES: dict[str, Case] = {
         inputs=rows(1, 9, 5, 12),
         roundings=16,
         spared="plain",
-        rare=True,
     ),
     # A module's results, gradients, those of frozen inputs, and evaluation.
     **cases(
@@ -89,7 +88,6 @@ CASES: dict[str, Case] = {
         inputs=rows(1, 9, 4, 12),
         roundings=48,
         spared="plain",
-        rare=True,
     ),
     **cases(
         {
@@ -106,7 +104,6 @@ CASES: dict[str, Case] = {
         inputs=rows(2, 9, 4, 12),
         roundings=128,
         spared="plain",
-        rare=True,
     ),
     # Of what is random, but linear: the backward uses the forward's mask and scale.
     **cases(
@@ -130,7 +127,6 @@ CASES: dict[str, Case] = {
         inputs=rows(1, 33, 130),
         roundings=16,
         spared="plain",
-        rare=True,
     ),
     # Keys for all of a batch, and a mask for each of it.
     **cases(
@@ -152,7 +148,6 @@ CASES: dict[str, Case] = {
         inputs=rows(1, 33, 130),
         roundings=16,
         spared="plain",
-        rare=True,
     ),
     # A scale for each row, in fp8.
     **cases(
@@ -169,8 +164,6 @@ CASES: dict[str, Case] = {
         roundings=0,
         float32=0.01,
         spared="plain",
-        optional=True,
-        rare=True,
         since="scaled_mm",
     ),
     **cases(
@@ -178,7 +171,5 @@ CASES: dict[str, Case] = {
         inputs=rows(4, 4, 70),
         roundings=0,
         spared="plain",
-        optional=True,
-        rare=True,
     ),
 }

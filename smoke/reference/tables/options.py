@@ -42,7 +42,6 @@ CASES: dict[str, Case] = {
         },
         inputs=rows(1, 33, 130),
         spared="large infinity empty expanded",
-        rare=True,
     ),
     # Written into strided memory, and into a part of it.
     **cases(
@@ -88,7 +87,6 @@ CASES: dict[str, Case] = {
         },
         inputs=rows(1, 33, 130),
         spared="ties large NaN infinity empty expanded",
-        rare=True,
     ),
     # The mean is large beside the deviation.
     **cases(
@@ -110,7 +108,6 @@ CASES: dict[str, Case] = {
         roundings=0,
         float32=0.001,
         spared="ties large positive negative NaN infinity empty expanded",
-        rare=True,
     ),
     # Scores of up to 8 are rounded; values have fewer channels than keys.
     **cases(
@@ -122,7 +119,6 @@ CASES: dict[str, Case] = {
         inputs=rows(1, 33, 130),
         roundings=16,
         spared="uncut ties large NaN infinity empty expanded",
-        rare=True,
     ),
     # Each value of fp8, and halves between them.
     **cases(
@@ -134,7 +130,6 @@ CASES: dict[str, Case] = {
         },
         inputs=rows(1, 33, 130),
         spared="ties large NaN infinity empty",
-        rare=True,
     ),
     **cases(
         {
@@ -142,7 +137,6 @@ CASES: dict[str, Case] = {
         },
         inputs=rows(2, 33, 130),
         spared="large ties NaN infinity empty expanded",
-        rare=True,
     ),
     # Integers of 64 bits, beyond what float32 and float64 hold.
     **cases(
@@ -220,7 +214,6 @@ CASES: dict[str, Case] = {
         },
         inputs=whole(1000, 30, 70),
         spared="all empty expanded",
-        rare=True,
     ),
     # Spectra, with their options; the input of an inverse is kept.
     **cases(
@@ -251,6 +244,5 @@ CASES: dict[str, Case] = {
         inputs=rows(1, 6, 10, 64),
         roundings=0,
         spared="plain",
-        rare=True,
     ),
 }

@@ -1,0 +1,259 @@
+"""What a healthy device does not offer: anything else that it refuses is lost.
+
+torch ships the table of operators (OpInfo) that its own tests compare between devices; it says for
+each operator and kind of device which types it takes, forward and backward. What the table does not
+say stands in `LIST`, each line with its source. Neither is asked for attention, convolutions and
+matrix products (`ALWAYS`): every device offers them in each floating point type.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import types
+import unittest
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from smoke.engine import child_process
+from smoke.engine.check import Unmeasured
+
+TYPES = ("float32", "float16", "bfloat16")
+HALF = TYPES[1:]
+ALWAYS = frozenset(
+    {
+        # What the suite itself calls around each row.
+        "bfloat16",
+        "detach",
+        "double",
+        "float",
+        "grad",
+        "half",
+        "to",
+        "view",
+        # What each program calls.
+        "addbmm",
+        "addmm",
+        "baddbmm",
+        "bmm",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "convolution",
+        "linear",
+        "matmul",
+        "mm",
+        "mv",
+        "multi_head_attention_forward",
+        "scaled_dot_product_attention",
+    }
+)
+# Kind of device -> the releases of torch whose sources were read, the first and the last.
+RELEASES = {
+    "cpu": ((2, 1), (2, 15)),
+    "cuda": ((2, 7), (2, 15)),
+    "xpu": ((2, 6), (2, 14)),
+    "mps": ((2, 8), (2, 15)),
+}
+
+
+class Line(NamedTuple):
+    """Functions that some kinds of device do not offer in some types, in some releases."""
+
+    accelerators: tuple[str, ...]
+    functions: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    source: str
+    says: str = ""  # what of the error tells this case from others
+    releases: tuple[tuple[int, int], tuple[int, int]] = ((2, 1), (2, 15))
+
+
+GPUS = ("cuda", "xpu", "mps")
+ALL = ("cpu", *GPUS)
+LIST = (
+    Line(
+        ALL,
+        ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "OVERRIDEABLE"),
+        TYPES,
+        "torch/nn/attention/__init__.py: a back end that is chosen by name refuses what it "
+        "was not made for; the one that torch chooses does not",
+    ),
+    Line(
+        ALL,
+        ("angle", "complex", "polar", "view_as_complex"),
+        HALF,
+        "c10/core/ScalarType.h: ComplexHalf is a type for storage, with few operators",
+        says="ComplexHalf",
+    ),
+    Line(
+        ALL,
+        ("norm", "matrix_norm", "svdvals"),
+        HALF,
+        "aten/src/ATen/native/LinearAlgebra.cpp, linalg_matrix_norm_checks",
+        says="Low precision",
+    ),
+    Line(
+        ("cpu",),
+        ("local_response_norm",),
+        HALF,
+        "torch/nn/functional.py, local_response_norm: by avg_pool3d, which OpInfo has "
+        "without half types on the CPU",
+        says="avg_pool3d",
+    ),
+    Line(
+        ("cpu",),
+        ("interpolate",),
+        HALF,
+        "aten/src/ATen/native/cpu/UpSampleKernel.cpp: antialiasing is compiled for float "
+        "and double",
+        says="compute_index_ranges_weights",
+    ),
+    Line(
+        GPUS,
+        ("Adagrad",),
+        TYPES,
+        "aten/src/ATen/native/native_functions.yaml: _fused_adagrad_ is dispatched to the "
+        "CPU alone before it came to CUDA, and not to XPU",
+        says="fused",
+    ),
+)
+
+
+class Calls(TorchFunctionMode):  # type: ignore[misc]
+    """The names of torch's functions that are called while this lasts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(
+        self, function: Any, _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.names.add(plain(getattr(function, "__name__", "")))
+        return function(*args, **(kwargs or {}))
+
+
+def plain(name: str) -> str:
+    """Return a function's name as both torch and its table of operators are asked by it."""
+    if name.startswith("__"):  # as the reflected operators, `__rand__` for one
+        return name
+    name = name.rpartition(".")[2].strip("_")
+    for area in ("linalg_", "fft_", "special_"):
+        name = name.removeprefix(area)
+    return name
+
+
+def is_listed(accelerator: str) -> bool:
+    """Return whether there is a list for this kind of device and this release of torch."""
+    first, last = RELEASES[accelerator]
+    return first <= _release() <= last and bool(table(accelerator))
+
+
+def _release() -> tuple[int, int]:
+    major, minor = re.findall(r"\d+", torch.__version__)[:2]
+    return int(major), int(minor)
+
+
+def reason(names: Iterable[str], dtype: str, accelerator: str, error: str) -> str:
+    """Return who says that a device does not offer one of these functions, "" for nobody.
+
+    Args:
+        names: The functions that were called.
+        dtype: The type under test, as ``float16``.
+        accelerator: The kind of device.
+        error: What the device answered.
+    """
+    asked = set(names) - ALWAYS
+    for line in LIST:
+        first, last = line.releases
+        if (
+            accelerator in line.accelerators
+            and first <= _release() <= last
+            and dtype in line.dtypes
+            and asked.intersection(line.functions)
+            and line.says in error
+        ):
+            return line.source
+    if any(dtype in table(accelerator).get(name, ()) for name in asked):
+        return "torch's table of operators"
+    return ""
+
+
+@functools.cache
+def table(accelerator: str) -> dict[str, list[str]]:
+    """Return the types that a kind of device lacks of each function, by torch's table.
+
+    Empty where torch brings no such table. It is read in a process of its own: torch's tests change
+    torch's flags.
+    """
+    answer = child_process.call(
+        f"{__name__}:lacking", timeout=200.0, accelerator=accelerator
+    )
+    return answer.value or {}
+
+
+def lacking(accelerator: str) -> dict[str, list[str]]:
+    """Return what `table` does; run in a fresh process."""
+    # An operator can stand there several times, with other options: one that works is enough.
+    by_name: dict[str, set[str]] = {}
+    words: dict[str, set[str]] = {}
+    for entry in entries(accelerator):
+        missing = {name for name in TYPES if not _takes(entry, name, accelerator)}
+        by_name.setdefault(entry.name, set(TYPES)).intersection_update(missing)
+        aliases = [alias.name for alias in entry.aliases]
+        for word in (entry.name, getattr(entry.op, "__name__", ""), *aliases):
+            words.setdefault(plain(word), set()).add(entry.name)
+    found = {}
+    for word, names in words.items():
+        missing = set().union(*(by_name[name] for name in names))
+        if missing:
+            found[word] = sorted(missing)
+    return found
+
+
+def _takes(entry: Any, name: str, accelerator: str) -> bool:
+    """Return whether torch's tests expect that an operator works in a type, with its gradient."""
+    dtype = getattr(torch, name)
+    if dtype not in entry.supported_dtypes(accelerator):
+        return False
+    if entry.supports_autograd and dtype not in entry.supported_backward_dtypes(
+        accelerator
+    ):
+        return False
+    for mark in entry.decorators if accelerator == "mps" else ():
+        expected = getattr(mark, "decorators", ())
+        everywhere = getattr(mark, "test_name", "") is None
+        in_type = getattr(mark, "dtypes", None) is None or dtype in mark.dtypes
+        if unittest.expectedFailure in expected and everywhere and in_type:
+            return False
+    return True
+
+
+def entries(accelerator: str = "") -> list[Any]:
+    """Return torch's table of operators; for MPS with what torch's tests expect to fail there.
+
+    Raises:
+        Unmeasured: This torch brings none, or its table needs what is not installed.
+    """
+    # torch derives the class of its tests from one of a package that the table does not use.
+    stand_in = types.ModuleType("expecttest")
+    stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    sys.modules.setdefault("expecttest", stand_in)
+    try:
+        from torch.testing._internal import common_utils
+        from torch.testing._internal.common_methods_invocations import op_db
+
+        if accelerator == "mps":
+            from torch.testing._internal.common_mps import mps_ops_modifier
+    except ImportError as error:
+        raise Unmeasured(f"torch's table of operators: {error}") from error
+    # Which test of torch asks: the search among all callers takes longer than most operators.
+    common_utils.extract_test_fn = lambda: None
+    return list(mps_ops_modifier(op_db) if accelerator == "mps" else op_db)
