@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import recurrent
 import torch
 from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -72,8 +73,8 @@ FREE_MEMORY = "doesn't support querying the available free memory"
 HALF = (torch.float16, torch.bfloat16)
 # Memory is counted only where this much is asked for: it is a search through all objects.
 COUNTED = 2**26
-# Operators that take lengths on the host, as recurrent networks do: they are not played.
-NOT_PLAYED = frozenset({"aten::_pack_padded_sequence", "aten::_ctc_loss"})
+# Operators that take the lengths of sequences from the host; the first gives such lengths back.
+WITH_LENGTHS = ("aten::_pack_padded_sequence", "aten::_ctc_loss")
 # Functions of torch that a tensor of Python can't play: a change of its shape in place, indices of
 # the CPU, a list of its values; and samples at which points are looked up on an edge.
 UNFIT = ".*(combinations|stft|quantile|getitem|index_put|ctc_loss|grid_sampler_3d).*"
@@ -358,16 +359,13 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
         return function.redispatch(keys, *args, **kwargs)
     _launch(number)
-    if name in NOT_PLAYED:
-        raise NotImplementedError(
-            f"Could not run '{name}' with arguments from the '{NAME}' backend"
-        )
     if name == "aten::_to_copy":
         return _to_copy(function, args, kwargs)
     if name in ("aten::copy_", "aten::_copy_from"):
         target, source = args[:2] if name == "aten::copy_" else args[1::-1]
         return _copy(source, target)
-    _refuse_mixed(name, ours, tensors)
+    if name not in WITH_LENGTHS:
+        _refuse_mixed(name, ours, tensors)
     raw_args = [mapped(unwrap, value) for value in args]
     raw_kwargs = {key: mapped(unwrap, _on_cpu(value)) for key, value in kwargs.items()}
     _refuse_fp64(function, [*ours, kwargs.get("dtype")], number)
@@ -378,6 +376,8 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
     if name in ("aten::_local_scalar_dense", "aten::equal"):
         QUEUE.surface()
         return result
+    if name == "aten::_pack_padded_sequence":
+        return wrap(result[0], number), result[1]
     written = _written(function._schema, args, kwargs)
     return (
         mapped(lambda each: wrap(each, number), result) if written is None else written
@@ -386,6 +386,8 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
 
 def _computed(function: Any, args: Any, kwargs: Any) -> Any:
     """Run an operation on the CPU, in float32 where the CPU has no kernel for a half type."""
+    if cell := recurrent.CELLS.get(function._schema.name):
+        return cell(*args, **kwargs)
     try:
         return function(*args, **kwargs)
     except (NotImplementedError, RuntimeError):
