@@ -29,7 +29,7 @@ def as_error(error: Exception) -> ProvisionError:
         )
         remedy = _REMEDIES.get(error.errno or 0, "check it, and try again")
         return ToolError(what, evidence=error.strerror or evidence, remedy=remedy)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _is_unmappable(error):
         return ToolError("the memory is used up", remedy=_REMEDIES[errno.ENOMEM])
     if isinstance(error, RecursionError):
         return SpecError(
@@ -51,3 +51,12 @@ def as_error(error: Exception) -> ProvisionError:
     return ToolError(
         "Provision itself failed", evidence=evidence, cause=cause, remedy=remedy
     )
+
+
+def _is_unmappable(error: Exception) -> bool:
+    """Return whether a library did not fit into the memory that this process may have.
+
+    The loader names a reason where there is another one, as a folder from which nothing may run.
+    """
+    words = ("failed to map segment from shared object", "Cannot allocate memory")
+    return isinstance(error, ImportError) and str(error).endswith(words)

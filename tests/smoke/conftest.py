@@ -55,7 +55,7 @@ def harness(python: Path) -> Callable[..., None]:
 
     def start(*arguments: object, ends_with: int = 0) -> None:
         words = [python, "-I", HARNESS, *map(str, arguments)]
-        done = run(words, env=clean_environment(extra=variables), timeout=900)
+        done = run(words, env=clean_environment(extra=variables), timeout=3000)
         assert done.returncode == ends_with, done.stderr[-3000:]
 
     return start
