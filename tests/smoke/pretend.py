@@ -565,6 +565,11 @@ def _empty(
     return PretendTensor(raw, number=_index(device))
 
 
+def _zeros(size: Any, *, dtype: Any = None, device: Any = None, **_kwargs: Any) -> Any:
+    """Return the zeros that torch makes without memory, as a gradient that is nowhere needed."""
+    return wrap(torch.zeros(size, dtype=dtype), _index(device))
+
+
 def _empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, device: Any = None, **_kwargs: Any
 ) -> Any:
@@ -599,6 +604,7 @@ torch.__future__.set_swap_module_params_on_conversion(True)
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _LIBRARY.impl("empty.memory_format", _empty, "PrivateUse1")
 _LIBRARY.impl("empty_strided", _empty_strided, "PrivateUse1")
+_LIBRARY.impl("_efficientzerotensor", _zeros, "PrivateUse1")
 _LIBRARY.impl("_copy_from", _copy_from, "PrivateUse1")
 _AUTOCAST_OFF = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
