@@ -61,28 +61,19 @@ def main(argv: list[str]) -> int:
         Journal(Path(asked["journal"])),
     )
     child_process.alive = lambda: journal.write(alive=True)
-    if expect.accelerator == "xpu":
-        # Read when torch is loaded, in children as well.
-        os.environ[on_cpu.NAMING] = "1"
+    # Read when torch is loaded, in children as well; by torch for XPU alone.
+    os.environ[on_cpu.NAMING] = "1"
     files, only = check_files(), frozenset(asked["only"])
     plan = Plan(
         asked["full"], only, (asked["device"],), carried(expect, declared(files))
     )
-    if expect.earlier is not None:  # no file in which every quick check is carried
-        left = {
-            each.id
-            for each in declared(files)
-            if plan.leaves_out(each.id, full=each.full)
-        }
-        files = [
-            p for p in files if not left.issuperset(each.id for each in declared([p]))
-        ]
-    ended = journal.ended()
-    if RESUMED not in ended and not plan.leaves_out(RESUMED, full=False):
+    if expect.earlier is not None:
+        files = _with_work(files, plan)
+    if _is_ahead(RESUMED, plan, journal):
         child_process.stand_by("smoke.reference.training:resumed")
     if not import_stack(expect, journal):
         files = [WITHOUT_TORCH]
-    elif REQUIRED not in ended and not plan.leaves_out(REQUIRED, full=False):
+    elif _is_ahead(REQUIRED, plan, journal):
         modules = requirements.to_import(expect).values()
         calls: list[dict[str, object]] = [{"modules": names} for names in modules]
         child_process.begin("smoke.engine.requirements:import_modules", calls)
@@ -91,6 +82,23 @@ def main(argv: list[str]) -> int:
     if asked["runner"] and sys.version_info >= OLDEST:
         runner.install(Path(asked["runner"]))
     return run_checks(expect, journal, files, plan, other=asked["other"])
+
+
+def _with_work(files: list[Path], plan: Plan) -> list[Path]:
+    """Return the files without those in which every check is left out, as a carried one is."""
+    return [
+        path
+        for path in files
+        if not all(
+            plan.leaves_out(each.id, full=each.full) for each in declared([path])
+        )
+    ]
+
+
+def _is_ahead(identifier: str, plan: Plan, journal: Journal) -> bool:
+    """Return whether a quick check will run, and has not ended in a worker before this one."""
+    asked = not plan.leaves_out(identifier, full=False)
+    return asked and identifier not in journal.ended()
 
 
 @contextmanager
