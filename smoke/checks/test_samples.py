@@ -18,12 +18,12 @@ from torch.utils import _pytree
 
 from smoke.checks import test_operators
 from smoke.device import devices
-from smoke.engine import child_process
+from smoke.engine import child_process, on_cpu
 from smoke.engine.check import Numbers, check, since
 from smoke.engine.expect import KNOWN
 from smoke.engine.finding import CheckFailed
 from smoke.engine.journal import Journal
-from smoke.reference import offered, on_cpu, reference
+from smoke.reference import offered, reference
 from smoke.reference.operators import Case
 from smoke.reference.variants import Variant
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from smoke.engine import child_process
+from smoke.engine import child_process, on_cpu
 from smoke.engine.check import DEVICE, Check, Numbers
 from smoke.engine.check_files import is_on_device, on
 from smoke.engine.expect import KNOWN
 from smoke.engine.finding import CheckFailed, Finding, explain, fail
 from smoke.engine.owed import Plan, not_run
-from smoke.reference import on_cpu
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

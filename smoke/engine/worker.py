@@ -25,6 +25,7 @@ from smoke.engine import (  # noqa: E402 - the path comes first
     child_process,
     import_order,
     lifetime,
+    on_cpu,
     patience,
     requirements,
     runner,
@@ -35,7 +36,6 @@ from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 from smoke.engine.owed import NOT_ASKED, Plan, carried  # noqa: E402
-from smoke.reference import on_cpu  # noqa: E402
 
 WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
 # Checks whose processes start early, beside this one: imports of torch take their time.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from smoke.reference import on_cpu
+from smoke.engine import on_cpu
 from tests.smoke.conftest import failures
 from tests.smoke.faults import FAULTS
 
