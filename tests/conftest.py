@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import hypothesis
 import pytest
 
 from provision.core.process import environment_python
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 # test starts would do so too: slower, and with modules and files that the guards would count.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 # Processes with torch, kills while the tools are made, and thousands of damaged logs.
 LONGEST = ("tests/smoke/", "tests/test_bootstrap.py", "tests/doctor/test_logs.py")

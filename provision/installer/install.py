@@ -103,8 +103,9 @@ def _install_of_index(
     run: Run,
     progress: Progress,
 ) -> None:
+    arrived: dict[str, tuple[int, int]] = {}
     what = f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
-    progress.step(what)
+    progress.step(what, lambda: {"files": arrived.copy()})
 
     def install(houses: Sequence[Path], *, offline: bool) -> Completed:
         found = find_artifacts(artifacts, houses)
@@ -113,6 +114,7 @@ def _install_of_index(
             python,
             artifacts,
             run,
+            arrived,
             index_url=supply.indexes.get(index),
             wheelhouses=[folder for folder in houses if folder in used],
             # A built wheel is on no index: another file of its name there is another package.

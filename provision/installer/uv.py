@@ -12,6 +12,7 @@ from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
 from provision.core.program import uv_program
 from provision.core.variables import clean_environment
+from provision.installer.uv_progress import run_in_terminal
 from provision.lockfile.pip import Artifact, Lock
 
 # --no-deps: the lock is complete. --no-build: an sdist would run code, and what it becomes depends
@@ -125,6 +126,7 @@ def install_wheels(
     python: Path,
     artifacts: Sequence[Artifact],
     run: Run,
+    arrived: dict[str, tuple[int, int]],
     *,
     index_url: str | None = None,
     wheelhouses: Sequence[Path] = (),
@@ -134,6 +136,7 @@ def install_wheels(
     """Install locked wheels into an environment, and nothing else; the caller reads the exit code.
 
     Where the wheelhouses are complete no index is needed, and offline uv's cache is used as well.
+    ``arrived`` gets the bytes of each file that are here, and in all, where uv can tell them.
     """
     argv: list[str | Path] = [uv_program(), "pip", "install", "--python", python]
     argv += _INSTALL
@@ -149,7 +152,12 @@ def install_wheels(
     stdin = "".join(
         f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts
     )
-    return run(argv, env=env, stdin=stdin)
+    if offline:
+        return run(argv, env=env, stdin=stdin)
+    sizes = {artifact.name: artifact.size or 0 for artifact in artifacts}
+    return run_in_terminal(
+        argv, env=env, stdin=stdin, run=run, sizes=sizes, arrived=arrived
+    )
 
 
 def clean_cache(names: Sequence[str], run: Run) -> None:
