@@ -171,13 +171,15 @@ def build(lab: Lab, columns: int) -> Terminal:
     return Terminal(lab, columns, "build", TARGET)
 
 
-def test_a_build_shows_each_step_its_time_and_each_check(lab: Lab) -> None:
+def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> None:
     wide = build(lab, 200)
     wide.to_the_end()
     for columns in (40, 80):
         with halted(lab, "area.check-1"):
             terminal = build(lab, columns)
-            terminal.until(r"installing 1 package of")
+            terminal.until(
+                r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
+            )
             terminal.until(r"0 of 4 area.check-1")
             assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
             gate = halted(lab, "area.check-3")
@@ -189,7 +191,7 @@ def test_a_build_shows_each_step_its_time_and_each_check(lab: Lab) -> None:
         gate.__exit__(None, None, None)
         text = terminal.to_the_end()
         assert terminal.process.returncode == 0
-        assert re.search(r"(?s)installing 1 package of.*?\d+\.\d s", text)
+        assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
         assert text.count("area.check-1") == 1, (
             "the result repeats what the terminal has shown"
         )
