@@ -73,6 +73,7 @@ def test_the_comparison_in_json_keeps_its_contract(
     assert sorted(result) == ["comparison", "report"]
     assert sorted(result["comparison"]) == [
         *("compared", "findings", "moves", "new", "since", "speeds", "target"),
+        "vanished",
     ]
 
 
