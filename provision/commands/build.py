@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.commands.check import SmokeRequest, check
+from provision.commands.check import SmokeRequest, check, require_end
 from provision.commands.populate import (
     install_verified,
     plan_build,
@@ -194,4 +194,6 @@ def _prove(
     subject = from_generation(prefix, request.lock)
     # After a repair everything is run.
     verified = None if request.fresh else request.lock
-    return check(checks, subject, run, progress, verified).report
+    kept = check(checks, subject, run, progress, verified)
+    require_end(kept, subject)
+    return kept.report

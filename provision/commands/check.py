@@ -97,7 +97,7 @@ def check(
     ``verified`` is the lock that every file has just been found equal to: results of the last
     build may stand then; see `provision.commands.carry`.
 
-    ToolError: the suite did not come to an end; what is known is kept all the same.
+    Of a suite that did not come to its end, what is known is kept; see `require_end`.
     """
     project, target = request.project, request.target
     with scratch() as folder:
@@ -119,10 +119,7 @@ def check(
             project, subject, expected, order, run=run, progress=progress
         )
     document = _completed(request, subject, document) | facts
-    kept = _keep(request, subject, with_reused(document, last))
-    if kept.report.broken:
-        raise _unfinished(kept, subject)
-    return kept
+    return _keep(request, subject, with_reused(document, last))
 
 
 def measure_again(
@@ -144,6 +141,9 @@ def measure_again(
             document = run_suite(
                 request.project, subject, expected, order, run=run, progress=progress
             )
+            if document.get("broken"):
+                reason = document["broken"].partition("\n")[0]
+                progress.note(f"it could not be measured again: {reason}")
             document = _completed(request, subject, document)
             return Report.model_validate({"schema_version": 1} | document).checks
         except (ToolError, ValidationError) as error:
@@ -241,15 +241,19 @@ def _keep(request: SmokeRequest, subject: Subject, document: dict[str, Any]) -> 
     return kept
 
 
-def _unfinished(kept: Kept, subject: Subject) -> ToolError:
-    """Return the error of a suite that broke, which names what is known and what is missing."""
+def require_end(kept: Kept, subject: Subject) -> None:
+    """Raise ToolError, with what is known and what is missing, if the suite broke."""
     report = kept.report
+    if not report.broken:
+        return
     missing = ", ".join(entry.id for entry in report.missing)
     known = f"{len(report.checks)} checks ended; not run: {missing or 'none'}"
     lines = [*report.broken.splitlines()[1:], known]
     if kept.path:
         lines.append(f"what is known is in {kept.path}")
-    return ToolError(
+    if subject.lock:
+        lines.append(f"{report.target} is unproven: {report.shortfall}")
+    raise ToolError(
         f"the smoke suite of {report.target} did not come to an end",
         evidence="\n".join(lines),
         cause=report.broken.partition("\n")[0],

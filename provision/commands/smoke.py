@@ -5,7 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from provision.commands.check import Kept, SmokeRequest, check, measure_again
+from provision.commands.check import (
+    SmokeRequest,
+    check,
+    measure_again,
+    require_end,
+)
 from provision.commands.current import hold_current, require_current
 from provision.commands.subject import Subject, from_current
 from provision.core.errors import Exit
@@ -47,10 +52,16 @@ def exit_code(word: str) -> Exit:
 
 
 def smoke(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
-    """Check a target's current generation, and compare the report with the earlier ones."""
+    """Check a target's current generation, and compare the report with the earlier ones.
+
+    ToolError: the suite did not come to its end; the generation is unproven from then on.
+    """
     project, target = request.project, request.target.name
     with _current_subject(request, progress) as subject:
         kept = check(request, subject, run, progress)
+        if kept.report.broken:
+            _record_proof(request, kept.report)
+            require_end(kept, subject)
         earlier = baseline(project, target, kept.report, progress.note)
         comparison = compare_reports(earlier, kept.report) if earlier else None
         if comparison and comparison.suspects:
@@ -64,7 +75,7 @@ def smoke(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
         comparison = _strict(comparison)
     word = comparison.word if comparison else "passed"
     kept = kept.updated(request.junit, compared=word)
-    _record_proof(request, kept)
+    _record_proof(request, kept.report)
     return SmokeResult(kept.report, comparison)
 
 
@@ -75,6 +86,8 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     device = request.device or "0"
     last = last_report(request.project, target, progress.note, device)
     if last is None or last.broken:
+        return None
+    if last.proves and current.record.proof == "unproven":
         return None
     if changed_layers(last, request.layers, current.record.lock):
         return None
@@ -103,16 +116,13 @@ def _strict(comparison: Comparison) -> Comparison:
     return replace(comparison, findings=tuple(findings))
 
 
-def _record_proof(request: SmokeRequest, kept: Kept) -> None:
-    """Note in the generation's record whether it is proven by this run."""
+def _record_proof(request: SmokeRequest, report: Report) -> None:
+    """Note in the generation's record whether it is proven by this run, and else why not."""
     current = require_current(request.project, request.target.name)
-    if request.suite == "health" or current.record.lock != kept.report.lock:
+    if request.suite == "health" or current.record.lock != report.lock:
         return
     # A shared installation belongs to its administrator: the report alone says what was seen.
     if not os.access(current.folder, os.W_OK):
         return
-    word = kept.report.word
-    if word in _EXITS:
-        mark_proof(current, "proven", "")
-    else:
-        mark_proof(current, "unproven", f"the checks of {kept.report.started}: {word}")
+    reason = report.shortfall
+    mark_proof(current, "unproven" if reason else "proven", reason)

@@ -90,26 +90,17 @@ def _lock(project: Project, target: Target, lock: Lock | str) -> str:
 
 
 def _proof(record: Record | str | None, report: Report | str | None) -> str:
-    """Return the proof of a record with the counts of the last report, if that is of its lock."""
+    """Return the proof of a record by the last report, if that is of its lock; "" if not."""
     if not isinstance(record, Record) or not isinstance(report, Report):
         return ""
     if report.lock != record.lock:
         return ""
-    counts = report.counts
-    if report.proves and report.word == "worse":
-        return "unproven: worse than before"
-    if not report.proves:
-        ends = [
-            f"{counts[end]} {end.replace('_', ' ')}"
-            for end in ("failed", "not_run")
-            if counts[end]
-        ]
-        return f"unproven: {', '.join(ends)} of {counts['owed']}"
-    return (
-        f"proven ({counts['owed']} of {counts['owed']})"
-        if record.proof == "proven"
-        else ""
-    )
+    if report.shortfall:
+        return f"unproven: {report.shortfall}"
+    if record.proof != "proven":
+        return ""
+    owed = report.counts["owed"]
+    return f"proven ({owed} of {owed})"
 
 
 def _smoke(report: Report | str | None) -> str:

@@ -1,5 +1,6 @@
 """Run the suite of checks once, in a process of the environment's own Python."""
 
+import datetime as dt
 import functools
 import importlib.metadata
 import json
@@ -77,10 +78,7 @@ def run_suite(
     run: Run,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Run the suite and return the document that it wrote; where it breaks, what is known.
-
-    ToolError: it could not even write that.
-    """
+    """Run the suite and return the document that it wrote; where it breaks, what is known."""
     expect, written = order.folder / "expect.json", order.folder / "report.json"
     journal = order.folder / "journal.jsonl"
     expect.write_text(json.dumps(expected), encoding="utf-8")
@@ -96,7 +94,8 @@ def run_suite(
     ending = ""
     try:
         finished = start(argv, timeout=timeout)
-        if finished.returncode not in _VERDICTS:
+        # An exception that nobody caught ends a program with 1, as failed checks do.
+        if finished.returncode not in _VERDICTS or not written.is_file():
             end = describe_exit(finished.returncode)
             ending = f"its process ended with {end}\n{finished.tail}"
     except ToolError as error:
@@ -110,17 +109,28 @@ def run_suite(
     try:
         document: dict[str, Any] = json.loads(read_text(written))
         read_report(written)
-    except (OSError, ValueError, ToolError) as error:
-        cause, _, evidence = ending.partition("\n")
-        raise ToolError(
-            f"the smoke suite of {expected['target']} did not come to an end",
-            evidence=evidence,
-            cause=cause or "the suite ended before it could write a report",
-            remedy=f"`provision doctor --python {subject.python}` looks for the cause",
-        ) from error
+    except (OSError, ValueError, ToolError):
+        ending = ending or "the suite ended before it could write a report"
+        document = _empty_document(expected["target"])
     if ending:
-        document["broken"] = ending
+        own = document.get("broken", "")  # says more than an exit code
+        document["broken"] = ending if own in ending else f"{own}\n{ending}"
     return document
+
+
+def _empty_document(target: str) -> dict[str, Any]:
+    """Return the document of a suite of which nothing is known."""
+    now = dt.datetime.now(dt.UTC)
+    return {
+        "schema": 1,
+        "target": target,
+        "python": "",
+        "torch": None,
+        "device": {},
+        "started": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        "seconds": 0.0,
+        "checks": [],
+    }
 
 
 def require_device(

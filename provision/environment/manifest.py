@@ -88,7 +88,7 @@ def mark_verified(generation: Generation) -> Generation:
 
 def mark_proof(generation: Generation, proof: Proof, reason: str) -> Generation:
     """Record whether a generation is proven, unless its record says so already."""
-    if generation.record.proof == proof:
+    if (generation.record.proof, generation.record.reason) == (proof, reason):
         return generation
     changed = {"proof": proof, "reason": reason}
     record = generation.record.model_copy(update=changed)

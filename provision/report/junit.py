@@ -13,9 +13,10 @@ def junit_xml(report: Report) -> str:
     """Return a report as JUnit XML: the run's facts, and each check with its numbers."""
     suite = ET.Element("testsuite", name=f"smoke {report.target}")
     checks = (*report.checks, *report.carried)
-    suite.set("tests", str(len(checks) + len(report.not_run)))
+    broken = 1 if report.broken else 0
+    suite.set("tests", str(len(checks) + len(report.not_run) + broken))
     suite.set("failures", str(len(report.failed)))
-    suite.set("errors", str(len(report.missing)))
+    suite.set("errors", str(len(report.missing) + broken))
     suite.set("skipped", str(len(report.not_run) - len(report.missing)))
     suite.set("time", f"{report.seconds:.3f}")
     suite.set("timestamp", report.started.removesuffix("Z"))
@@ -23,6 +24,9 @@ def junit_xml(report: Report) -> str:
     properties = ET.SubElement(suite, "properties")
     for name, text in report.facts.items():
         ET.SubElement(properties, "property", name=name, value=text)
+    if report.broken:  # without a case of its own the file would read as passed
+        case = _case(suite, "suite.end", 0.0)
+        ET.SubElement(case, "error", message=report.broken)
     for entry in report.not_run:
         _add_not_run(suite, entry)
     for check in checks:

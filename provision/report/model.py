@@ -135,6 +135,22 @@ class Report(Part):
         return self.compared or "passed"
 
     @property
+    def shortfall(self) -> str:
+        """When and why the run proves nothing; "" where it proves its environment."""
+        if self.word in ("passed", "slower"):
+            return ""
+        owed = self.counts["owed"]
+        reasons = []
+        if self.broken:
+            reasons.append(self.broken.partition("\n")[0])
+        if self.failed:
+            reasons.append(f"{len(self.failed)} of {owed} failed")
+        if self.missing:
+            reasons.append(f"{len(self.missing)} of {owed} not run")
+        why = ", ".join(reasons) or "see its comparison with earlier runs"
+        return f"{self.word} on {self.started}: {why}"
+
+    @property
     def facts(self) -> dict[str, str]:
         """Where and under which load the run was made, and what the CPU computed; as texts."""
         devices = [facts for facts in self.devices or (self.device,) if facts]

@@ -26,6 +26,7 @@ from provision.host.model import Driver, Gpu, Host
 from provision.report.history import history, last_report
 from provision.report.model import read_report
 from provision.spec.reader import load_target
+from provision.ui.html_report import render_page
 from smoke.engine.expect import read as read_expectation
 from tests.small import CATALOG, SUITE, TARGET
 
@@ -251,21 +252,81 @@ def test_a_suite_that_breaks_says_what_is_known_and_what_is_missing(
     assert "exit code 3" in report.broken
     assert [check.id for check in report.checks] == ["identity.import"]
     root = ET.parse(junit).getroot()
-    assert (root.get("tests"), root.get("errors")) == ("2", "1")
-    (missing,) = (
-        case for case in root.iter("testcase") if case.find("error") is not None
-    )
-    assert (missing.get("classname"), missing.get("name")) == ("device", "ready")
+    assert (root.get("tests"), root.get("errors")) == ("3", "2")
+    errors = []
+    for case in root.iter("testcase"):
+        if case.find("error") is not None:
+            errors.append((case.get("classname"), case.get("name")))
+    assert errors == [("suite", "end"), ("device", "ready")]
+
+
+DIED = "import os, sys\nif '--ended' not in sys.argv:\n    os._exit(9)\n"
 
 
 def test_a_suite_whose_supervisor_died_reports_by_its_journal(lab: Lab) -> None:
     lab.build()
-    ends = "import os, sys\nif '--ended' not in sys.argv:\n    os._exit(9)\n"
-    (lab.project.smoke / "run.py").write_text(ends + BROKE.replace("CODE", "3"))
+    (lab.project.smoke / "run.py").write_text(DIED + BROKE.replace("CODE", "3"))
     assert call(lab) == Exit.TOOL
     report = read_report(history(lab.project, TARGET)[-1])
     assert "exit code 9" in report.broken
     assert [entry.id for entry in report.missing] == ["device.ready"]
+
+
+def test_a_broken_suite_withdraws_the_proof_until_a_whole_run_passes(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    script = lab.project.smoke / "run.py"
+    partial = BROKE.replace("CODE", "3").replace("identity.import", "tiny.check")
+    for suite, why in (
+        ("raise RuntimeError('of the suite')", "ended with exit code 1"),
+        (DIED + partial, "ended with exit code 9"),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
+        (
+            # Every check has passed, and then its own process fails.
+            SUITE.replace("sys.exit(broken)", "sys.exit(3)"),
+            "ended with exit code 3",
+        ),
+    ):
+        script.write_text(suite)
+        junit = tmp_path / "junit.xml"
+        capsys.readouterr()
+        assert call(lab, "--json", "--junit", str(junit)) == Exit.TOOL
+        error = json.loads(capsys.readouterr().out)["result"]["error"]["evidence"]
+        report = read_report(history(lab.project, TARGET)[-1])
+        assert report.shortfall.startswith(f"incomplete on {report.started}: ")
+        assert why in report.shortfall
+        unproven = f"unproven: {report.shortfall}"
+        assert f"{TARGET} is {unproven}" in error
+        assert f"{TARGET} is {unproven}" in render_page([report])
+        assert _proof(lab, capsys) == unproven
+        generation = read_generation((lab.home / "current").resolve())
+        assert generation is not None
+        record = generation.record
+        assert (record.proof, record.reason) == ("unproven", report.shortfall)
+        assert ET.parse(junit).getroot().get("errors") != "0"
+        # What holds no longer is not told again, and a check of the hardware proves nothing.
+        assert call(lab, "--if-driver-changed") == Exit.TOOL
+        script.write_text(SUITE)
+        assert call(lab, "--health") == Exit.OK
+        assert _proof(lab, capsys).startswith("unproven: incomplete")
+        assert call(lab) == Exit.OK
+        assert _proof(lab, capsys) == "proven (1 of 1)"
+
+
+def test_a_report_that_is_gone_does_not_hide_that_nothing_is_proven(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert call(lab) == Exit.OK
+    script = lab.project.smoke / "run.py"
+    script.write_text("raise RuntimeError('of the suite')")
+    assert call(lab) == Exit.TOOL
+    history(lab.project, TARGET)[-1].unlink()
+    assert _proof(lab, capsys) == "unproven"
+    script.write_text(SUITE)
+    assert call(lab, "--if-driver-changed") == Exit.OK
+    assert _proof(lab, capsys) == "proven (1 of 1)"
 
 
 def test_a_wrong_run_withdraws_the_proof_and_a_good_one_gives_it_back(
@@ -373,7 +434,9 @@ def test_targets_tell_how_many_checks_prove_it(
     (lab.project.smoke / "run.py").write_text(BROKE.replace("CODE", "1"))
     assert call(lab) == Exit.FINDINGS
     assert "MISS device.ready" in capsys.readouterr().out
-    assert _proof(lab, capsys) == "unproven: 1 not run of 2"
+    assert _proof(lab, capsys) == (
+        "unproven: incomplete on 2026-01-01T00:00:00Z: 1 of 2 not run"
+    )
 
 
 def _proof(lab: Lab, capsys: pytest.CaptureFixture[str]) -> str:

@@ -6,7 +6,7 @@ from provision.core.errors import UsageError
 
 def handle(call: Call) -> Outcome:
     from provision.commands import smoke
-    from provision.commands.check import SmokeRequest, check
+    from provision.commands.check import SmokeRequest, check, require_end
     from provision.commands.machine import read_layers
     from provision.commands.subject import from_interpreter
     from provision.core.process import run
@@ -41,6 +41,7 @@ def handle(call: Call) -> Outcome:
     if call.arguments.against:
         subject = from_interpreter(call.arguments.against, run)
         kept = check(request, subject, run, call.console)
+        require_end(kept, subject)
         result = smoke.SmokeResult(kept.report, None)
     else:
         result = smoke.smoke(request, run, call.console)
