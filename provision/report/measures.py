@@ -41,35 +41,21 @@ def worse(name: str, now: Measurement, standard: Measurement) -> str:
     return ""
 
 
-def last_good(
-    name: str, results: Iterable[tuple[int, Measurement]]
-) -> tuple[int, Measurement] | None:
-    """Return the last result that was not worse than the good one before it, with its place.
-
-    A result that was worse is passed over, so that it never becomes the standard.
-    """
-    standard: tuple[int, Measurement] | None = None
-    for place, number in results:
-        if standard is None or not worse(name, number, standard[1]):
-            standard = place, number
-    return standard
-
-
 def with_better_speeds(
     checks: Iterable[Check], again: Iterable[Check]
 ) -> tuple[Check, ...]:
     """Return checks with the better of two measurements of each rate; all else stays."""
-    second = {check.id: check for check in again if check.outcome != "failed"}
+    repeated = {check.id: check for check in again if check.outcome != "failed"}
     merged: list[Check] = []
     for check in checks:
         numbers = dict(check.numbers)
         for name, first in check.numbers.items():
-            other = second.get(check.id)
+            other = repeated.get(check.id)
             number = number_of(other, name, first.unit) if other else None
             if number is None or not is_rate(first):
                 continue
-            worse_one = min(first.value, number.value)
+            least = min(first.again or first.value, first.value, number.value)
             better = number if number.value > first.value else first
-            numbers[name] = better.model_copy(update={"again": worse_one})
+            numbers[name] = better.model_copy(update={"again": least})
         merged.append(check.model_copy(update={"numbers": numbers}))
     return tuple(merged)

@@ -26,7 +26,7 @@ class Measurement(Part):
     """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` share the unit."""
 
     value: float  # the median where it was measured repeatedly
-    again: float | None = None  # the other of two measurements; the better counts
+    again: float | None = None  # the least where it was measured again: the best counts
     unit: str  # ``1`` for ratios and relative errors
     spread: float | None = None  # largest minus smallest of the rounds
     limit: float | None = None  # the largest error that passes; only errors have one

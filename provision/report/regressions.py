@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from provision.core.findings import Finding, Level, described, worst_first
 from provision.report.layers import LayerChange, cause_of, changed_layers
-from provision.report.measures import is_rate, last_good, number_of, worse
+from provision.report.measures import is_rate, number_of, worse
 from provision.report.model import Check, Measurement, Report
 from provision.report.trend import FEWEST, Speed, judge
 from provision.report.vanished import REFUSED, comparable_runs, lost_by
@@ -54,9 +54,8 @@ class Comparison:
     def worse(self) -> bool:
         """Whether anything but speed is worse than it has been."""
         for finding in self.findings:
-            if finding.bad and finding.code != SLOWED:
-                return True
-            if finding.level is Level.ERROR:  # of a speed: it was asked to count
+            # A speed is an error only where it was asked to count.
+            if finding.bad and (finding.code, finding.level) != (SLOWED, Level.WARNING):
                 return True
         return False
 
@@ -149,7 +148,7 @@ class _Comparer:
             if past and check.outcome == "failed":
                 yield self._failed(check, past)
             elif past:
-                yield from self._turned(check, past[-1])
+                yield from self._healed(check, past[-1])
                 yield from self._compares_less(check, past)
                 # With those that warned: a card that always does must not lack a course.
                 passed = [old for old in past if old.check.outcome != "failed"]
@@ -159,12 +158,11 @@ class _Comparer:
                     elif number.comparable:
                         yield from self._lost(check, name, number, passed)
 
-    def _turned(self, check: Check, last: _Result) -> Iterator[Finding]:
-        facts = {"check": check.id, "cause": self._cause(last.report)}
-        if last.check.outcome == "passed" and check.outcome == "warned":
-            yield _finding("check-warns", _symptom(check), **facts)
+    def _healed(self, check: Check, last: _Result) -> Iterator[Finding]:
         if last.check.outcome == "failed":
-            yield _finding("check-healed", _symptom(last.check), **facts)
+            cause = self._cause(last.report)
+            symptom = _symptom(last.check)
+            yield _finding("check-healed", symptom, check=check.id, cause=cause)
 
     def _compares_less(self, check: Check, past: list[_Result]) -> Iterator[Finding]:
         """Yield that a check no longer compares what it did in its last good run."""
@@ -199,21 +197,22 @@ class _Comparer:
         self, check: Check, name: str, now: Measurement, past: list[_Result]
     ) -> Iterator[Finding]:
         """Yield that a number is worse than its own last good result."""
-        results: list[tuple[int, Measurement]] = []
-        for place, (report, old) in enumerate(past):
-            # An error that other code computed is another number.
-            other_code = now.limit is not None and report.files != self._after.files
+        good: Measurement | None = None
+        since = self._after
+        for report, old in past:
             number = number_of(old, name, now.unit)
-            if number is not None and not other_code:
-                results.append((place, number))
-        standard = last_good(name, results)
-        if standard and (code := worse(name, now, standard[1])):
-            place, good = standard
+            # An error that other code computed is another number.
+            if now.limit is not None and report.files != self._after.files:
+                number = None
+            # What was worse is passed over, so that it never becomes the standard.
+            if number and not (good and worse(name, number, good)):
+                good, since = number, report
+        if good and (code := worse(name, now, good)):
             unit = f" {now.unit.removeprefix('1')}".rstrip()
             evidence = f"{good.value:.4g}{unit} -> {now.value:.4g}{unit}"
             if now.limit is not None:
                 evidence += f"; the limit is {now.limit:.3g}"
-            cause = self._cause(past[place].report)
+            cause = self._cause(since)
             yield _finding(code, evidence, check=check.id, name=name, cause=cause)
 
     def _slowed(
@@ -251,7 +250,9 @@ class _Comparer:
                 f"{now.value:.4g} {now.unit}"
             )
             if now.again is not None:
-                evidence += f"; measured twice, the other time {now.again:.4g}"
+                evidence += (
+                    f"; the best of several measurements, the least {now.again:.4g}"
+                )
             since = "" if first is self._after else f", since {first.started}"
             cause = self._cause(runs[max(speed.since - 1, 0)], until=first)
             facts = {"ratio": f"{speed.ratio:.0%}", "since": since, "cause": cause}

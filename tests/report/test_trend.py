@@ -1,7 +1,7 @@
-"""When a rate counts as slower, simulated with fixed seeds.
+"""When a rate counts as slower: the simulation of decision 14, with fixed seeds.
 
-A healthy host differs from run to run by 5, 10 or 15 %; a run that looks slow is measured
-again, as the verb does. Budgets: benchmarks of a whole history are in the first test.
+The noise of each measurement is independent, and a run that looks slow is measured
+again as the verb does it.
 """
 
 from __future__ import annotations
@@ -10,49 +10,50 @@ import random
 
 import pytest
 
-from provision.report.trend import FEWEST, judge, outliers
+from provision.report.trend import FEWEST, REPEATS, judge, outliers
 
-HOSTS = 250
+HOSTS = 1000
+RUNS = 20  # of each host
 
 
 def measured(
     history: list[float], chance: random.Random, spread: float, speed: float = 1.0
 ) -> bool:
     """Add a run of a host to its history; return whether it is called slower."""
+    best = 0.0
+    for _ in range(1 + REPEATS):
+        best = max(best, speed * (1 + chance.gauss(0, spread)), 0.05)
+        verdict = judge([*history, best])
+        if not verdict.suspect:
+            break
+    history.append(best)
+    return verdict.slower
 
-    def once() -> float:
-        return max(speed * (1 + chance.gauss(0, spread)), 0.05)
 
-    rate = once()
-    if judge([*history, rate]).suspect:
-        rate = max(rate, once())
-    history.append(rate)
-    return judge(history).slower
-
-
-@pytest.mark.parametrize(("spread", "allowed"), [(0.05, 0.001), (0.10, 0.005)])
-def test_a_healthy_host_is_hardly_ever_called_slower(
-    spread: float, allowed: float
-) -> None:
-    chance = random.Random(29)
-    alarms = 0
-    for _ in range(HOSTS):
-        history: list[float] = []
-        for run in range(21):
-            alarm = measured(history, chance, spread)
-            assert not (alarm and run < FEWEST)
-            alarms += alarm
-    assert alarms / (HOSTS * (21 - FEWEST)) < allowed
+def test_a_healthy_host_is_hardly_ever_called_slower() -> None:
+    # Percent of the runs of any one place in the history; 15 % promises nothing, and is held.
+    for spread, allowed in ((0.05, 0.1), (0.10, 0.5), (0.15, 1.5)):
+        chance = random.Random(29)
+        alarms = [0] * RUNS
+        for _ in range(HOSTS):
+            history: list[float] = []
+            for run in range(RUNS):
+                alarms[run] += measured(history, chance, spread)
+        assert not any(alarms[:FEWEST])
+        assert max(alarms) / HOSTS * 100 < allowed, (spread, alarms)
 
 
 def test_a_device_that_lost_thirty_percent_is_named_by_the_second_run() -> None:
-    chance = random.Random(29)
-    named = 0
-    for _ in range(HOSTS):
-        history = [1 + chance.gauss(0, 0.1) for _ in range(FEWEST)]
-        first = measured(history, chance, 0.1, 0.7)
-        named += measured(history, chance, 0.1, 0.7) or first
-    assert named / HOSTS >= 0.94
+    for spread, least in ((0.05, 1.0), (0.10, 0.99), (0.15, 0.85)):
+        chance = random.Random(29)
+        named = 0
+        for _ in range(HOSTS):
+            history = [1 + chance.gauss(0, spread) for _ in range(FEWEST)]
+            first = measured(history, chance, spread, 0.7)
+            second = measured(history, chance, spread, 0.7)
+            if first or second:
+                named += 1
+        assert named / HOSTS >= least, (spread, named)
 
 
 def test_half_the_speed_is_named_at_once_and_does_not_become_usual() -> None:
@@ -62,7 +63,7 @@ def test_half_the_speed_is_named_at_once_and_does_not_become_usual() -> None:
         assert speed.slower
         assert speed.usual == pytest.approx(1000.0, rel=0.01)
         assert speed.since == len(steady)
-    assert not judge([*steady, 900.0]).suspect
+    assert not judge([*steady, 920.0]).suspect
     assert not judge([*steady, 1600.0]).slower
 
 
