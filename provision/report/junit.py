@@ -44,7 +44,7 @@ def _case(suite: ET.Element, identifier: str, seconds: float) -> ET.Element:
 def _add_not_run(suite: ET.Element, entry: NotRun) -> None:
     case = _case(suite, entry.id, 0.0)
     kind = "error" if entry.owed else "skipped"
-    ET.SubElement(case, kind, message=entry.reason)
+    ET.SubElement(case, kind, message=entry.why)
 
 
 def _add_check(suite: ET.Element, check: Check) -> None:
@@ -54,9 +54,9 @@ def _add_check(suite: ET.Element, check: Check) -> None:
         for name, number in check.numbers.items():
             text = f"{number.value:.6g} {number.unit.removeprefix('1')}".strip()
             ET.SubElement(properties, "property", name=name, value=text)
-        for name, reason in check.not_measured.items():
-            text = f"not measured: {reason}"
-            ET.SubElement(properties, "property", name=name, value=text)
+        for why, names in check.gaps.items():
+            for name in names:
+                ET.SubElement(properties, "property", name=name, value=why)
     finding = check.finding
     if finding is None:
         return

@@ -14,6 +14,11 @@ from provision.core.findings import Finding, Level
 from provision.core.limits import read_parsed
 from provision.spec.tables import faults_of
 
+# The two words for what has no result: the device has it not, by the committed list of its
+# release; or it could not be tried. The suite marks the first in the name.
+NOT_OFFERED = "not offered: "
+NOT_EVALUATED = "not evaluated: "
+
 
 class Part(BaseModel):
     """The base of what is read of a report or a verdict."""
@@ -57,6 +62,18 @@ class Check(Part):
     on_cpu: tuple[str, ...] = ()  # operators that the CPU computed for the device
 
     @property
+    def gaps(self) -> dict[str, list[str]]:
+        """Names of what has no result, by ``not offered: why`` and ``not evaluated: why``."""
+        gaps: dict[str, list[str]] = {}
+        for name, reason in self.not_measured.items():
+            word = NOT_EVALUATED
+            if name.startswith(NOT_OFFERED):
+                word = NOT_OFFERED
+            why = word + reason
+            gaps.setdefault(why, []).append(name.removeprefix(NOT_OFFERED))
+        return gaps
+
+    @property
     def blocked(self) -> bool:
         """Whether it could not run because a check before it failed; that counts as failed."""
         return self.finding is not None and self.finding.level is Level.NOTE
@@ -75,6 +92,12 @@ class NotRun(Part):
     title: str
     owed: bool  # whether the run owed it: then nothing is proven
     reason: str  # why it was not run
+
+    @property
+    def why(self) -> str:
+        """The reason in the words of screen, page and JUnit."""
+        owed = "owed, " if self.owed else ""
+        return f"{owed}{NOT_EVALUATED}{self.reason}"
 
 
 def moment(text: str) -> str:

@@ -2,10 +2,9 @@
 
 import re
 
-from provision.report.model import Check, Report
+from provision.report.model import NOT_OFFERED, Check, Report
 
 REFUSED = "operator-lost"  # the suite's code of an operator that the device refuses
-_NOT_OFFERED = "not offered: "
 _COUNT = re.compile(r"(.*, )?compared|samples")
 
 
@@ -31,7 +30,5 @@ def _not_offered(check: Check) -> set[str]:
     """Return the operators, with their types, that the device did not offer."""
     names = [*check.not_measured, *check.numbers]
     return {
-        name.removeprefix(_NOT_OFFERED)
-        for name in names
-        if name.startswith(_NOT_OFFERED)
+        name.removeprefix(NOT_OFFERED) for name in names if name.startswith(NOT_OFFERED)
     }

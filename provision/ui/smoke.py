@@ -86,19 +86,24 @@ def verdict(result: Report) -> str:
 def _show_not_run(result: Report, console: Console) -> None:
     """Print the checks that were not run: each that is owed, the others by their reasons."""
     for entry in result.missing:
-        console.line(f"MISS {entry.id:<28} {entry.reason}", "bold red")
-    reasons: dict[str, list[str]] = {}
+        console.line(f"MISS {entry.id:<28} {entry.why}", "bold red")
     for check in result.checks:
-        for name, reason in check.not_measured.items():
-            reasons.setdefault(f"not measured: {reason}", []).append(
-                f"{name} of {check.id}"
-            )
+        for why, names in check.gaps.items():
+            named = _few(names, "value")
+            console.line(f"n/a  {named} of {check.id}: {why}", "dim")
+    reasons: dict[str, list[str]] = {}
     for entry in result.not_run:
         if not entry.owed:
-            reasons.setdefault(entry.reason, []).append(entry.id)
-    for reason, ids in reasons.items():
-        named = ", ".join(ids) if len(ids) <= _SHOWN else plural(len(ids), "check")
-        console.line(f"n/a  {named}: {reason}", "dim")
+            reasons.setdefault(entry.why, []).append(entry.id)
+    for why, ids in reasons.items():
+        console.line(f"n/a  {_few(ids, 'check')}: {why}", "dim")
+
+
+def _few(names: list[str], noun: str) -> str:
+    """Return a few names, or how many there are."""
+    if len(names) <= _SHOWN:
+        return ", ".join(names)
+    return plural(len(names), noun)
 
 
 def _mark(check: Check) -> tuple[str, str]:

@@ -77,8 +77,8 @@ def test_what_was_not_run_is_listed_with_its_reason() -> None:
     text = render_page([report().model_copy(update={"not_run": parts})])
     assert "1 of 3 not run" in text
     assert "<details open><summary>2 not run, 1 owed" in text
-    assert "owed: the run ended before it" in text
-    assert "needs &lt;accelerate&gt;" in text
+    assert "owed, not evaluated: the run ended before it" in text
+    assert "not evaluated: needs &lt;accelerate&gt;" in text
 
 
 def test_throughput_and_changes_come_first() -> None:
@@ -131,7 +131,7 @@ def test_the_course_of_a_load_is_drawn_and_what_was_not_measured_is_named() -> N
     assert [int(x) for x in xs] == [46, 134, 222, 310]
     assert int(ys[0]) > int(ys[1]) > int(ys[2]) == int(ys[3])  # down is up in a drawing
     assert "median, 50 to 70 in 8 s" in text
-    assert "Not measured: power, Permission &lt;denied&gt;" in text
+    assert "power: not evaluated: Permission &lt;denied&gt;" in text
     tags = _Tags()
     tags.feed(text)
     assert (tags.stray, tags.open) == ([], [])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
 from provision.commands.smoke import SmokeResult
+from provision.report.junit import junit_xml
+from provision.report.model import NotRun
 from provision.ui.console import Console
 from provision.ui.courses import sparkline
 from provision.ui.html_report import render_page
@@ -52,4 +56,36 @@ def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> No
     shown = capsys.readouterr().out
     assert "temperature" in shown
     assert "50 to 80 °C" in shown
-    assert "power of health.load: not measured: Permission denied" in shown
+    assert "power of health.load: not evaluated: Permission denied" in shown
+
+
+def test_screen_page_and_junit_say_alike_what_is_not_offered_and_not_evaluated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = report(ids=("operators.options",))
+    gaps = {
+        "not offered: lstm float16": "torch's table",
+        "power": "Permission denied",
+    }
+    check = made.checks[0].model_copy(update={"not_measured": gaps})
+    entries = (
+        NotRun(id="compile.step", title="t", owed=True, reason="the run ended"),
+        NotRun(id="offload.cpu", title="t", owed=False, reason="no accelerate"),
+    )
+    run = made.model_copy(update={"checks": (check,), "not_run": entries})
+    show_report(run, Console("provision"))
+    screen, page, junit = capsys.readouterr().out, render_page([run]), junit_xml(run)
+    for name, words in (
+        ("lstm float16", "not offered: torch's table"),
+        ("power", "not evaluated: Permission denied"),
+        ("compile.step", "owed, not evaluated: the run ended"),
+        ("offload.cpu", "not evaluated: no accelerate"),
+    ):
+        for text in (screen, html.unescape(page), junit):
+            assert words in text
+            assert name.rpartition(".")[2] in text
+    for text in (screen, page, junit):
+        assert text.count("not offered") == 1
+        assert "not measured" not in text.lower()
+    # A number without a limit was measured: that is another thing.
+    assert "colspan=2>no limit" in page
