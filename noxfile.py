@@ -622,12 +622,13 @@ def update_tools(session: nox.Session) -> None:
         "uv.txt": ["uv"],
         "dev.txt": ["tools", "dev"],
         "requirements.txt": ["tools"],
+        "runtime.txt": ["runtime"],
     }
     for name, parts in (groups | separate).items():
         chosen = [word for part in parts for word in ("--group", part)]
         source = [] if name == "uv.txt" or name in separate else ["pyproject.toml"]
         if name == "axe.txt":
             source += ["--no-deps"]
-        if name == "requirements.txt":  # a part of dev.txt, at the same versions
+        if name in {"requirements.txt", "runtime.txt"}:  # parts of dev.txt
             source += ["--constraint", str(LOCKS / "dev.txt")]
         tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))

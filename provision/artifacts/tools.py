@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from requests import Session
 
 # Both are needed for the set-up without a network: pip installs uv.txt, uv the rest; noxfile.py.
-LOCKS = ("uv.txt", "requirements.txt")
+RUNTIME = "runtime.txt"
+LOCKS = ("uv.txt", RUNTIME)
 
 
 class Tool(NamedTuple):

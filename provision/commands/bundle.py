@@ -17,7 +17,7 @@ from provision.artifacts.parallel_fetch import (
     wanted_archive,
     wanted_wheel,
 )
-from provision.artifacts.tools import choose_wheels, read_tools
+from provision.artifacts.tools import RUNTIME, choose_wheels, read_tools
 from provision.artifacts.wheelhouse import WantedFile
 from provision.commands.own_sources import with_built_wheels
 from provision.core import process
@@ -159,6 +159,8 @@ def _collect(
 def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
     home, catalog = shipped(), folder / "envs" / "catalog"
     places = {folder / name: home.root / name for name in _OF_TOOLKIT} | {
+        # noxfile.py installs this lock, and of its tools the bundle has those that build.
+        folder / "lockfiles/tools/requirements.txt": home.lock("tools") / RUNTIME,
         folder / "provision": PACKAGE,
         catalog: home.catalog,
         folder / "lockfiles" / target.name: project.lock(target.name),

@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 
 from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
+from provision.artifacts.tools import RUNTIME
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.expectation import expectation
@@ -117,7 +118,7 @@ def labels(request: ImageRequest) -> dict[str, str]:
 
 def _tools(request: ImageRequest, run: Run) -> Path:
     """Return a folder with the toolkit's own packages for the Python of the image."""
-    lock = shipped().lock("tools") / "requirements.txt"
+    lock = shipped().lock("tools") / RUNTIME
     name = f"tools-{sha256_file(lock)[:12]}-{request.target.platform}-{request.target.python}"
     # Named by what decides it, so an equal folder is used again.
     folder = request.context.parent / name

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.artifacts.tools import LOCKS, read_tools
+from provision.artifacts.tools import LOCKS, RUNTIME, read_tools
 from provision.cli import main
 from provision.commands import bundle as bundling
 from provision.commands.bundle import Bundle, bundle
@@ -92,7 +92,11 @@ def test_it_holds_artifacts_tools_toolkit_and_a_command(
     assert held(out / "artifacts") == sorted(wheel.name for wheel in clone.wheels)
     assert held(out / "tools") == ["tool-1.0-py3-none-any.whl"]
     assert (out / "toolkit" / "envs" / f"{TARGET}.toml").is_file()
-    assert (out / "toolkit" / "lockfiles" / TARGET / "requirements.txt").is_file()
+    locks = out / "toolkit" / "lockfiles"
+    assert (locks / TARGET / "requirements.txt").is_file()
+    # What noxfile.py installs there is what tools/ has.
+    installed = locks / "tools" / "requirements.txt"
+    assert installed.read_bytes() == (locks / "tools" / RUNTIME).read_bytes()
     assert os.access(out / made.command, os.X_OK)
     manifest = json.loads((out / "manifest.json").read_text())
     assert (manifest["schema"], manifest["target"], manifest["missing"]) == (
@@ -242,6 +246,13 @@ def test_tools_are_chosen_by_platform_and_for_every_patch_version(
     windows = read_tools(tmp_path, "win-64", "3.11")
     assert ("windows-only", "1") in [(tool.name, tool.version) for tool in windows]
     assert windows[0].sha256s == {digest}
+
+
+def test_a_bundle_has_the_tools_that_build_and_no_others() -> None:
+    tools = read_tools(CLONE / "lockfiles" / "tools", "linux-64", "3.11")
+    names = {tool.name for tool in tools}
+    assert names > {"hatchling", "nox", "pydantic", "pytest", "py-rattler", "uv"}
+    assert names.isdisjoint({"conda-lock", "pip-audit", "pip-tools", "ruff"})
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import pytest
 
 from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import pack_again
+from provision.artifacts.tools import LOCKS
 from provision.commands.build import BuildRequest, build
 from provision.commands.bundle import bundle
 from provision.commands.lock import lock, staleness
@@ -445,7 +446,7 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
     (site.project.root / "provision").mkdir()
     tools = site.project.lock("tools")
     tools.mkdir()
-    for name in ("uv.txt", "requirements.txt"):
+    for name in LOCKS:
         (tools / name).write_text("")
     folder = tmp_path / "bundle"
     bundle(
