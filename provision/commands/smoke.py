@@ -92,7 +92,9 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     last = last_report(request.project, target, progress.note, device)
     if last is None or last.broken:
         return None
-    if last.proves and current.record.proof == "unproven":
+    # Of a shared installation the record stays as it was built, whatever a user's run proved.
+    ours = os.access(current.folder, os.W_OK)
+    if last.proves and ours and current.record.proof == "unproven":
         return None
     if changed_layers(last, request.layers, current.record.lock):
         return None

@@ -85,8 +85,9 @@ class _Result(NamedTuple):
 def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
     """Compare each check of a report with its results in comparable ones, oldest first."""
     failing = {check.id for check in after.failed}
-    standard = earlier[-1]
-    for report in earlier:
+    whole = [report for report in earlier if not report.broken] or earlier
+    standard = whole[-1]
+    for report in whole:
         no_worse = {check.id for check in report.failed} <= failing
         if report.suite == after.suite and no_worse:
             standard = report
@@ -128,7 +129,11 @@ class _Comparer:
         reasons = {entry.id: f": {entry.reason}" for entry in self._after.not_run}
         # Asked for the same devices, too: of others, none has vanished.
         asked = self._after.suite, self._after.scope
-        same = [run for run in self._earlier if (run.suite, run.scope) == asked]
+        same: list[Report] = []
+        for run in self._earlier:
+            # A run that broke says nothing of what it did not come to.
+            if (run.suite, run.scope) == asked and not run.broken:
+                same.append(run)
         last = {old.id: (report, old) for report in same for old in report.checks}
         for name in sorted(last.keys() - now):
             report, old = last[name]

@@ -376,6 +376,19 @@ def test_a_check_that_is_lost_is_worse_once_and_stays_visible() -> None:
     assert codes(report(), report(ids=IDS[:1], suite="quick", day=2)) == []
 
 
+def test_a_run_that_broke_is_no_standard_and_hides_nothing_that_vanished() -> None:
+    newer = STACK | {"kernel": "6.2"}
+    broke = report(ids=(), stack=newer, broken="its process ended", day=2)
+    result = compared(report(), broke, report(ids=IDS[:1], stack=newer, day=3))
+    assert [(one.code, one.level) for one in result.findings] == [
+        ("check-vanished", Level.ERROR)
+    ]
+    assert result.vanished == (IDS[1],)
+    assert result.since == report().started
+    assert [str(move) for move in result.moves] == ["kernel: 6.1 -> 6.2"]
+    assert compared(broke, report(day=3)).word == "passed"
+
+
 def test_a_healed_check_is_a_note_and_one_that_warns_says_so_itself() -> None:
     reports = [report(failed=IDS[:1]), report()]
     finding = only(*reports)
