@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "reference" / "machines.md"
 sys.path.append(str(ROOT))
 
 from provision.catalog.devices import Device, read_devices  # noqa: E402
-from provision.commands.detect import Verdict, detect  # noqa: E402
+from provision.commands.detect import FitVerdict, detect  # noqa: E402
 from provision.commands.evidence import Evidence, judge  # noqa: E402
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS  # noqa: E402
 from provision.core.project import Project  # noqa: E402
@@ -127,7 +127,9 @@ def _served(vendor: str, ids: str, device: Device, platform: str) -> list[str]:
     )
     found = detect(TARGETS, Host(platform, "", gpus=(gpu,), runtimes=HEALTHY))
     return [
-        fit.target for fit in found.fits if fit.device and fit.verdict is not Verdict.NO
+        fit.target
+        for fit in found.fits
+        if fit.device and fit.verdict is not FitVerdict.NO
     ]
 
 

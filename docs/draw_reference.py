@@ -23,8 +23,8 @@ sys.path.append(str(ROOT))
 from provision.cli.main import parser, verb_names  # noqa: E402
 from provision.core import errors  # noqa: E402
 from provision.spec.model import Target, spec_schema  # noqa: E402
-from provision.ui import documents as documents_module  # noqa: E402
 from provision.ui.console import SCHEMA  # noqa: E402
+from provision.ui.documents import document_schema  # noqa: E402
 
 EXAMPLES = tomllib.loads(
     (ROOT / "provision" / "cli" / "examples.toml").read_text("utf-8")
@@ -80,8 +80,9 @@ in any case: they are for people, and answer before it is known what the rest of
 
 `provision schema VERB` prints the JSON Schema (draft 2020-12) of a verb's document, and `provision
 schema usage` that of a command line without a verb. It is strict: a field that it lacks is never
-printed, and one that it requires is never left out. `schema` in the document is raised by a change
-that breaks readers; new fields do not raise it.
+printed, and one that it requires is never left out. Instead of a number that JSON lacks there is
+`"NaN"`, `"Infinity"` or `"-Infinity"`. `schema` in the document is raised by a change that breaks
+readers; new fields do not raise it.
 
 | verb | result |
 |---|---|
@@ -250,14 +251,19 @@ def codes() -> str:
 
 def documents() -> str:
     """Return the page of the JSON documents."""
-    table = json.loads(
-        Path(documents_module.__file__).with_suffix(".json").read_text("utf-8")
-    )
-    page = JSON
+    page, definitions = JSON, dict[str, Any]()
     for verb in verb_names():
-        page += f"| `{verb}` | {_cell(_shape(table['results'][verb], said=True))} |\n"
-    for name, each in table["$defs"].items():
+        schema = document_schema(verb)
+        definitions |= schema["$defs"]
+        result = schema["properties"]["result"]
+        if "anyOf" in result:  # each may fail, which the text above says
+            failure = {"$ref": "#/$defs/Failure"}
+            result["anyOf"] = [one for one in result["anyOf"] if one != failure]
+        page += f"| `{verb}` | {_cell(_shape(result, said=True))} |\n"
+    for name, each in sorted(definitions.items()):
         page += f"\n## {name}\n\n{each['description']}\n"
+        if "enum" in each:
+            page += f"\n{_shape(each)}\n"
         if "properties" in each:
             rows = (
                 f"| `{key}` | {_cell(_shape(value))} | {_cell(value['description'])} |\n"
@@ -278,7 +284,9 @@ def _shape(value: dict[str, Any], *, said: bool = False) -> str:
         name = value["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()}){about}"
     if "anyOf" in value:
-        return " or ".join(_shape(one, said=said) for one in value["anyOf"]) + about
+        # The page says once what stands for a number that JSON lacks.
+        kinds = [one for one in value["anyOf"] if "NaN" not in one.get("enum", ())]
+        return " or ".join(_shape(one, said=said) for one in kinds) + about
     if "const" in value or "enum" in value:
         allowed = value.get("enum", [value.get("const")])
         return ", ".join(f"`{json.dumps(one)}`" for one in allowed) + about

@@ -39,9 +39,13 @@ class MissingFile:
     """A file that could not be obtained, and why."""
 
     filename: str
+    """Name of the file."""
     sha256: str
+    """Its SHA-256."""
     size: int | None
+    """In bytes; null where the lock has none."""
     why: str
+    """Why it could not be obtained."""
 
     def __str__(self) -> str:
         return f"{self.filename}  sha256 {self.sha256}  {self.size or 'unknown'} bytes: {self.why}"

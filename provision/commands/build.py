@@ -67,11 +67,15 @@ class BuildResult:
     """How a build ended."""
 
     target: str
-    generation: Generation | None  # None if the checks failed and nothing was changed
-    # These are None where an existing generation is used; the report where no check ran.
+    """Name of the target."""
+    generation: Generation | None
+    """null if the checks failed and nothing was changed."""
     plan: InstallPlan | None = None
+    """What was installed; null if an existing generation was used."""
     verification: Verification | None = None
-    report: Report | None = None  # of the quick checks
+    """null for an existing generation too."""
+    report: Report | None = None
+    """Of the quick checks; null if they did not run."""
 
 
 def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:

@@ -58,11 +58,17 @@ class Bundle:
     """The contents of a bundle."""
 
     target: str
+    """Name of the target."""
     folder: Path
-    files: int  # how many files the manifest lists
-    size: int  # of these files, in bytes
-    missing: tuple[MissingFile, ...]  # what the next run adds, with `--wheelhouse`
-    command: str  # builds the target, run in the folder
+    """Path of the bundle."""
+    files: int
+    """How many files the manifest lists."""
+    size: int
+    """Of these files, in bytes."""
+    missing: tuple[MissingFile, ...]
+    """What the next run adds, with `--wheelhouse`; then the exit code is 1."""
+    command: str
+    """Builds the target, run in the folder."""
 
 
 def bundle(

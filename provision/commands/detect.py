@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 
-class Verdict(StrEnum):
+class FitVerdict(StrEnum):
     """Whether a target fits; in order, best first."""
 
     FITS = "fits"
@@ -37,13 +37,17 @@ class TargetFit:
     """Whether one target fits a machine."""
 
     target: str
-    verdict: Verdict
-    reasons: tuple[str, ...]  # why; at least one
-    remedy: str = ""  # what would make a blocked target fit; "" otherwise
-    device: str | None = (
-        None  # name and address of the GPU that it would use; None for the CPU
-    )
+    """Name of the target."""
+    verdict: FitVerdict
+    """`blocked`: the hardware is right, and something has to be repaired first."""
+    reasons: tuple[str, ...]
+    """Why; at least one."""
+    remedy: str = ""
+    """What would make a blocked target fit; "" otherwise."""
+    device: str | None = None
+    """Name and address of the GPU that it would use; null for the CPU."""
     discrete: bool = False
+    """Whether that GPU is a card of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,17 @@ class Detection:
     """A machine, and which targets fit it."""
 
     host: Host
-    fits: tuple[TargetFit, ...]  # one entry per target, best first
-    chosen: str | None  # the target that `build auto` takes; None if none fits
-    better: tuple[
-        TargetFit, ...
-    ]  # blocked targets that would be chosen instead after their remedy
-    hidden: tuple[tuple[str, str], ...]  # the GPU, and the variable that hides it
-    advice: tuple[str, ...]  # settings that help, and remarks on the machine
+    """This machine."""
+    fits: tuple[TargetFit, ...]
+    """One entry per target, best first."""
+    chosen: str | None
+    """The target that `build auto` takes; null if none fits."""
+    better: tuple[TargetFit, ...]
+    """Blocked targets that would be chosen instead after their remedy."""
+    hidden: tuple[tuple[str, str], ...]
+    """The GPU, and the variable that hides it."""
+    advice: tuple[str, ...]
+    """Settings that help, and remarks on the machine."""
 
 
 def detect_machine(project: Project) -> Detection:
@@ -87,7 +95,7 @@ def why_device_is_absent(project: Project, target: Target) -> str:
     if target.accelerator == "cpu":
         return ""
     (fit,) = detect([hardware_of(target.model_dump())], this_host(project)).fits
-    return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
+    return "" if fit.verdict is FitVerdict.FITS else "; ".join(fit.reasons)
 
 
 def fitting_shipped_targets(project: Project) -> list[str]:
@@ -113,7 +121,7 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
     served = {
         fit.device
         for target, fit in judged
-        if target.status == "supported" and fit.verdict is not Verdict.NO
+        if target.status == "supported" and fit.verdict is not FitVerdict.NO
     }
 
     def preference(
@@ -127,11 +135,11 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
 
     # The name is last, so that the order does not depend on that of the files.
     judged.sort(
-        key=lambda b: (list(Verdict).index(b[1].verdict), preference(*b), b[0].name)
+        key=lambda b: (list(FitVerdict).index(b[1].verdict), preference(*b), b[0].name)
     )
     fits = tuple(fit for _, fit in judged)
     # They are sorted: if any fits, the first one does.
-    chosen = fits[0].target if fits and fits[0].verdict is Verdict.FITS else None
+    chosen = fits[0].target if fits and fits[0].verdict is FitVerdict.FITS else None
     names = {gpu.address: _name(gpu) for gpu in host.gpus}
     return Detection(
         host=host,
@@ -140,7 +148,7 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
         better=tuple(
             fit
             for target, fit in judged
-            if fit.verdict is Verdict.BLOCKED
+            if fit.verdict is FitVerdict.BLOCKED
             and preference(target, fit) < preference(*judged[0])
         ),
         hidden=tuple(
@@ -158,20 +166,20 @@ def judge(
         reason = (
             f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"
         )
-        return TargetFit(target.name, Verdict.NO, (reason,))
+        return TargetFit(target.name, FitVerdict.NO, (reason,))
     if old := old_libraries(host):
         reason = f"{old}; a container of a newer distribution has them"
-        return TargetFit(target.name, Verdict.NO, (reason,))
+        return TargetFit(target.name, FitVerdict.NO, (reason,))
     if target.accelerator == "cpu":
         reason = f"the CPU always works on {host.platform}"
-        return TargetFit(target.name, Verdict.FITS, (reason,))
+        return TargetFit(target.name, FitVerdict.FITS, (reason,))
     vendor = ACCELERATORS[target.accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     if not gpus:
-        return TargetFit(target.name, Verdict.NO, (_no_gpu(vendor, host),))
+        return TargetFit(target.name, FitVerdict.NO, (_no_gpu(vendor, host),))
     fits = [_judge_gpu(target, gpu, host, hidden_by.get(gpu.address)) for gpu in gpus]
     return min(
-        fits, key=lambda fit: (list(Verdict).index(fit.verdict), not fit.discrete)
+        fits, key=lambda fit: (list(FitVerdict).index(fit.verdict), not fit.discrete)
     )
 
 
@@ -192,15 +200,15 @@ def _judge_gpu(
 ) -> TargetFit:
     remedy = ""
     if reason := incompatibility(target, gpu):
-        verdict = Verdict.NO
+        verdict = FitVerdict.NO
     elif obstacle := next(obstacles(target, gpu, host, hidden_by), None):
-        verdict = Verdict.BLOCKED
+        verdict = FitVerdict.BLOCKED
         _, reason, remedy = obstacle
     else:
-        verdict = Verdict.FITS
+        verdict = FitVerdict.FITS
         reason = _driver_note(target, gpu, host)
     name, discrete = _name(gpu), gpu.integrated is False
-    lost = [target.reason] if target.reason and verdict is not Verdict.NO else []
+    lost = [target.reason] if target.reason and verdict is not FitVerdict.NO else []
     return TargetFit(
         target.name, verdict, (f"{name}: {reason}", *lost), remedy, name, discrete
     )
@@ -230,7 +238,7 @@ def _name(gpu: Gpu) -> str:
 
 def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
     found = list(host.remarks)
-    if all(fit.verdict is Verdict.NO for fit in fits if fit.device):
+    if all(fit.verdict is FitVerdict.NO for fit in fits if fit.device):
         lines = (f"{_name(gpu)}: {gpu.elsewhere}" for gpu in host.gpus if gpu.elsewhere)
         found += filter(None, dict.fromkeys((host.elsewhere, *lines)))
     ordered = in_level_zero_order(host)
@@ -253,5 +261,5 @@ def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
             found.append(
                 f"{_name(gpu)}: {gpu.link.width} of {gpu.link.max_width} PCIe lanes"
             )
-    blocked = [fit for fit in fits if fit.verdict is Verdict.BLOCKED]
+    blocked = [fit for fit in fits if fit.verdict is FitVerdict.BLOCKED]
     return found + [f"{fit.target} would fit after: {fit.remedy}" for fit in blocked]

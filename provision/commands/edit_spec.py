@@ -4,8 +4,9 @@ import contextlib
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
@@ -21,11 +22,14 @@ from provision.spec.model import Target
 from provision.spec.reader import load_spec, target_names
 
 
-class Edited(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Edited:
     """One edited target: its new lock, and the build of it, where it was built."""
 
     lock: LockResult
+    """The new lock."""
     build: BuildResult | None
+    """null where it was not built."""
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -19,14 +20,23 @@ class Evidence:
     """One file of evidence."""
 
     file: Path
-    state: str  # `valid`; `stale` where the target has another lock now; `refused`
-    reason: str = ""  # why it is not valid; "" where it is
+    """Path of the file."""
+    state: Literal["valid", "stale", "refused"]
+    """`valid`; `stale` where the target has another lock now; `refused`."""
+    reason: str = ""
+    """Why it is not valid; "" where it is."""
     target: str = ""
-    key: str = ""  # name of the key's file, without its ending; whose it is
-    device: str = ""  # as torch describes it
-    driver: str = ""  # version; `-` for a CPU
-    day: str = ""  # when it was proven, ISO 8601
+    """Name of the target; empty where the file cannot be read."""
+    key: str = ""
+    """Name of the key's file, without its ending; whose it is."""
+    device: str = ""
+    """As torch describes it."""
+    driver: str = ""
+    """Version; `-` for a CPU."""
+    day: str = ""
+    """When it was proven, ISO 8601."""
     checks: int = 0
+    """How many checks it tells of."""
 
 
 def emit(

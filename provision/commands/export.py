@@ -32,11 +32,19 @@ class Export:
     """A target in another format, or what is made of it: its page, the command of its image."""
 
     target: str
+    """Name of the target."""
     format: Format
-    file: Path | None  # where it was written; None where the text is the result
-    text: str  # empty of a page
-    lost: tuple[str, ...]  # what the format does not hold of the lock
-    notes: tuple[str, ...] = ()  # what its user has to know
+    """As `--format` names it; `html`: the page of `report`; `docker`: the command of `docker
+    --print`.
+    """
+    file: Path | None
+    """Where it was written; null where the text is the result."""
+    text: str
+    """The text in that format; empty of `html`, whose file has it."""
+    lost: tuple[str, ...]
+    """What the format does not hold of the lock."""
+    notes: tuple[str, ...] = ()
+    """What its user has to know."""
 
 
 def export(

@@ -18,8 +18,11 @@ class RolledBack:
     """The generation that was current, and the one that is current now."""
 
     target: str
+    """Name of the target."""
     before: str
+    """Name of the generation that was current."""
     now: Generation
+    """The generation that is current now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,15 @@ class Cleaned:
     """The removed and the kept generations, each with its size in bytes, shared files included."""
 
     target: str
+    """Name of the target."""
     removed: tuple[tuple[str, int], ...]
+    """Name and size in bytes of each generation that was removed."""
     kept: tuple[tuple[str, int], ...]
-    in_use: tuple[tuple[str, str], ...] = ()  # kept for the program that runs
-    abandoned: bool = False  # the target has no spec any more
+    """Name and size in bytes of each generation that stays."""
+    in_use: tuple[tuple[str, str], ...] = ()
+    """Name of each generation that was kept for a program, and the program."""
+    abandoned: bool = False
+    """Whether the target has no spec any more; `--all` removes what is kept of it."""
 
 
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:

@@ -27,14 +27,15 @@ class InitializedTarget:
     """What was done for one target."""
 
     name: str
-    spec: str | None  # the file; None where it existed, and was left as it is
-    done: tuple[
-        str, ...
-    ] = ()  # versions that were changed to fit the target, each with its place
-    left: tuple[
-        str, ...
-    ] = ()  # requirements that are left out, each with its place and why
-    locked: bool = False  # whether the shipped lock serves, since nothing was added
+    """Name of the target."""
+    spec: str | None
+    """The file; null where it existed, and was left as it is."""
+    done: tuple[str, ...] = ()
+    """Versions that were changed to fit the target, each with its place."""
+    left: tuple[str, ...] = ()
+    """Requirements that are left out, each with its place and why."""
+    locked: bool = False
+    """Whether the shipped lock serves, since nothing was added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,15 @@ class Initialized:
     """A project that was made, or completed."""
 
     root: Path
+    """Path of the project."""
     targets: tuple[InitializedTarget, ...]
-    written: tuple[str, ...]  # files that were written or got lines
-    left: tuple[str, ...]  # what has to be done by hand, each with its place
-    empty: bool  # the repository asks for something, and the specs have none of it
+    """What was done for each target."""
+    written: tuple[str, ...]
+    """Files that were written or got lines."""
+    left: tuple[str, ...]
+    """What has to be done by hand, each with its place."""
+    empty: bool
+    """The repository asks for something, and the specs have none of it."""
 
 
 def initialize(project: Project, names: Sequence[str]) -> Initialized:

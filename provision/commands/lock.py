@@ -39,9 +39,13 @@ class ArtifactChange:
     """The change of one distribution."""
 
     name: str
-    before: str | None  # version in the old lock; None where it is added
-    after: str | None  # version in the new lock; None where it is removed
-    via: tuple[str, ...]  # what requires it, or required it
+    """The distribution."""
+    before: str | None
+    """Version in the old lock; null where it is added."""
+    after: str | None
+    """Version in the new lock; null where it is removed."""
+    via: tuple[str, ...]
+    """What requires it, or required it."""
 
     @property
     def kind(self) -> str:
@@ -78,14 +82,15 @@ class LockResult:
     """What ``lock`` did, or would do, for one target."""
 
     target: str
-    packages: int = 0  # number of distributions in the new pip layer
-    changes: tuple[
-        ArtifactChange, ...
-    ] = ()  # differences to the old pip layer, by name
-    differs: bool = False  # whether any byte of the new lock differs from the old one
-    error: ProvisionError | None = (
-        None  # why there is no new lock; the old one is unchanged then
-    )
+    """Name of the target."""
+    packages: int = 0
+    """Number of distributions in the new pip layer."""
+    changes: tuple[ArtifactChange, ...] = ()
+    """Differences to the old pip layer, by name."""
+    differs: bool = False
+    """Whether any byte of the new lock differs from the old one."""
+    error: ProvisionError | None = None
+    """Why there is no new lock; the old one is unchanged then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +98,13 @@ class Freshness:
     """Whether a target's lock is up to date."""
 
     target: str
-    stale: str | None  # why it is stale; None where it is fresh
-    error: ProvisionError | None = (
-        None  # what is wrong with its spec, if that cannot be read
-    )
-    open: tuple[
-        str, ...
-    ] = ()  # wheels whose RECORD the lock does not have; see Lock.open
+    """Name of the target."""
+    stale: str | None
+    """Why it is stale; null where it is fresh."""
+    error: ProvisionError | None = None
+    """What is wrong with its spec, if that cannot be read."""
+    open: tuple[str, ...] = ()
+    """Wheels whose RECORD the lock does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +112,9 @@ class Confirmation:
     """Whether a second resolver agrees with a target's lock."""
 
     target: str
-    differences: tuple[
-        ArtifactChange, ...
-    ]  # what it resolves differently; empty where it agrees
+    """Name of the target."""
+    differences: tuple[ArtifactChange, ...]
+    """What it resolves differently; empty where it agrees."""
 
 
 def lock(

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -24,6 +24,7 @@ from provision.resolver.uv import PINS, write_lines
 from provision.spec.model import Target
 from provision.spec.requirement_files import requirement_name
 
+State = Literal["open", "accepted", "expired"]
 _OPTIONS = ("--disable-pip", "--no-deps", "-f", "json", "--progress-spinner", "off")
 
 
@@ -32,11 +33,17 @@ class Newer:
     """A requirement of a spec that has a newer version on its index."""
 
     name: str
+    """The distribution."""
     locked: str
-    newest: str  # that the target's platform and Python can install
-    uploaded: str  # the day, of a file of the default index
-    index: str  # that it comes from: a catalog's name, or `default`
-    requirement: str  # as it is asked for
+    """Its version in the lock."""
+    newest: str
+    """That the target's platform and Python can install."""
+    uploaded: str
+    """The day, of a file of the default index; 1970-01-01 for a catalog's."""
+    index: str
+    """That it comes from: a catalog's name, or `default`."""
+    requirement: str
+    """As it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +51,19 @@ class Vulnerability:
     """A known vulnerability of a locked version, or a package that nobody could look up."""
 
     package: str
+    """The distribution."""
     version: str
-    id: str  # the package's own name, where the service does not know it
+    """Its version in the lock."""
+    id: str
+    """The package's own name, where the service does not know it."""
     aliases: tuple[str, ...]
-    fixed: tuple[str, ...]  # the versions that are without it
-    state: str  # open; accepted, by the spec; or expired, accepted until a day
-    reason: str  # why it is accepted, or was not looked up
+    """Other ids of it."""
+    fixed: tuple[str, ...]
+    """The versions that are without it."""
+    state: State
+    """Accepted by the spec; or expired, which was accepted until a day."""
+    reason: str
+    """Why it is accepted, or was not looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +71,17 @@ class Outdated:
     """What is newer than the lock of a target, and what is known against it."""
 
     target: str
-    newer: tuple[Newer, ...] | None = None  # None where only the audit was wanted
-    packages: int = 0  # of the lock
+    """Name of the target."""
+    newer: tuple[Newer, ...] | None = None
+    """Null where only the audit was wanted."""
+    packages: int = 0
+    """Of the lock."""
     vulnerabilities: tuple[Vulnerability, ...] = ()
-    not_looked_up: str = ""  # why nothing is known of them
-    error: ProvisionError | None = None  # why it could not be compared
+    """Known of the locked versions."""
+    not_looked_up: str = ""
+    """Why nothing is known of them; empty where it was looked up."""
+    error: ProvisionError | None = None
+    """Why it could not be compared."""
 
     @property
     def bad(self) -> bool:
@@ -153,7 +173,8 @@ def _judged(
     """Return one entry of pip-audit, and whether the spec accepts it today."""
     known_as = str(entry.get("id", package))
     aliases = tuple(entry.get("aliases", ()))
-    state, reason = "open", str(entry.get("skip_reason", ""))
+    state: State = "open"
+    reason = str(entry.get("skip_reason", ""))
     for accepted in target.pip.accepted:
         if accepted.id in {known_as, *aliases}:
             is_valid = dt.datetime.now(dt.UTC).date() <= accepted.until

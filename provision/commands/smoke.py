@@ -22,7 +22,7 @@ from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
 from provision.report.layers import changed_layers
 from provision.report.measures import with_better_speeds
-from provision.report.model import Report
+from provision.report.model import Report, Word
 from provision.report.regressions import SLOWED, Comparison, compare_reports
 from provision.report.trend import REPEATS
 
@@ -34,7 +34,9 @@ class SmokeResult:
     """The report of a run, and its comparison with earlier ones; None for the first run."""
 
     report: Report
+    """Of this run."""
     comparison: Comparison | None
+    """With earlier reports; null for the first run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,13 @@ class SmokeSkipped:
     """The verdict of the last report, which holds because nothing changed since."""
 
     target: str
+    """Name of the target."""
     since: str
+    """When the last report was started, ISO 8601, UTC."""
     failed: int
-    word: str  # of the last report
+    """How many checks failed then."""
+    word: Word
+    """The word for that run."""
 
 
 def exit_code(word: str) -> Exit:

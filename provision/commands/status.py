@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
 from provision.commands.lock import staleness
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.project import Project
-from provision.environment.manifest import Generation, Record, current_generation
+from provision.environment.manifest import Generation, Proof, Record, current_generation
 from provision.lockfile.pip import PIP_LAYER, Lock, read_lock
 from provision.report.history import last_report
 from provision.report.model import Report
@@ -15,7 +15,9 @@ from provision.spec.model import Target
 from provision.spec.reader import load_targets, target_names
 
 T = TypeVar("T")
-UNREADABLE = "unreadable"
+UNREADABLE: Final = "unreadable"
+Unreadable = Literal["unreadable"]
+LockState = Literal["fresh", "stale", "none", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +25,21 @@ class TargetStatus:
     """The state of one target, as texts to be shown."""
 
     name: str
+    """Name of the target."""
     platform: str
-    status: str
-    lock: str
-    built: str  # `no`, or the proof in the record of the current generation
-    proof: (
-        str  # the same by the last report, `proven (27 of 27)`; or `from an older lock`
-    )
-    smoke: str  # the verdict and the day of the last report
+    """conda's name of it, or `unreadable` where the spec is."""
+    status: Literal["supported", "legacy", "unreadable"]
+    """`supported` or `legacy`, or `unreadable`."""
+    lock: LockState
+    """Whether spec and catalog changed since the lock was made."""
+    built: Proof | Literal["no", "unreadable"]
+    """`no`, or the proof in the record of the current generation."""
+    proof: str
+    """The same, with what the last report of its lock says: `proven (27 of 27)`."""
+    smoke: str
+    """The verdict and the day of the last report."""
     summary: str
+    """What the target is for, or what is wrong with its spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class ProjectStatus:
     """The state of all targets of a project."""
 
     rows: tuple[TargetStatus, ...]
+    """One per target, by name."""
 
 
 def target_statuses(project: Project) -> ProjectStatus:
@@ -73,7 +82,7 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
     )
 
 
-def _readable(read: Callable[[], T]) -> T | str:
+def _readable(read: Callable[[], T]) -> T | Unreadable:
     """Return what is read, or ``unreadable``: one broken file must not hide all other targets."""
     try:
         return read()
@@ -81,7 +90,7 @@ def _readable(read: Callable[[], T]) -> T | str:
         return UNREADABLE
 
 
-def _lock(project: Project, target: Target, lock: Lock | str) -> str:
+def _lock(project: Project, target: Target, lock: Lock | Unreadable) -> LockState:
     if not (project.lock(target.name) / PIP_LAYER).is_file():
         return "none"
     if isinstance(lock, str):

@@ -45,27 +45,32 @@ FileT = TypeVar("FileT", "Wheel", "ChannelPackage", "DriverFile")
 class Reupload:
     """A different file under a name of the catalog; refused, the catalog keeps the old hash."""
 
-    filename: str  # name of the file
-    known: str  # SHA-256 in the catalog
-    offered: str  # SHA-256 that the index lists now
+    filename: str
+    """Name of the file."""
+    known: str
+    """SHA-256 in the catalog."""
+    offered: str
+    """SHA-256 that the index lists now."""
 
 
 @dataclass(slots=True)
 class RefreshResult:
     """The changes of one refreshed snapshot."""
 
-    name: str  # of the index, channel or driver release
+    name: str
+    """Of the index, channel or driver release."""
     added: list[str] = field(default_factory=list)
-    # Files whose hash, size, URL, requirements or confirmation were added.
+    """Names of files that are new in the catalog."""
     completed: list[str] = field(default_factory=list)
+    """Files whose hash, size, URL, requirements or confirmation were added."""
     reuploads: list[Reupload] = field(default_factory=list)
-    # Files that the index no longer lists; kept, because a wheelhouse may have them.
+    """What was refused: the index offers another file under a known name."""
     vanished: list[str] = field(default_factory=list)
-    # Files that the vendor withdrew, with the reason; kept as well.
+    """Files that the index no longer lists; kept, because a wheelhouse may have them."""
     yanked: list[str] = field(default_factory=list)
-    errors: list[ProvisionError] = field(
-        default_factory=list
-    )  # the files concerned are unchanged
+    """Files that the vendor withdrew, with the reason; kept as well."""
+    errors: list[ProvisionError] = field(default_factory=list)
+    """The files concerned are unchanged."""
 
     @property
     def bad(self) -> bool:

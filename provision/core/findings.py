@@ -20,11 +20,17 @@ class Finding:
     """One fault or fact worth knowing, and what to do about it."""
 
     code: str
+    """Stable; the reference of the findings lists all."""
     level: Level
+    """An error or a warning makes the exit code 1, a note does not."""
     symptom: str
+    """What is wrong."""
     cause: str
+    """Why."""
     remedy: str
+    """What to do: a command, or a sentence."""
     evidence: tuple[str, ...]
+    """What was read or measured, as lines."""
 
     @property
     def bad(self) -> bool:
@@ -55,8 +61,11 @@ class Diagnosis:
     """The findings about an environment, a log or a machine; worst first."""
 
     patient: str
+    """What was examined: a path, a machine, or `-` for standard input."""
     findings: tuple[Finding, ...]
+    """Worst first."""
     facts: dict[str, str] = field(default_factory=dict)
+    """What was read, by name."""
 
     @property
     def bad(self) -> bool:

@@ -28,34 +28,55 @@ Proof = Literal["proven", "unproven", "skipped"]
 class Interpreter(Table):
     """The interpreter that an environment runs."""
 
-    source: Literal[
-        "uv", "system", "conda"
-    ]  # uv: a managed build; conda: the layer of the lock
-    path: str  # of its program, without links
+    source: Literal["uv", "system", "conda"]
+    """uv: a managed build; conda: the layer of the lock."""
+    path: str
+    """Path of its program, without links."""
     version: str
-    sha256: str  # of the program
-    stdlib: str  # digest of its standard library and shared library, without bytecode
+    """Full version."""
+    sha256: str
+    """SHA-256 of its program."""
+    stdlib: str
+    """Digest of its standard library and shared library, without bytecode."""
 
 
 class Record(Table):
     """What a generation was built from, and what its verification found."""
 
     schema_version: Literal[1] = 1
+    """Of provision.json."""
     target: str
-    lock: str  # its digest, SHA-256
-    spec: str  # digest of the part of the spec that determines the lock
-    python: str  # full version
+    """Name of the target."""
+    lock: str
+    """Its digest, SHA-256."""
+    spec: str
+    """Digest of the part of the spec that determines the lock."""
+    python: str
+    """Full version."""
     interpreter: Interpreter | None = None
-    tools: dict[str, str]  # their versions
-    distributions: tuple[str, ...]  # names of the .dist-info folders, sorted
-    tree: str  # digest of all files, see provision.environment.verify.Verification
+    """null where an earlier version built it."""
+    tools: dict[str, str]
+    """Their versions."""
+    distributions: tuple[str, ...]
+    """Names of the .dist-info folders, sorted."""
+    tree: str
+    """Digest over the paths and hashes of all files."""
     files: int
-    size: int  # bytes on disk
+    """How many files."""
+    size: int
+    """Bytes on disk."""
     proof: Proof
+    """`proven`: the quick checks passed; `unproven`: the device is not on this machine; `skipped`:
+    built with `--no-smoke`.
+    """
     reason: str = ""
-    built: str  # ISO 8601, UTC
-    path: str = ""  # where it was built, as its scripts name it; "" by earlier versions
-    number: int = 0  # more than that of any generation before it; 0 by earlier versions
+    """Why it is not proven; empty where it is."""
+    built: str
+    """When, ISO 8601, UTC."""
+    path: str = ""
+    """Where it was built, as its scripts name it; empty by earlier versions."""
+    number: int = 0
+    """More than that of any generation before it; 0 by earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +84,9 @@ class Generation:
     """One finished environment."""
 
     folder: Path
+    """Path of the environment."""
     record: Record
+    """What it was built from: its provision.json."""
 
     def misplaced(self) -> str:
         """Return why its programs cannot start where it lies now; empty if they can."""

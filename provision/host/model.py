@@ -7,18 +7,24 @@ from dataclasses import dataclass, field
 class Driver:
     """The kernel driver that a GPU is bound to."""
 
-    name: str  # ``i915``, ``xe``, ``nvidia``, ``dxg`` …; on Windows the provider's name
-    version: str | None = None  # its own version; None where it only has the kernel's
+    name: str
+    """`i915`, `xe`, `nvidia`, `dxg` …; on Windows the provider's name."""
+    version: str | None = None
+    """Its own version; null where it only has the kernel's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DeviceFile:
     """A device file through which programs reach a GPU."""
 
-    path: str  # for instance ``/dev/dri/renderD128``
-    group: str = ""  # name or number of the owning group; "" where the file is absent
-    present: bool = True  # a container can show a GPU in sysfs and lack its device file
-    usable: bool = True  # whether the user may read and write it
+    path: str
+    """For instance `/dev/dri/renderD128`."""
+    group: str = ""
+    """Name or number of the owning group; "" where the file is absent."""
+    present: bool = True
+    """A container can show a GPU in sysfs and lack its device file."""
+    usable: bool = True
+    """Whether the user may read and write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,54 +32,67 @@ class Link:
     """The PCI Express link of a GPU: transfer rates as sysfs writes them, and lanes."""
 
     speed: str
+    """Transfer rate now, such as `16.0 GT/s PCIe`."""
     width: int
+    """Lanes now."""
     max_speed: str
+    """Largest transfer rate."""
     max_width: int
+    """Most lanes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU."""
 
-    vendor: str  # ``intel``, ``nvidia``, ``amd``, ``apple`` or ``other``
-    device_id: (
-        str  # PCI device id, four hexadecimal digits; "" where the system hides it
-    )
-    name: str  # marketing name, or vendor and device id
-    address: str  # PCI address; another unique id where there is none
-    family: str | None = (
-        None  # in ``envs/catalog/devices.toml``; None if the id is not listed
-    )
-    supported: bool = False  # whether PyTorch's wheels support this family
-    integrated: bool | None = (
-        None  # whether it is part of the processor; None if unknown
-    )
-    compute_capability: str | None = None  # of CUDA, for instance ``8.6``
-    driver: Driver | None = None  # the kernel driver it is bound to, if any
-    nodes: tuple[Node, ...] = ()
-    memory_bytes: int | None = None  # dedicated memory, where the system reports it
-    link: Link | None = None  # None for integrated GPUs
-    resizable_bar: bool | None = (
-        None  # whether all memory is mapped; None if it does not apply
-    )
-    tiles: int = 1  # number of devices that the runtime shows for it
-    least_driver: str = (
-        ""  # the drivers that know this model at all, a specifier; "" for any
-    )
-    elsewhere: str = ""  # where to go with it if no target serves it
+    vendor: str
+    """`intel`, `nvidia`, `amd`, `apple` or `other`."""
+    device_id: str
+    """PCI device id, four hexadecimal digits; "" where the system hides it."""
+    name: str
+    """Marketing name, or vendor and device id."""
+    address: str
+    """PCI address; another unique id where there is none."""
+    family: str | None = None
+    """In `envs/catalog/devices.toml`; null if the id is not listed."""
+    supported: bool = False
+    """Whether PyTorch's wheels support this family."""
+    integrated: bool | None = None
+    """Whether it is part of the processor; null if unknown."""
+    compute_capability: str | None = None
+    """Of CUDA, for instance `8.6`."""
+    driver: Driver | None = None
+    """The kernel driver it is bound to, if any."""
+    nodes: tuple[DeviceFile, ...] = ()
+    """Device files."""
+    memory_bytes: int | None = None
+    """Dedicated memory in bytes; null where the system does not report it."""
+    link: Link | None = None
+    """null for integrated GPUs."""
+    resizable_bar: bool | None = None
+    """Whether all memory is mapped; null if it does not apply."""
+    tiles: int = 1
+    """Number of devices that the runtime shows for it."""
+    least_driver: str = ""
+    """The drivers that know this model at all, a specifier; "" for any."""
+    elsewhere: str = ""
+    """Where to go with it if no target serves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
     """GPU libraries of the system, outside any environment; "" without a visible version."""
 
-    level_zero: str | None = None  # the Level Zero loader
-    compute_runtime: str | None = (
-        None  # Intel's user-mode driver, ``<release>.<build>``
-    )
-    opencl: tuple[str, ...] = ()  # libraries named by the OpenCL ICD files
-    cuda: str | None = None  # NVIDIA's user-mode driver, ``libcuda``
-    nvml: str | None = None  # NVIDIA's management library, of the same driver
+    level_zero: str | None = None
+    """The Level Zero loader."""
+    compute_runtime: str | None = None
+    """Intel's user-mode driver, `<release>.<build>`."""
+    opencl: tuple[str, ...] = ()
+    """Libraries named by the OpenCL ICD files."""
+    cuda: str | None = None
+    """NVIDIA's user-mode driver, `libcuda`."""
+    nvml: str | None = None
+    """NVIDIA's management library, of the same driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,46 +100,60 @@ class User:
     """The user of a process."""
 
     name: str
+    """Of the account."""
     uid: int
+    """Of the account."""
     gids: tuple[int, ...] = ()
+    """Numbers of its groups."""
     groups: tuple[str, ...] = ()
+    """Names of its groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """The system around the GPUs; what cannot be read is empty."""
 
-    libc: str = ""  # for instance ``glibc 2.36``, or ``musl``
-    libstdcxx: str = ""  # file name of the newest, for instance ``libstdc++.so.6.0.33``
-    # Vendor of a GPU without a driver to what keeps it out: a table of obstacles.toml, and where.
+    libc: str = ""
+    """For instance `glibc 2.36`, or `musl`."""
+    libstdcxx: str = ""
+    """File name of the newest, for instance `libstdc++.so.6.0.33`."""
     refused: dict[str, tuple[str, str]] = field(default_factory=dict)
-    # Free bytes of ``memory``, ``cgroup …``, ``disk …``, ``temporary …``; size of ``shm``.
+    """Vendor of a GPU without a driver to what keeps it out: a table of obstacles.toml, and where.
+    """
     room: dict[str, int] = field(default_factory=dict)
-    gpu_log: tuple[
-        str, ...
-    ] = ()  # what the kernel's drivers of GPUs logged since its start
+    """Free bytes of `memory`, `cgroup …`, `disk …`, `temporary …`; size of `shm`."""
+    gpu_log: tuple[str, ...] = ()
+    """What the kernel's drivers of GPUs logged since its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """One machine, as one of its users sees it."""
 
-    platform: str  # conda's name of the platform, for instance ``linux-64``
-    kernel: str  # release of the kernel or build of Windows
-    firmware: str = ""  # version of the UEFI or BIOS, "" where it is hidden
-    # Layers between the machine and this process: ``wsl``, ``docker``, ``podman``, ``kubernetes``,
-    # ``lxc``, ``vm`` …, outermost first.
+    platform: str
+    """conda's name of the platform, for instance `linux-64`."""
+    kernel: str
+    """Release of the kernel or build of Windows."""
+    firmware: str = ""
+    """Version of the UEFI or BIOS, "" where it is hidden."""
     surroundings: tuple[str, ...] = ()
-    gpus: tuple[
-        Gpu, ...
-    ] = ()  # display and compute devices, in the order of their PCI addresses
+    """Layers between the machine and this process: `wsl`, `docker`, `podman`, `kubernetes`, `lxc`,
+    `vm` …, outermost first.
+    """
+    gpus: tuple[Gpu, ...] = ()
+    """Display and compute devices, in the order of their PCI addresses."""
     runtimes: Runtimes = field(default_factory=Runtimes)
+    """GPU libraries of the system."""
     system: System = field(default_factory=System)
-    user: User | None = None  # the user of this process; None on Windows
-    # Environment variables that change what a GPU program sees or loads.
+    """What is around the GPUs."""
+    user: User | None = None
+    """The user of this process; null on Windows."""
     variables: dict[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()  # facts that do not fit together
-    elsewhere: str = ""  # where to go with a platform that no target is for
+    """Environment variables that change what a GPU program sees or loads."""
+    remarks: tuple[str, ...] = ()
+    """Facts that do not fit together."""
+    elsewhere: str = ""
+    """Where to go with a platform that no target is for."""
 
 
 def host_layers(host: Host) -> dict[str, str]:

@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 
-from provision.host.model import Host, Node, User
+from provision.host.model import DeviceFile, Host, User
 from provision.host.root import Machine, Root
 
 
@@ -40,17 +40,19 @@ def group_names(root: Root) -> dict[int, str]:
     return found
 
 
-def node(root: Root, path: str, user: User, groups: dict[int, str]) -> Node:
+def node(root: Root, path: str, user: User, groups: dict[int, str]) -> DeviceFile:
     """Return a device file with whether ``user`` may read and write it."""
     file = root.path / path.lstrip("/")
     try:
         status = file.stat()
     except (OSError, ValueError):
-        return Node(path, present=False, usable=False)
+        return DeviceFile(path, present=False, usable=False)
     # Permission bits are not all: on a desktop, logind gives the user of the seat an access list
     # entry. Only the kernel knows both, and only of the running machine.
     usable = os.access(file, os.R_OK | os.W_OK) if root.live else may_use(status, user)
-    return Node(path, groups.get(status.st_gid, str(status.st_gid)), usable=usable)
+    return DeviceFile(
+        path, groups.get(status.st_gid, str(status.st_gid)), usable=usable
+    )
 
 
 def may_use(status: os.stat_result, user: User) -> bool:

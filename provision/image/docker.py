@@ -26,14 +26,22 @@ from provision.image.request import ImageRequest
 class BuiltImage:
     """A built image."""
 
-    target: str  # name of the target
-    tag: str  # name and tag of the image
-    id: str  # id of the image in the engine
-    size: int  # size of all layers, in bytes
-    seconds: float  # duration of the build in the engine
-    sbom: Path  # its software bill of materials (CycloneDX)
-    layout: Path | None = None  # the OCI layout, where one was requested
-    digest: str | None = None  # digest of the manifest in the layout
+    target: str
+    """Name of the target."""
+    tag: str
+    """Name and tag of the image."""
+    id: str
+    """Id of the image in the engine."""
+    size: int
+    """Size of all layers, in bytes."""
+    seconds: float
+    """Duration of the build in the engine."""
+    sbom: Path
+    """Its software bill of materials (CycloneDX)."""
+    layout: Path | None = None
+    """The OCI layout, where one was requested."""
+    digest: str | None = None
+    """Digest of the manifest in the layout."""
 
 
 def build_image(

@@ -42,10 +42,15 @@ class InstallPlan:
     """What an installation is about to download and write."""
 
     packages: int
-    local: int  # how many of them are in a wheelhouse
-    fetch: int  # bytes of the others, as far as the lock has sizes; uv's cache may hold some
-    unsized: int  # how many of the others have no size in the lock
-    disk: int  # bytes of the environment, approximately
+    """How many packages."""
+    local: int
+    """How many of them are in a wheelhouse."""
+    fetch: int
+    """Bytes of the others, as far as the lock has sizes; uv's cache may hold some."""
+    unsized: int
+    """How many of the others have no size in the lock."""
+    disk: int
+    """Bytes of the environment, approximately."""
 
     def __str__(self) -> str:
         unsized = (

@@ -5,9 +5,10 @@ import gc
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, get_args
 
 from provision.core.limits import read_bytes
 from provision.report.layers import changed_layers
@@ -17,31 +18,46 @@ from provision.report.trend import outliers
 from provision.report.verdict import Verdict
 from provision.spec.tables import faults_of
 
-_STATES = ("remove", "silent", "stale", "deviates", "none", "keep")  # worst first
+State = Literal["remove", "silent", "stale", "deviates", "none", "keep"]  # worst first
+_STATES = get_args(State)
 _RUNTIMES = ("CUDA driver library", "compute-runtime", "Level Zero loader")
 _AHEAD = dt.timedelta(minutes=10)  # by which clocks may differ
 _FEWEST = 3  # nodes that can have something in common
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # in which alike faults differ
 
 
-class Node(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Node:
     """The newest verdict of a node on one target by one suite, and what is noteworthy of it."""
 
     node: str
-    state: str
+    """Name of the node."""
+    state: State
+    """`remove`, `none` and `keep` are its verdict; `silent`: no verdict was found; `stale`: it is
+    too old; `deviates`: it keeps, and differs from its group.
+    """
     target: str = ""
+    """Name of the target; empty of a silent node, as all that follows."""
     suite: str = ""
+    """Which checks."""
     code: str = ""
+    """Of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`."""
     reason: str = ""
+    """Why the verdict is not `keep`."""
     time: str = ""
+    """When the verdict was reached, ISO 8601, UTC."""
     device: str = ""
+    """Name of the first device."""
     lock: str = ""
+    """Digest of the lock."""
     driver: str = ""
+    """Kernel drivers and their versions."""
     runtime: str = ""
-    deviations: tuple[
-        str, ...
-    ] = ()  # from the nodes of the same target, suite, device and lock
-    changes: tuple[str, ...] = ()  # since its last verdict that was not ``none``
+    """Version of the GPU runtime of the system."""
+    deviations: tuple[str, ...] = ()
+    """From the nodes of the same target, suite, device and lock."""
+    changes: tuple[str, ...] = ()
+    """Since its last verdict that was not `none`."""
 
     @property
     def what(self) -> str:
@@ -53,14 +69,20 @@ class Node(NamedTuple):
         return ", ".join(filter(None, [where, *(about if any(about) else group)]))
 
 
-class Fleet(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fleet:
     """All nodes, worst first; ``lines`` and ``changed`` are them with alike nodes in one line."""
 
-    counts: dict[str, int]  # by state
-    lines: list[tuple[str, str, str]]  # state, names, what
+    counts: dict[State, int]
+    """How many nodes are in each state."""
+    lines: list[tuple[str, str, str]]
+    """State, names and text; nodes whose texts differ in numbers alone share a line."""
     changed: list[tuple[str, str, str]]
+    """State, names and changes since the last verdict, in the same way."""
     nodes: list[Node]
-    files: list[tuple[str, str]]  # left out: path and fault
+    """Each node, target and suite; worst first."""
+    files: list[tuple[str, str]]
+    """Path and fault of each file that was left out."""
 
     @property
     def bad(self) -> bool:
@@ -142,7 +164,7 @@ def _node(
     told = (
         last if last and now.verdict == "none" else now
     )  # `none` has no facts of its own
-    state: str = "deviates" if now.verdict == "keep" and deviations else now.verdict
+    state: State = "deviates" if now.verdict == "keep" and deviations else now.verdict
     changes: list[str] = []
     if last and told is now:
         ends = [f"{each.verdict} {each.code}".strip() for each in (last, now)]

@@ -13,8 +13,11 @@ class LayerChange:
     """A layer of the host, or the lock, before and after it changed; None where it is absent."""
 
     layer: str
+    """Name of the layer."""
     before: str | None
+    """Its version; null where it was absent."""
     after: str | None
+    """Its version; null where it is absent."""
 
     def __str__(self) -> str:
         return f"{self.layer}: {self.before or 'absent'} -> {self.after or 'absent'}"

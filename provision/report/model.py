@@ -18,6 +18,7 @@ from provision.spec.tables import faults_of
 # release; or it could not be tried. The suite marks the first in the name.
 NOT_OFFERED = "not offered: "
 NOT_EVALUATED = "not evaluated: "
+Word = Literal["passed", "slower", "worse", "failed", "incomplete"]
 
 
 class Part(BaseModel):
@@ -30,15 +31,22 @@ class Part(BaseModel):
 class Measurement(Part):
     """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` share the unit."""
 
-    value: float  # the median where it was measured repeatedly
-    again: float | None = None  # the least where it was measured again: the best counts
-    unit: str  # ``1`` for ratios and relative errors
-    spread: float | None = None  # largest minus smallest of the rounds
-    limit: float | None = None  # the largest error that passes; only errors have one
-    rounds: tuple[float, ...] = ()  # in order; reports of earlier suites have none
-    every: float | None = (
-        None  # seconds from one round to the next, in the course of a load
-    )
+    value: float
+    """The median where it was measured repeatedly."""
+    again: float | None = None
+    """The least of several measurements of a speed, of which the best is `value`; null where it was
+    measured once.
+    """
+    unit: str
+    """Such as `s`, `images/s`, `GB/s`; `1` for ratios and relative errors."""
+    spread: float | None = None
+    """Largest minus smallest of the rounds."""
+    limit: float | None = None
+    """The largest error that passes; only errors have one."""
+    rounds: tuple[float, ...] = ()
+    """Value of each round, in order; absent in a verdict."""
+    every: float | None = None
+    """Seconds from one round to the next, in the course of a load; absent in a verdict."""
 
     @property
     def comparable(self) -> bool:
@@ -51,15 +59,24 @@ class Measurement(Part):
 class Check(Part):
     """One check with its outcome."""
 
-    id: str  # stable identifier
+    id: str
+    """Stable identifier."""
     outcome: Literal["passed", "failed", "warned"]
-    title: str  # what it proves
-    stands_for: str  # the failure that users met
-    seconds: FiniteFloat  # how long it took
+    """A check that warned failed in a way that stops nothing."""
+    title: str
+    """What it proves."""
+    stands_for: str
+    """The failure that users met."""
+    seconds: FiniteFloat
+    """How long it took, in seconds."""
     numbers: dict[str, Measurement]
-    finding: Finding | None  # why it failed or warned; None where it passed
-    not_measured: dict[str, str] = {}  # other numbers -> why they could not be read
-    on_cpu: tuple[str, ...] = ()  # operators that the CPU computed for the device
+    """What was measured, by name."""
+    finding: Finding | None
+    """Why it failed or warned; null where it passed."""
+    not_measured: dict[str, str] = {}
+    """Numbers that could not be read, by name, and why."""
+    on_cpu: tuple[str, ...] = ()
+    """Operators that the CPU computed for the device, as torch names them."""
 
     @property
     def gaps(self) -> dict[str, list[str]]:
@@ -82,16 +99,21 @@ class Check(Part):
 class Carried(Check):
     """The result of an earlier run, which stands because nothing that it depends on has changed."""
 
-    ran: str  # when that run was started, ISO 8601, UTC
+    ran: str
+    """When that run was started, ISO 8601, UTC."""
 
 
 class NotRun(Part):
     """One check without a result."""
 
     id: str
+    """Stable identifier."""
     title: str
-    owed: bool  # whether the run owed it: then nothing is proven
-    reason: str  # why it was not run
+    """What it proves."""
+    owed: bool
+    """Whether the run owed it: then nothing is proven."""
+    reason: str
+    """Why it was not run."""
 
     @property
     def why(self) -> str:
@@ -112,36 +134,56 @@ class Report(Part):
     Only a build writes ``carried``, ``basis`` and ``closures``; see provision.commands.carry.
     """
 
-    schema_version: Literal[1]  # ``schema`` in the file
-    suite: Literal["quick", "full", "health"]  # those of the hardware prove no lock
+    schema_version: Literal[1]
+    """Of the file, which calls it `schema`."""
+    suite: Literal["quick", "full", "health"]
+    """Those of the hardware prove no lock."""
     target: str
+    """Name of the target."""
     python: str
+    """Version in the environment."""
     torch: str | None
-    device: dict[str, Any]  # the first, as the environment's torch describes it
-    started: Annotated[str, AfterValidator(moment)]  # ISO 8601, UTC
-    seconds: FiniteFloat  # of the whole run
+    """Version in the environment; null without torch."""
+    device: dict[str, Any]
+    """The first, as the environment's torch describes it."""
+    started: Annotated[str, AfterValidator(moment)]
+    """ISO 8601, UTC."""
+    seconds: FiniteFloat
+    """Of the whole run, in seconds."""
     checks: tuple[Check, ...]
-    not_run: tuple[
-        NotRun, ...
-    ] = ()  # without a result; reports of earlier suites have none
-    devices: tuple[dict[str, Any], ...] = ()  # every one that was checked
-    asked: str = (
-        ""  # number of the device, or `all`; reports of earlier versions have none
-    )
-    carried: tuple[Carried, ...] = ()  # owed checks whose earlier result stands
+    """Those that ran."""
+    not_run: tuple[NotRun, ...] = ()
+    """Without a result; reports of earlier suites have none."""
+    devices: tuple[dict[str, Any], ...] = ()
+    """Every one that was checked."""
+    asked: str = ""
+    """Number of the device, or `all`; empty of an earlier version."""
+    carried: tuple[Carried, ...] = ()
+    """Owed checks whose earlier result stands."""
     basis: str = ""
+    """Digest of what all checks depend on; empty but for a build's."""
     closures: dict[str, str] = {}
-    stack: dict[str, str] = {}  # see provision.host.model.host_layers()
-    accelerator: str = ""  # of the target; reports of earlier versions have none
-    host: str = ""  # name of the machine
-    node: str = ""  # its name in a scheduler
-    load: dict[str, float] = {}  # of the machine during the run: parts of the time
-    broken: str = ""  # why the suite did not come to its end
-    compared: Literal["", "passed", "slower", "worse"] = ""  # with the earlier reports
-    lock: str | None = None  # digest of the environment's lock; None for a foreign one
-    files: str = (
-        ""  # SHA-256 over the suite's own files; reports of earlier suites have none
-    )
+    """Digest of what each check depends on, by its id; empty but for a build's."""
+    stack: dict[str, str] = {}
+    """Layers of the host, by name, each with its version."""
+    accelerator: str = ""
+    """Of the target; empty of an earlier version."""
+    host: str = ""
+    """Name of the machine; empty of an earlier version."""
+    node: str = ""
+    """Its name in a scheduler; empty where there is none."""
+    load: dict[str, float] = {}
+    """Of the machine during the run, what could be read; `steal` and pressures as parts of the
+    time.
+    """
+    broken: str = ""
+    """Why the suite did not come to its end; empty where it did."""
+    compared: Literal["", "passed", "slower", "worse"] = ""
+    """The run beside the earlier ones; empty where it was not compared."""
+    lock: str | None = None
+    """Digest of the environment's lock; null for a foreign one."""
+    files: str = ""
+    """Digest of the suite's own files; empty of an earlier suite."""
 
     @property
     def scope(self) -> str:
@@ -149,7 +191,7 @@ class Report(Part):
         return self.asked or ("0" if self.suite == "quick" else "all")
 
     @property
-    def word(self) -> str:
+    def word(self) -> Word:
         """The one word for the run, which screen, page, `targets` and exit code share."""
         if self.broken or (self.missing and not self.failed):
             return "incomplete"
@@ -210,7 +252,7 @@ class Report(Part):
     @computed_field  # type: ignore[prop-decorator]  # pydantic's own advice, mypy#1362
     @property
     def counts(self) -> dict[str, int]:
-        """How many checks were owed, and how they ended."""
+        """`owed`, `passed`, `failed`, `warned`, `not_run` and `carried`: how many checks."""
         ends = Counter(check.outcome for check in self.checks)
         return {
             "owed": len(self.checks) + len(self.carried) + len(self.missing),

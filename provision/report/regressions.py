@@ -25,13 +25,21 @@ class CheckSpeed:
     """One rate of a check beside its history."""
 
     check: str
+    """Id of the check."""
     name: str
+    """Name of the number."""
     unit: str
+    """Of `value` and `usual`, such as `images/s`."""
     value: float
-    usual: float  # median of the runs before; 0 without any
-    runs: int  # how many those are
-    suspect: bool  # whether it is to be measured again
-    not_judged: str  # why there is no verdict, such as `3 of 8 runs`; "" where there is
+    """Of this run."""
+    usual: float
+    """Median of the runs before; 0 without any."""
+    runs: int
+    """How many those are; runs that were slower do not count."""
+    suspect: bool
+    """Whether it is so low that it is measured again."""
+    not_judged: str
+    """Why there is no verdict, such as `3 of 8 runs`; empty where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +50,21 @@ class Comparison:
     """
 
     target: str
+    """Name of the target."""
     since: str
-    moves: tuple[LayerChange, ...]  # what changed on the host since then
-    findings: tuple[Finding, ...]  # what is worse, vanished or healed; worst first
-    compared: tuple[str, ...] = ()  # ids of the checks that have an earlier result
-    new: tuple[str, ...] = ()  # of those that have none
+    """When the report it is compared with was started, ISO 8601, UTC."""
+    moves: tuple[LayerChange, ...]
+    """What changed on the host since then."""
+    findings: tuple[Finding, ...]
+    """What is worse, vanished or healed; worst first."""
+    compared: tuple[str, ...] = ()
+    """Ids of the checks that have an earlier result."""
+    new: tuple[str, ...] = ()
+    """Of those that have none."""
     speeds: tuple[CheckSpeed, ...] = ()
-    vanished: tuple[str, ...] = ()  # checks, operators and types that are gone
+    """Each speed beside its history on this host."""
+    vanished: tuple[str, ...] = ()
+    """Checks, operators and types that the run before had, and this one has not."""
 
     @property
     def worse(self) -> bool:

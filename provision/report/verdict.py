@@ -30,35 +30,60 @@ class Fault(Part):
     """A failed check; without ``check`` a difference from the lock, or a regression."""
 
     check: str
+    """Id of the check; empty for a difference from the lock, and for a regression."""
     code: str
+    """Of the finding."""
     symptom: Short
+    """At most 300 characters, in one line."""
     remedy: Short
+    """At most 300 characters, in one line."""
 
 
 class Verdict(Part):
     """One verdict; of ``none`` the facts are empty."""
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
+    """Of the verdict."""
     node: str
+    """Name of the node."""
     target: str
+    """Name of the target."""
     suite: Literal["quick", "full", "health", "verify"]
+    """`verify` compares with the lock, the others are checks."""
     verdict: Literal["keep", "remove", "none"]
-    code: str = ""  # of a finding, or busy, time-limit, interrupted, usage, tool
+    """`none`: nothing was learnt about the node."""
+    code: str = ""
+    """Of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`; empty of `keep`."""
     reason: Short = ""
+    """At most 300 characters, in one line."""
     remedy: Short = ""
-    time: Annotated[str, AfterValidator(moment)]  # when it was reached, ISO 8601, UTC
-    seconds: float  # how long that took
+    """At most 300 characters, in one line."""
+    time: Annotated[str, AfterValidator(moment)]
+    """When it was reached, ISO 8601, UTC."""
+    seconds: float
+    """How long that took, in seconds."""
     provision: str = __version__
+    """Version of the toolkit."""
     lock: str | None = None
+    """Digest of the environment's lock."""
     torch: str | None = None
+    """Version in the environment."""
     python: str | None = None
-    device: str | None = None  # name of the first
+    """Version in the environment."""
+    device: str | None = None
+    """Name of the first."""
     devices: int = 0
-    stack: dict[str, str] = Field({})  # layers of the host, as in a report
-    counts: dict[str, int] = Field({})  # of checks
+    """How many devices were checked."""
+    stack: dict[str, str] = Field({})
+    """Layers of the host, as in a report."""
+    counts: dict[str, int] = Field({})
+    """Of checks."""
     failed: tuple[Fault, ...] = ()
-    regressions: tuple[Fault, ...] = ()  # what this node did better before
+    """Failed checks, or differences from the lock."""
+    regressions: tuple[Fault, ...] = ()
+    """What this node did better before."""
     numbers: dict[str, dict[str, Measurement]] = Field({})
+    """By check, and by name."""
 
     def store(self, folder: Path) -> None:
         """Write it where ``fleet report`` reads it; the last one that was not ``none`` stays."""

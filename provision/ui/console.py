@@ -222,7 +222,7 @@ def open_streams() -> None:
 
 
 def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
-    """Return a result in JSON's types: dataclasses, models and named tuples become objects."""
+    """Return a result in JSON's types: dataclasses and models become objects."""
     if isinstance(value, ProvisionError):
         return {
             name: getattr(value, name)
@@ -231,9 +231,7 @@ def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
     # By attribute: importing pydantic or dataclasses takes longer than a build with nothing to do.
     if hasattr(value, "model_dump"):
         return to_jsonable(value.model_dump(mode="json"))
-    if fields := getattr(value, "__dataclass_fields__", None) or getattr(
-        value, "_fields", None
-    ):
+    if fields := getattr(value, "__dataclass_fields__", None):
         return {name: to_jsonable(getattr(value, name)) for name in fields}
     if isinstance(value, dict):
         return {str(key): to_jsonable(item) for key, item in value.items()}

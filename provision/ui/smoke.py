@@ -161,7 +161,7 @@ def _speed(speed: CheckSpeed) -> str:
 
 def show_skipped(result: SmokeSkipped, console: Console) -> None:
     """Print the verdict of the report that still holds."""
-    verdict = "all passed" if result.word == "passed" else result.word
+    verdict: str = "all passed" if result.word == "passed" else result.word
     if result.failed:
         verdict = f"{plural(result.failed, 'check')} failed"
     when = f"no driver, kernel, runtime or lock changed since {result.since}"

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import hashlib
-import importlib
 import json
-import pkgutil
 import shlex
 import shutil
 import signal
-import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import BaseModel
 
-import provision
 from provision.cli import main
 from provision.cli.main import verb_names
 from provision.commands import bundle as bundling
 from provision.core.process import Completed
 from provision.image import context as images
-from provision.ui.documents import document_schema
+from provision.ui.documents import RESULTS, document_schema
 from tests.attacks.scene import SOLO, VERBS, Ended, Scene, open_scene
 from tests.published import faults
 from tests.report.test_evidence import make_key
@@ -34,12 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.machine
-TABLE = Path(provision.__file__).with_name("ui") / "documents.json"
-DEFINED = json.loads(TABLE.read_text(encoding="utf-8"))["$defs"]
-# What the schema calls otherwise than the code, where two classes have one name.
-OTHER = {"FleetNode": "Node", "DeviceFile": "Node"}
-# Those that no class has: they are written by hand.
-BY_HAND = {"Error", "Failure", "Number"}
 
 
 def check(ended: Ended, verb: str | None, words: Sequence[str]) -> dict[str, Any]:
@@ -414,62 +401,13 @@ def test_an_image_s_command_needs_no_engine(
     assert ended.out == result["text"]
 
 
-def classes() -> dict[str, list[Any]]:
-    """Return the classes of the toolkit by their names."""
-    found: dict[str, list[Any]] = {}
-    for module in pkgutil.walk_packages(provision.__path__, "provision."):
-        if module.name not in {"provision.__main__", "provision.sessions"}:
-            for each in vars(importlib.import_module(module.name)).values():
-                if isinstance(each, type) and each.__module__ == module.name:
-                    found.setdefault(each.__name__, []).append(each)
-    return found
-
-
-def fields(each: Any) -> dict[str, bool]:  # noqa: ANN401 - a class of any kind
-    """Return what a class has in JSON, and whether each may be null."""
-    if issubclass(each, BaseModel):
-        made = {f.alias or name: f.annotation for name, f in each.model_fields.items()}
-        made |= {name: f.return_type for name, f in each.model_computed_fields.items()}
-        if each.__name__ in {"Record", "Report"}:  # whose documents have no alias
-            assert "schema" not in made
-        return {
-            name: type(None) in typing.get_args(hint) for name, hint in made.items()
-        }
-    if dataclasses.is_dataclass(each):
-        return {f.name: "None" in str(f.type) for f in dataclasses.fields(each)}
-    hints = each.__annotations__ if issubclass(each, tuple) else {}
-    return {name: "None" in str(hint) for name, hint in hints.items()}
-
-
-@pytest.mark.parametrize("name", sorted(DEFINED.keys() - BY_HAND))
-def test_a_definition_has_the_fields_of_its_class(name: str) -> None:
-    """Also of those that no run here gives, such as the link of a GPU."""
-    known = classes()[OTHER.get(name, name)]
-    table = DEFINED[name]
-    found = [fields(each) for each in known if not issubclass(each, enum.Enum)]
-    stated = {
-        key: "null" in json.dumps(value).replace(value["description"], "")
-        for key, value in table["properties"].items()
-    }
-    assert stated in found, found
-    assert table["additionalProperties"] is False
-    assert all(value["description"] for value in table["properties"].values())
-    optional = {
-        "Measurement": {"rounds", "every"},
-        "Record": {"schema_version", "interpreter", "reason", "path", "number"},
-    }
-    assert stated.keys() - set(table["required"]) == optional.get(name, set())
-
-
-def test_every_definition_is_used_and_every_result_has_a_verb() -> None:
-    used = {
-        name
-        for verb in [*verb_names(), "usage"]
-        for name in document_schema(verb)["$defs"]
-    }
-    assert DEFINED.keys() | {"Result"} == used
-    results = json.loads(TABLE.read_text(encoding="utf-8"))["results"]
-    assert sorted(results) == sorted([*verb_names(), "usage"])
+def test_every_verb_has_a_schema_and_every_field_a_description() -> None:
+    assert sorted(RESULTS) == sorted([*verb_names(), "usage"])
+    for verb in RESULTS:
+        for name, kind in document_schema(verb)["$defs"].items():
+            assert kind["description"], name
+            for field, value in kind.get("properties", {}).items():
+                assert value.get("description"), f"{name}.{field}"
 
 
 def test_a_schema_refuses_what_no_verb_prints(played: Played) -> None:

@@ -17,7 +17,7 @@ from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine, rules
 from provision.doctor.context import Findings
 from provision.doctor.rules import ENVIRONMENT_RULES
-from provision.host.model import Driver, Gpu, Host, Node, Runtimes
+from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
 from provision.spec.reader import load_spec
@@ -305,14 +305,14 @@ def no_driver(env: Env) -> None:
 @case("no-render-permission")
 def not_in_the_group(env: Env) -> None:
     env.torch("2.9.1+xpu")
-    node = Node("/dev/dri/renderD128", "render", usable=False)
+    node = DeviceFile("/dev/dri/renderD128", "render", usable=False)
     env.host = linux(dataclasses.replace(ARC, nodes=(node,)))
 
 
 @case("no-gpu-device-visible")
 def container_without_the_device(env: Env) -> None:
     env.torch("2.9.1+xpu")
-    node = Node("/dev/dri/renderD128", present=False, usable=False)
+    node = DeviceFile("/dev/dri/renderD128", present=False, usable=False)
     env.host = linux(dataclasses.replace(ARC, nodes=(node,)))
 
 

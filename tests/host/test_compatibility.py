@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from provision.host.compatibility import incompatibility, obstacles
-from provision.host.model import Driver, Gpu, Host, Node, Runtimes
+from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
 from provision.spec.parts import TargetHardware
 
 TARGET = TargetHardware(
     "arc-linux", "xpu", "linux-64", families=("dg2",), driver=">=24.39"
 )
-ABSENT = Node("/dev/dri/renderD128", present=False, usable=False)
+ABSENT = DeviceFile("/dev/dri/renderD128", present=False, usable=False)
 
 
 def arc(driver: Driver | None = None, family: str = "dg2") -> Gpu:

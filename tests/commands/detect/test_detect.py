@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.detect import Detection, Verdict, detect
+from provision.commands.detect import Detection, FitVerdict, detect
 from provision.host.model import Driver, Host, Runtimes
 from provision.spec.reader import read_hardware
 from tests.published import is_published
@@ -160,7 +160,7 @@ def test_what_can_be_repaired_is_blocked_and_says_how(
     machine, target, why, remedy = case
     found = detect(targets, linux(machine))
     fit = next(fit for fit in found.fits if fit.target == target)
-    assert fit.verdict is Verdict.BLOCKED
+    assert fit.verdict is FitVerdict.BLOCKED
     assert why in fit.reasons[0]
     assert remedy in fit.remedy
     assert fit in found.better, "it would beat the CPU"

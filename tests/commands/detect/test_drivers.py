@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.detect import Detection, Verdict, detect
+from provision.commands.detect import Detection, FitVerdict, detect
 from provision.host import nvidia
 from provision.host.model import Driver, Gpu, Host
 from provision.host.windows import read_windows
@@ -70,5 +70,5 @@ def test_old_driver_in_wsl_is_updated_in_windows(
     gpu = dataclasses.replace(host.gpus[0], driver=Driver("nvidia", "546.30"))
     found = detect(targets, dataclasses.replace(host, gpus=(gpu,)))
     (fit,) = (fit for fit in found.fits if fit.target == "cuda-linux")
-    assert fit.verdict is Verdict.BLOCKED
+    assert fit.verdict is FitVerdict.BLOCKED
     assert "update NVIDIA's driver in Windows" in fit.remedy
