@@ -335,7 +335,6 @@ def run_tests(session: nox.Session, *runner: str) -> None:
     build_for_tests(session)
     # Sessions of their own.
     others = (
-        "aarch64",
         "attack",
         "browser",
         "docker",
@@ -380,7 +379,7 @@ def faults(session: nox.Session) -> None:
 
 @nox.session
 def attacks(session: nox.Session) -> None:
-    """Try every known attack, 2,000 damaged files and 100 kills; prints a table."""
+    """Try every known attack, 2,000 damaged files and 100 kills."""
     # Each kind of damage and each verb is a test, and takes long: one file may use all processes.
     tool(
         session,
@@ -389,6 +388,7 @@ def attacks(session: nox.Session) -> None:
         WORKERS,
         "--dist",
         "worksteal",
+        "-v",
         "-m",
         "attack",
         *session.posargs,
@@ -423,12 +423,6 @@ def docker(session: nox.Session) -> None:
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
     tool(session, "pytest", "-m", "wine", "tests/wine", *session.posargs)
-
-
-@nox.session
-def aarch64(session: nox.Session) -> None:
-    """Build for 64-bit Arm on an emulated machine; `.ci/aarch64` makes it and calls this."""
-    tool(session, "pytest", "-m", "aarch64", "tests/test_aarch64.py", *session.posargs)
 
 
 @nox.session

@@ -15,7 +15,6 @@ import hypothesis
 import pytest
 
 from provision.core.process import environment_python
-from tests import attack_table
 from tests.lab import open_lab
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ REAL = (
     "network",
     "docker",
     "wine",
-    "aarch64",
     "browser",
     "fleet",
     "release",
@@ -50,7 +48,8 @@ REAL = (
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        attack_table.mark(item)
+        if item.name.startswith("test_attack_"):
+            item.add_marker("attack")
     # What takes longest comes first, so that the cores end together.
     items.sort(key=lambda item: [part not in item.path.as_posix() for part in LONGEST])
 
@@ -58,11 +57,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     # The processes of xdist compare the ids, and compressed bytes can hold the time.
     return argname if isinstance(val, bytes) else None
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if "attack" in terminalreporter.config.option.markexpr.split():
-        attack_table.print_table(terminalreporter)
 
 
 @pytest.fixture(autouse=True)
