@@ -31,11 +31,11 @@ from provision.commands.populate import (
 from provision.commands.request import artifact_sources
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import make_tagged, write_atomic
-from provision.core.prefix import site_packages
 from provision.core.process import Run, environment_python, run
 from provision.core.project import Project
 from provision.core.text import harmless
 from provision.environment.conda_meta import FOLDER
+from provision.environment.contents import read_contents
 from provision.environment.installed import installed_distributions
 from provision.environment.manifest import Generation, write_record
 from provision.environment.verify import verify
@@ -106,11 +106,11 @@ def make(plan: BuildPlan, prefix: Path, epoch: int, run: Run) -> None:
     progress = _LogProgress()
     make_tagged(prefix)
     installed = install_verified(prefix, plan, run, progress)
-    generation = record_generation(prefix, installed, "skipped")
-    site = site_packages(prefix)
-    assert site is not None  # noqa: S101 - it was just filled
+    generation = record_generation(installed, "skipped")
     progress.step("removing files that no program uses")
-    removed = leave_out(site, _patterns(plan.project.root / "docker"))
+    removed = leave_out(
+        installed.contents.site, _patterns(plan.project.root / "docker")
+    )
     write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in removed))
     progress.step("compiling imported modules")
     script = plan.project.root / "docker" / "bytecode.py"
@@ -197,7 +197,8 @@ def _rewrite_record(
     Raises:
         ToolError: A removed file is needed.
     """
-    result = verify(generation.folder, lock, target.pip.forbid, deep=False)
+    contents = read_contents(generation.folder, target.name)
+    result = verify(contents, lock, target.pip.forbid, deep=False)
     if result.findings:
         evidence = "\n".join(finding.symptom for finding in result.findings)
         remedy = "remove the pattern at fault from docker/leave-out*.txt"

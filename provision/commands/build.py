@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.commands.check import SmokeRequest, check, require_end
+from provision.commands.carry import basis_of
+from provision.commands.check import check, require_end
 from provision.commands.populate import (
     install_verified,
     plan_build,
     record_generation,
 )
 from provision.commands.subject import from_generation
+from provision.commands.suite import SmokeRequest
 from provision.core.filesystem import (
     is_tagged,
     make_tagged,
@@ -27,12 +29,12 @@ from provision.core.filesystem import (
     swap_link,
 )
 from provision.core.locking import folder_lock, waiting
-from provision.core.prefix import drifted
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.core.variables import refuse_separator
 from provision.environment import manifest
+from provision.environment.contents import Contents, read_contents
 from provision.environment.manifest import Generation, Proof
 from provision.environment.verify import Verification, verify
 from provision.installer.install import ArtifactSources, InstallPlan
@@ -84,26 +86,24 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     ToolError: an artifact cannot be obtained, the disk is full, a tool failed, the installed files
     differ from the lock, or their paths are too long for Windows.
     """
-    target, lock = request.target, request.lock
-    home = request.project.environments(target.name)
+    target = request.target.name
+    home = request.project.environments(target)
     current = manifest.current_generation(home)
     if current and _is_ready(current, request):
-        return BuildResult(target.name, current)
-    with folder_lock(home, waiting(target.name, progress)) as held:
+        return BuildResult(target, current)
+    with folder_lock(home, waiting(target, progress)) as held:
         # Child processes inherit the lock: if this process is killed while uv still writes, the
         # next build must wait for uv before it removes the unfinished folder.
         run = functools.partial(run, pass_fds=(held,))
         # Another build may have finished while this one waited for the lock.
         current = manifest.current_generation(home)
         if current and _is_ready(current, request):
-            return BuildResult(target.name, current)
+            return BuildResult(target, current)
         manifest.sweep(home, progress.note)
         if current and (why := current.misplaced()):
-            progress.note(f"{target.name} {why}; building it again here")
-        if not request.fresh:
-            unchanged = _find_unchanged(home, lock, target)
-            if unchanged:
-                return _use_again(home, unchanged, request, run, progress)
+            progress.note(f"{target} {why}; building it again here")
+        if not request.fresh and (unchanged := _find_unchanged(home, request)):
+            return _use_again(*unchanged, request, run, progress)
         return _build_new(home, request, run, progress)
 
 
@@ -116,12 +116,10 @@ def _build_new(
             project, target, lock, request.supply, run=run, progress=progress
         )
         installed = install_verified(prefix, plan, run, progress)
-        report = _prove(prefix, request, run, progress)
+        report = _prove(installed.contents, request, run, progress)
         generation = None
         if report is None or report.proves:
-            generation = record_generation(
-                prefix, installed, request.proof, request.absent
-            )
+            generation = record_generation(installed, request.proof, request.absent)
             swap_link(home / CURRENT, prefix)
     return BuildResult(
         target.name, generation, plan.size, installed.verification, report
@@ -129,18 +127,18 @@ def _build_new(
 
 
 def _use_again(
-    home: Path,
     unchanged: Generation,
+    contents: Contents,
     request: BuildRequest,
     run: Run,
     progress: Progress,
 ) -> BuildResult:
-    report = _prove(unchanged.folder, request, run, progress)
+    report = _prove(contents, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, report=report)
     if report:
         unchanged = manifest.mark_verified(unchanged)
-    swap_link(home / CURRENT, unchanged.folder)
+    swap_link(unchanged.folder.with_name(CURRENT), unchanged.folder)
     return BuildResult(request.target.name, unchanged, report=report)
 
 
@@ -150,25 +148,24 @@ def _is_ready(current: Generation, request: BuildRequest) -> bool:
         return False
     if request.proof == "proven" and current.record.proof != "proven":
         return False
-    return not _has_drifted(current)
+    return not current.drifted()
 
 
-def _has_drifted(generation: Generation) -> bool:
-    record = generation.record
-    return drifted(generation.folder, record.path, record.distributions)
-
-
-def _find_unchanged(home: Path, lock: Lock, target: Target) -> Generation | None:
+def _find_unchanged(
+    home: Path, request: BuildRequest
+) -> tuple[Generation, Contents] | None:
     """Return a finished generation of the lock of which no file has changed."""
+    lock, forbid = request.lock, request.target.pip.forbid
     for folder in filter(is_tagged, sorted(home.glob(f"{lock.digest[:16]}*"))):
         generation = manifest.read_generation(folder)
         if generation is None or generation.record.lock != lock.digest:
             continue
-        if _has_drifted(generation):
+        if generation.drifted():
             continue
         # An edit of the installer's cache reaches every generation that shares the file.
-        if not verify(folder, lock, target.pip.forbid, deep=True).findings:
-            return generation
+        contents = read_contents(folder, request.target.name)
+        if not verify(contents, lock, forbid, deep=True).findings:
+            return generation, contents
     return None
 
 
@@ -176,9 +173,9 @@ def _find_unchanged(home: Path, lock: Lock, target: Target) -> Generation | None
 def _new_prefix(home: Path, lock: Lock) -> Iterator[Path]:
     """Make the folder of a new generation; it is removed unless the block makes it current."""
     # A drifted generation of the same lock keeps its folder, because programs may run from it.
-    first = home / lock.digest[:16]
-    others = (first.with_name(f"{first.name}-{number}") for number in range(2, 1000))
-    prefix = next(path for path in (first, *others) if not path.exists())
+    prefix, number = home / lock.digest[:16], 2
+    while prefix.exists():
+        prefix, number = home / f"{lock.digest[:16]}-{number}", number + 1
     refuse_separator(prefix)
     make_tagged(prefix)
     try:
@@ -189,15 +186,17 @@ def _new_prefix(home: Path, lock: Lock) -> Iterator[Path]:
 
 
 def _prove(
-    prefix: Path, request: BuildRequest, run: Run, progress: Progress
+    contents: Contents, request: BuildRequest, run: Run, progress: Progress
 ) -> Report | None:
     """Run the quick checks, if they are wanted and the device is here."""
     if request.proof != "proven":
         return None
     checks = SmokeRequest(request.project, request.target, request.stack())
-    subject = from_generation(prefix, request.lock)
-    # After a repair everything is run.
-    verified = None if request.fresh else request.lock
-    kept = check(checks, subject, run, progress, verified)
+    subject = from_generation(contents.prefix, request.lock)
+    basis = functools.partial(basis_of, request.project, request.lock, contents)
+    if request.fresh:  # after a repair everything is run
+        kept = check(checks, subject, run, progress)
+    else:
+        kept = check(checks, subject, run, progress, basis)
     require_end(kept, subject)
     return kept.report

@@ -1,20 +1,20 @@
 """Which results of a target's last build stand, so that a small change need not run all checks.
 
-One rule: the results of the device's checks stand where all that the last build had is
-unchanged, and what was added is pure Python that no start of Python or torch runs.
+One rule: the device's checks stand if nothing that the last build had is different now, and what
+was added is pure Python that no start of Python or torch runs. In doubt all checks are run.
 """
 
 import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from provision.core.hashing import sha256_bytes, sha256_file
-from provision.core.prefix import environment_python, site_packages
+from provision.core.prefix import environment_python
 from provision.core.project import Project
-from provision.environment.installed import installed_distributions
+from provision.environment.contents import Contents
 from provision.environment.reading import read_text
 from provision.lockfile.pip import Lock
 from provision.report.history import history, read_reports, suite_digest
@@ -24,53 +24,51 @@ from provision.report.model import Report
 _ACTIVE = (".so", ".pyd", ".dll", ".dylib", ".pth", "customize.py", "_virtualenv.py")
 
 
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the results of a build rest on, as its report keeps it."""
+
+    basis: (
+        str  # SHA-256 of all but distributions: machine, interpreter, suite, promises
+    )
+    closures: dict[str, str]  # version and SHA-256 by name; "changed" of own packages
+    native: frozenset[str]  # names of those that are more than pure Python
+
+
 def basis_of(
-    prefix: Path, lock: Lock, project: Project, facts: Mapping[str, Any]
-) -> str:
-    """Return the SHA-256 of what is no distribution: facts, machine, interpreter, suite."""
+    project: Project, lock: Lock, contents: Contents, facts: Mapping[str, Any]
+) -> Basis:
+    """Return what results in an environment rest on, with the facts of target and host."""
+    prefix = contents.prefix
+    locked = {one.name: f"{one.version} {one.sha256}" for one in lock.artifacts}
+    closures, native = dict[str, str](), set[str]()
+    for dist in contents.distributions:
+        closures[dist.name] = locked.get(dist.name, "changed")
+        files = [entry.path for entry in dist.entries]
+        active = any(path.endswith(_ACTIVE) or ".so." in path for path in files)
+        if active or "[torch" in read_text(dist.folder / "entry_points.txt"):
+            native.add(dist.name)
     python = [read_text(prefix / "pyvenv.cfg"), sha256_file(environment_python(prefix))]
-    runner = importlib.metadata.version("pytest")
     machine = [platform.node(), platform.platform(), lock.conda]
-    text = json.dumps([facts, python, runner, machine, suite_digest(project)])
+    tools = [importlib.metadata.version("pytest"), suite_digest(project)]
+    text = json.dumps([facts, python, machine, tools])
     # A prefix has the name of its lock, which says no more than the distributions.
-    return sha256_bytes(text.replace(prefix.name, "").encode())
+    digest = sha256_bytes(text.replace(prefix.name, "").encode())
+    return Basis(digest, closures, frozenset(native))
 
 
-def distributions_of(prefix: Path, lock: Lock) -> dict[str, str]:
-    """Return what is installed by name; the user's own packages, in no lock, as "changed"."""
-    hashes = {each.name: f"{each.version} {each.sha256}" for each in lock.artifacts}
-    site = site_packages(prefix)
-    installed = installed_distributions(site) if site else []
-    return {each.name: hashes.get(each.name, "changed") for each in installed}
-
-
-def standing(
-    project: Project, target: str, prefix: Path, basis: str, now: dict[str, str]
-) -> Report | None:
+def standing(project: Project, target: str, now: Basis) -> Report | None:
     """Return the report of the last build if the results of its device's checks stand."""
-    unreadable: list[str] = []
-    reports = [*read_reports(history(project, target), unreadable.append)]
-    if unreadable:  # what it said is not known
+    last, unreadable = None, list[str]()
+    for report in read_reports(history(project, target), unreadable.append):
+        if not report.proves:
+            last = None  # what failed since is run again
+        elif report.basis:  # only builds have one
+            last = report
+    if unreadable or last is None or last.basis != now.basis:
         return None
-    while reports and reports[-1].proves and not reports[-1].basis:
-        reports.pop()  # a run since then that found nothing
-    if not reports or not reports[-1].proves or reports[-1].basis != basis:
-        return None
-    before = reports[-1].closures
-    same = all(now.get(name) == before[name] != "changed" for name in before)
-    added = now.keys() - before.keys()
-    return reports[-1] if same and _are_pure(prefix, added) else None
-
-
-def _are_pure(prefix: Path, names: set[str]) -> bool:
-    """Whether distributions are Python alone, and run only where they are imported."""
-    site = site_packages(prefix)
-    for each in installed_distributions(site) if site else []:
-        if each.name in names:
-            record = (each.folder / "RECORD").read_text(encoding="utf-8")
-            files = [line.rsplit(",", 2)[0].strip('"') for line in record.splitlines()]
-            if any(file.endswith(_ACTIVE) or ".so." in file for file in files):
-                return False
-            if "[torch" in read_text(each.folder / "entry_points.txt"):
-                return False
-    return True
+    unchanged = last.closures.items() <= now.closures.items()
+    added = now.closures.keys() - last.closures.keys()
+    if unchanged and "changed" not in last.closures.values() and not added & now.native:
+        return last
+    return None

@@ -3,9 +3,8 @@
 import json
 import os
 import platform
-import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from provision.catalog.devices import read_peaks
-from provision.commands.carry import basis_of, distributions_of, standing
+from provision.commands.carry import Basis, standing
 from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.machine import this_host
 from provision.commands.subject import Subject
 from provision.commands.suite import (
-    SuiteOrder,
-    node_name,
+    SmokeRequest,
     require_device,
     run_suite,
     suite_environment,
@@ -29,37 +27,19 @@ from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import Run
 from provision.core.progress import Progress
-from provision.core.project import Project
-from provision.core.temporary import scratch
 from provision.core.text import json_text
-from provision.lockfile.pip import Lock
 from provision.report.history import new_report, suite_digest
 from provision.report.junit import junit_xml
 from provision.report.model import Check, Report, read_report
-from provision.spec.model import Target
 
 PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may be over
 # Of the terminal and the session: no check of a device reads them.
-_VOLATILE = {"TERM", "COLUMNS", "NO_COLOR", "CI", "TMPDIR", "XDG_RUNTIME_DIR"}
+_VOLATILE = {"TERM", "COLUMNS", "NO_COLOR", "CI", "XDG_RUNTIME_DIR"}
+# Expectations by distribution, which are compared one by one.
+_BY_NAME = {"packages", "requirements", "forbid"}
 
-
-@dataclass(frozen=True, slots=True)
-class SmokeRequest:
-    """What to check."""
-
-    project: Project
-    target: Target
-    layers: dict[str, str]  # of this host; see provision.host.model.host_layers()
-    suite: str = "quick"  # or `full`, all checks; or `health`, those of the hardware
-    soak: float | None = None  # seconds for which the load is held, instead of a few
-    device: str = ""  # a number as torch counts, `all`, or the default of the suite
-    junit: Path | None = None  # where to write JUnit XML as well
-    fail_if_slower: bool = False  # count a fall in speed as a failure
-
-    @property
-    def scope(self) -> str:
-        """The number of the device that is checked, or `all`."""
-        return self.device or ("0" if self.suite == "quick" else "all")
+# What results rest on, given the facts of target and host; see provision.commands.carry.
+BasisOf = Callable[[Mapping[str, Any]], Basis]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +51,9 @@ class Kept:
 
     def updated(self, junit: Path | None, **changes: Any) -> "Kept":  # noqa: ANN401
         """Return it with changed parts, and write them into its files."""
-        if self.path is None:
-            return self
+        assert self.path is not None  # noqa: S101 - only those of ours are compared
         document = json.loads(self.path.read_text(encoding="utf-8")) | changes
-        write_atomic(self.path, json_text(document))
-        kept = Kept(read_report(self.path), self.path)
-        kept.write_junit(junit)
-        return kept
-
-    def write_junit(self, path: Path | None) -> None:
-        """Write the report as JUnit XML, where that is wanted."""
-        if path:
-            write_atomic(path, junit_xml(self.report))
+        return _written(self.path, document, junit)
 
 
 def check(
@@ -90,35 +61,27 @@ def check(
     subject: Subject,
     run: Run,
     progress: Progress,
-    verified: Lock | None = None,
+    basis_of: BasisOf | None = None,
 ) -> Kept:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
-    ``verified`` is the lock that every file has just been found equal to: results of the last
-    build may stand then; see `provision.commands.carry`.
-
-    Of a suite that did not come to its end, what is known is kept; see `require_end`.
+    With ``basis_of``, of an environment whose every file has just been found as locked, results
+    of the last build may stand. Of a suite that broke, what is known is kept; see `require_end`.
     """
-    project, target = request.project, request.target
-    with scratch() as folder:
-        environment = suite_environment(target, subject, folder)
-        if request.scope not in ("0", "all"):
-            require_device(request.scope, target, subject, environment, run)
-        expected = _expected(request, subject)
-        last, facts = None, dict[str, Any]()
-        if verified:
-            host = request.layers | _stable(environment)
-            last, facts = _reusable(project, subject, verified, expected, host)
-        if last:
-            passed = [
-                one.id for one in (*last.checks, *last.carried) if not one.finding
-            ]
-            expected["earlier"] = {"settled": passed}
-        order = SuiteOrder(request.suite, request.scope, (), environment, folder)
-        document = run_suite(
-            project, subject, expected, order, run=run, progress=progress
-        )
-    document = _completed(request, subject, document) | facts
+    if request.scope not in ("0", "all"):
+        require_device(request, subject, run)
+    expected = _expected(request, subject)
+    last, rests_on = None, dict[str, Any]()
+    if basis_of:
+        basis = basis_of(_facts(request, subject, expected))
+        rests_on = {"basis": basis.basis, "closures": basis.closures}
+        last = standing(request.project, request.target.name, basis)
+    if last:
+        results = (*last.checks, *last.carried)
+        passed = [result.id for result in results if not result.finding]
+        expected["earlier"] = {"settled": passed}
+    document = run_suite(request, subject, expected, run, progress)
+    document = _completed(request, subject, document) | rests_on
     return _keep(request, subject, with_reused(document, last))
 
 
@@ -133,22 +96,17 @@ def measure_again(
     progress.note(f"slower than usual: measuring {', '.join(sorted(checks))} again")
     time.sleep(PAUSE)
     only = sorted({identifier.partition("@")[0] for identifier in checks})
-    with scratch() as folder:
-        environment = suite_environment(request.target, subject, folder)
-        order = SuiteOrder(request.suite, request.scope, only, environment, folder)
-        expected = _expected(request, subject)
-        try:
-            document = run_suite(
-                request.project, subject, expected, order, run=run, progress=progress
-            )
-            if document.get("broken"):
-                reason = document["broken"].partition("\n")[0]
-                progress.note(f"it could not be measured again: {reason}")
-            document = _completed(request, subject, document)
-            return Report.model_validate({"schema_version": 1} | document).checks
-        except (ToolError, ValidationError) as error:
-            progress.note(f"it could not be measured again: {error}")
-            return ()
+    expected = _expected(request, subject)
+    try:
+        document = run_suite(request, subject, expected, run, progress, only=only)
+        if document.get("broken"):
+            reason = document["broken"].partition("\n")[0]
+            progress.note(f"it could not be measured again: {reason}")
+        document = _completed(request, subject, document)
+        return Report.model_validate({"schema_version": 1} | document).checks
+    except (ToolError, ValidationError) as error:
+        progress.note(f"it could not be measured again: {error}")
+        return ()
 
 
 def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
@@ -167,40 +125,28 @@ def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
     return expected
 
 
-def _stable(environment: dict[str, str]) -> dict[str, str]:
-    volatile = set(_VOLATILE)
-    if sys.platform != "win32":  # which searches PATH for libraries, too
-        volatile.add("PATH")
-    return {key: environment[key] for key in environment if key not in volatile}
-
-
-def _reusable(
-    project: Project,
-    subject: Subject,
-    lock: Lock,
-    expected: dict[str, Any],
-    host: dict[str, str],
-) -> tuple[Report | None, dict[str, Any]]:
-    """Return the report whose device checks stand, and what decides it for the next build."""
-    by_name = ("packages", "requirements", "forbid")
-    facts = {key: value for key, value in expected.items() if key not in by_name}
-    basis = basis_of(subject.prefix, lock, project, facts | host)
-    installed = distributions_of(subject.prefix, lock)
-    last = standing(project, expected["target"], subject.prefix, basis, installed)
-    return last, {"basis": basis, "closures": installed}
+def _facts(
+    request: SmokeRequest, subject: Subject, expected: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a device's results rest on besides packages, interpreter and suite."""
+    facts = {key: expected[key] for key in expected if key not in _BY_NAME}
+    environment = suite_environment(request.target, subject)
+    variables = {n: v for n, v in environment.items() if n not in _VOLATILE}
+    return facts | {"layers": request.layers, "variables": variables}
 
 
 def _completed(
     request: SmokeRequest, subject: Subject, document: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the suite's document with what only the toolkit knows."""
+    node = os.environ.get("SLURMD_NODENAME") or os.environ.get("NODE_NAME", "")
     return document | {
         "suite": request.suite,
         "asked": request.scope,
         "checks": with_causes(document["checks"]),
         "accelerator": request.target.accelerator,
         "host": platform.node(),
-        "node": node_name(),
+        "node": node,  # its name in a scheduler
         "stack": request.layers,
         "lock": subject.lock,
         "files": suite_digest(request.project),
@@ -213,7 +159,7 @@ def with_reused(document: dict[str, Any], last: Report | None) -> dict[str, Any]
         return document
     earlier = last.model_dump(mode="json")
     results = {old["id"]: old | {"ran": last.started} for old in earlier["checks"]}
-    results.update((old["id"], old) for old in earlier["carried"])
+    results |= {old["id"]: old for old in earlier["carried"]}
     reused: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     for entry in document.get("not_run", ()):
@@ -230,15 +176,24 @@ def with_reused(document: dict[str, Any], last: Report | None) -> dict[str, Any]
 
 def _keep(request: SmokeRequest, subject: Subject, document: dict[str, Any]) -> Kept:
     """Write a report below its target, and as JUnit XML; somebody else's is not kept."""
-    with scratch() as folder:
-        path = None
-        if subject.lock:
-            path = new_report(request.project, request.target.name, request.suite)
-        written = path or folder / "foreign.json"
-        write_atomic(written, json_text(document))
-        kept = Kept(read_report(written), path)
-    kept.write_junit(request.junit)
-    return kept
+    if subject.lock:
+        path = new_report(request.project, request.target.name, request.suite)
+        return _written(path, document, request.junit)
+    report = Report.model_validate({"schema_version": 1} | document)
+    _write_junit(report, request.junit)
+    return Kept(report, None)
+
+
+def _written(path: Path, document: dict[str, Any], junit: Path | None) -> Kept:
+    write_atomic(path, json_text(document))
+    report = read_report(path)
+    _write_junit(report, junit)
+    return Kept(report, path)
+
+
+def _write_junit(report: Report, junit: Path | None) -> None:
+    if junit:
+        write_atomic(junit, junit_xml(report))
 
 
 def require_end(kept: Kept, subject: Subject) -> None:

@@ -15,6 +15,7 @@ from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.doctor.locked import refuse_built
+from provision.environment.contents import Contents, read_contents
 from provision.environment.interpreter import python_version, read_interpreter
 from provision.environment.long_paths import check_path_lengths
 from provision.environment.manifest import (
@@ -57,6 +58,7 @@ class Installed:
     """An environment that equals its lock, before any code of it ran."""
 
     plan: BuildPlan
+    contents: Contents
     verification: Verification
     seal: Seal
 
@@ -84,8 +86,9 @@ def install_verified(
     """Install a plan into a tagged folder; ToolError unless every file is then as locked."""
     check_space(prefix, plan.size.disk)
     progress.step(str(plan.size))
-    verification = _install_and_compare(prefix, plan, run, progress)
-    changed = [name for name in verification.drifted if name in plan.lock.versions]
+    installed = _install_and_compare(prefix, plan, run, progress)
+    drifted = installed.verification.drifted
+    changed = [name for name in drifted if name in plan.lock.versions]
     if changed:
         # uv hashes a wheel when it downloads it, and never again what it keeps of it.
         names = ", ".join(changed)
@@ -93,20 +96,19 @@ def install_verified(
         uv.clean_cache(changed, run)
         remove_tagged(prefix)
         make_tagged(prefix)
-        verification = _install_and_compare(prefix, plan, run, progress)
-    _require_equal(verification, plan.target)
+        installed = _install_and_compare(prefix, plan, run, progress)
+    _require_equal(installed.verification, plan.target)
     refuse_built(prefix, plan.target)
-    unvouched = verification.unvouched
+    unvouched = installed.verification.unvouched
     names = ", ".join(a.name for a in plan.lock.artifacts if a.sha256 in unvouched)
     if names:
         progress.note(f"no RECORD is known of {names}: its files are as uv had them")
-    seal = Seal(generated_files(prefix), plan.records | unvouched)
-    return Installed(plan, verification, seal)
+    return installed
 
 
 def _install_and_compare(
     prefix: Path, plan: BuildPlan, run: Run, progress: Progress
-) -> Verification:
+) -> Installed:
     """Install both layers into a tagged folder, and compare every file with the lock."""
     _make_prefix(prefix, plan, run, progress)
     uv.write_pip_shim(prefix, plan.lock)
@@ -123,10 +125,13 @@ def _install_and_compare(
             progress=progress,
         )
     finally:  # an installer fails, too, when a wheel has replaced the interpreter
-        refuse_overwritten(prefix, before)
-    check_path_lengths(prefix, progress)
+        made = refuse_overwritten(prefix, before)
+    contents = read_contents(prefix, plan.target.name)
+    check_path_lengths(contents, progress)
     progress.step("comparing every file with its hash")
-    return verify(prefix, plan.lock, plan.target.pip.forbid, deep=True)
+    verification = verify(contents, plan.lock, plan.target.pip.forbid, deep=True)
+    seal = Seal(made, plan.records | verification.unvouched)
+    return Installed(plan, contents, verification, seal)
 
 
 def _make_prefix(prefix: Path, plan: BuildPlan, run: Run, progress: Progress) -> None:
@@ -164,16 +169,13 @@ def _require_equal(verification: Verification, target: Target) -> None:
 
 
 def record_generation(
-    prefix: Path, installed: Installed, proof: Proof, reason: str = ""
+    installed: Installed, proof: Proof, reason: str = ""
 ) -> Generation:
     """Write what was built, and of what; from then on the generation is finished.
 
-    Args:
-        prefix: Its folder.
-        installed: What the build has installed.
-        proof: Whether the quick checks passed.
-        reason: Why they were not run, where that is not the user's wish.
+    ``reason``: why the quick checks were not run, where that is not the user's wish.
     """
+    prefix = installed.contents.prefix
     # A record on the disk says that the files are there too.
     sync_folder(prefix, with_files=True)
     python = python_version(prefix)

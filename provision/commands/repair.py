@@ -12,6 +12,7 @@ from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import RECORD, Project
 from provision.environment import manifest
+from provision.environment.contents import read_contents
 from provision.environment.seal import drop_seals
 from provision.environment.verify import Verification, verify
 from provision.installer import uv
@@ -58,7 +59,8 @@ def _distrust_others(
         ):  # which was just verified
             continue
         # Which lock it is compared with does not matter to the digest of its files.
-        if verify(other.folder, request.lock, (), deep=True).tree != other.record.tree:
+        contents = read_contents(other.folder, request.target.name)
+        if verify(contents, request.lock, (), deep=True).tree != other.record.tree:
             reason = "its files were edited after the build"
             distrusted = other.record.model_copy(
                 update={"proof": "unproven", "reason": reason}

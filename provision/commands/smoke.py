@@ -5,14 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from provision.commands.check import (
-    SmokeRequest,
-    check,
-    measure_again,
-    require_end,
-)
+from provision.commands.check import Kept, check, measure_again, require_end
 from provision.commands.current import hold_current, require_current
 from provision.commands.subject import Subject, from_current
+from provision.commands.suite import SmokeRequest
 from provision.core.errors import Exit
 from provision.core.findings import Level
 from provision.core.process import Run
@@ -63,31 +59,39 @@ def smoke(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
 
     ToolError: the suite did not come to its end; the generation is unproven from then on.
     """
-    project, target = request.project, request.target.name
     with _current_subject(request, progress) as subject:
         kept = check(request, subject, run, progress)
         if kept.report.broken:
             _record_proof(request, kept.report)
             require_end(kept, subject)
-        earlier = baseline(project, target, kept.report, progress.note)
-        comparison = compare_reports(earlier, kept.report) if earlier else None
-        for _ in range(REPEATS):
-            if comparison is None or not comparison.suspects:
-                break
-            slow = comparison.suspects
-            again = measure_again(request, subject, slow, run, progress)
-            if not again:
-                break
-            checks = with_better_speeds(kept.report.checks, again)
-            numbers = [one.model_dump(mode="json") for one in checks]
-            kept = kept.updated(request.junit, checks=numbers)
-            comparison = compare_reports(earlier, kept.report)
+        kept, comparison = _compared(request, subject, kept, run, progress)
     if comparison and request.fail_if_slower:
         comparison = _strict(comparison)
     word = comparison.word if comparison else "passed"
     kept = kept.updated(request.junit, compared=word)
     _record_proof(request, kept.report)
     return SmokeResult(kept.report, comparison)
+
+
+def _compared(
+    request: SmokeRequest, subject: Subject, kept: Kept, run: Run, progress: Progress
+) -> tuple[Kept, Comparison | None]:
+    """Compare a report with the earlier ones; what seems slower is measured again before."""
+    earlier = baseline(request.project, request.target.name, kept.report, progress.note)
+    if not earlier:
+        return kept, None
+    comparison = compare_reports(earlier, kept.report)
+    for _ in range(REPEATS):
+        if not comparison.suspects:
+            break
+        again = measure_again(request, subject, comparison.suspects, run, progress)
+        if not again:
+            break
+        checks = with_better_speeds(kept.report.checks, again)
+        numbers = [one.model_dump(mode="json") for one in checks]
+        kept = kept.updated(request.junit, checks=numbers)
+        comparison = compare_reports(earlier, kept.report)
+    return kept, comparison
 
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:

@@ -4,7 +4,6 @@ import datetime as dt
 import functools
 import importlib.metadata
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from provision.core.limits import read_text
 from provision.core.process import Run, clean_environment, describe_exit
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.core.temporary import scratch
 from provision.doctor import diagnose_evidence
 from provision.report.model import read_report
 from provision.spec.model import Target
@@ -32,12 +32,47 @@ _VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some 
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
+_ENDED_EARLY = "the suite ended before it could write a report"
 
 
-def suite_environment(target: Target, subject: Subject, folder: Path) -> dict[str, str]:
-    """Return the variables of a run; what a killed one leaves goes with the folder."""
-    variables = target.variables(subject.prefix)
-    variables |= {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
+@dataclass(frozen=True, slots=True)
+class SmokeRequest:
+    """What to check."""
+
+    project: Project
+    target: Target
+    layers: dict[str, str]  # of this host; see provision.host.model.host_layers()
+    suite: str = "quick"  # or `full`, all checks; or `health`, those of the hardware
+    soak: float | None = None  # seconds for which the load is held, instead of a few
+    device: str = ""  # a number as torch counts, `all`, or the default of the suite
+    junit: Path | None = None  # where to write JUnit XML as well
+    fail_if_slower: bool = False  # count a fall in speed as a failure
+
+    @property
+    def scope(self) -> str:
+        """The number of the device that is checked, or `all`."""
+        return self.device or ("0" if self.suite == "quick" else "all")
+
+    def options(self, only: Sequence[str]) -> list[str]:
+        """Return the options of smoke/run.py, for some checks or all of the suite."""
+        words = ["--runner", str(runner_folder()), "--device", self.scope]
+        if self.suite != "quick":
+            words.append("--full")
+        if self.suite == "health" and not only:
+            only = _HEALTH
+        for name in only:
+            words += ["--only", name]
+        return words
+
+    def timeout(self) -> float:
+        """Return the seconds after which a run is ended."""
+        seconds = _TIMEOUT[self.suite] + (self.soak or 0.0)
+        return seconds * _MOST_DEVICES if self.scope == "all" else seconds
+
+
+def suite_environment(target: Target, subject: Subject) -> dict[str, str]:
+    """Return the variables of a run, but for its folder of temporary files."""
+    variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
     return clean_environment(prefix=subject.prefix, extra=variables)
 
 
@@ -46,106 +81,83 @@ def runner_folder() -> Path:
     return Path(str(importlib.metadata.distribution("pytest").locate_file("")))
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteOrder:
-    """Which checks are run, where, and in which folder and environment."""
-
-    suite: str  # `quick`, `full` or `health`
-    device: str  # a number, or `all`
-    only: Sequence[str]  # these checks; empty for all of the suite
-    environment: Mapping[str, str]
-    folder: Path  # for the files between toolkit and suite
-
-    def options(self) -> list[str]:
-        """Return the options of smoke/run.py."""
-        words = ["--runner", str(runner_folder()), "--device", self.device]
-        if self.suite != "quick":
-            words.append("--full")
-        only = self.only
-        if self.suite == "health" and not only:
-            only = _HEALTH
-        for name in only:
-            words += ["--only", name]
-        return words
-
-
 def run_suite(
-    project: Project,
+    request: SmokeRequest,
     subject: Subject,
     expected: Mapping[str, Any],
-    order: SuiteOrder,
-    *,
     run: Run,
     progress: Progress,
+    *,
+    only: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run the suite and return the document that it wrote; where it breaks, what is known."""
-    expect, written = order.folder / "expect.json", order.folder / "report.json"
-    journal = order.folder / "journal.jsonl"
-    expect.write_text(json.dumps(expected), encoding="utf-8")
-    program = [subject.python, "-I", project.smoke / "run.py", expect, written]
-    argv = [*program, *order.options(), "--journal", journal]
-    start = functools.partial(run, env=order.environment, cwd=order.folder)
-    timeout = _TIMEOUT[order.suite] + expected.get("soak", 0.0)
-    if order.device == "all":
-        timeout *= _MOST_DEVICES
-    progress.step(
-        f"the {order.suite} checks of {expected['target']}", Follower(journal)
-    )
-    ending = ""
-    try:
-        finished = start(argv, timeout=timeout)
-        # An exception that nobody caught ends a program with 1, as failed checks do.
-        if finished.returncode not in _VERDICTS or not written.is_file():
-            end = describe_exit(finished.returncode)
-            ending = f"its process ended with {end}\n{finished.tail}"
-    except ToolError as error:
-        ending = error.what
-    progress.step("")
-    if not written.is_file():
-        # The supervisor itself died, or was ended: its journal tells what is known.
-        ending = ending or "the suite ended before it could write a report"
-        with suppress(ToolError):
-            start([*argv, "--ended", ending], timeout=60)
+    with scratch() as folder:  # what a killed run leaves goes with it
+        expect, written = folder / "expect.json", folder / "report.json"
+        journal = folder / "journal.jsonl"
+        expect.write_text(json.dumps(expected), encoding="utf-8")
+        program = [subject.python, "-I", request.project.smoke / "run.py"]
+        options = [*request.options(only), "--journal", journal]
+        environment = suite_environment(request.target, subject)
+        environment["TMPDIR"] = str(folder)
+        start = functools.partial(run, env=environment, cwd=folder)
+        argv = [*program, expect, written, *options]
+        progress.step(
+            f"the {request.suite} checks of {request.target.name}", Follower(journal)
+        )
+        broken = ""
+        try:
+            finished = start(argv, timeout=request.timeout())
+            # An exception that nobody caught ends a program with 1, as failed checks do.
+            if finished.returncode not in _VERDICTS or not written.is_file():
+                end = describe_exit(finished.returncode)
+                broken = f"its process ended with {end}\n{finished.tail}"
+        except ToolError as error:
+            broken = error.what
+        progress.step("")
+        if not written.is_file():
+            # The supervisor itself died, or was ended: its journal tells what is known.
+            with suppress(ToolError):
+                start([*argv, "--ended", broken], timeout=60)
+        return _document(written, request.target.name, broken)
+
+
+def _document(written: Path, target: str, broken: str) -> dict[str, Any]:
+    """Return what a run has written, with why it broke if it did."""
     try:
         document: dict[str, Any] = json.loads(read_text(written))
         read_report(written)
     except (OSError, ValueError, ToolError):
-        ending = ending or "the suite ended before it could write a report"
-        document = _empty_document(expected["target"])
-    if ending:
-        own = document.get("broken", "")  # says more than an exit code
-        document["broken"] = ending if own in ending else f"{own}\n{ending}"
+        broken = broken or _ENDED_EARLY
+        document = _empty_document(target)
+    if broken:
+        known = document.get("broken", "")  # says more than an exit code
+        document["broken"] = broken if known in broken else f"{known}\n{broken}"
     return document
 
 
 def _empty_document(target: str) -> dict[str, Any]:
     """Return the document of a suite of which nothing is known."""
-    now = dt.datetime.now(dt.UTC)
     return {
         "schema": 1,
         "target": target,
         "python": "",
         "torch": None,
         "device": {},
-        "started": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        "started": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "seconds": 0.0,
         "checks": [],
     }
 
 
-def require_device(
-    device: str,
-    target: Target,
-    subject: Subject,
-    environment: Mapping[str, str],
-    run: Run,
-) -> None:
-    """Raise UsageError if torch counts devices, and none of this number."""
+def require_device(request: SmokeRequest, subject: Subject, run: Run) -> None:
+    """Raise UsageError if torch counts devices, and none of the number that is asked for."""
+    device, target = request.device, request.target
     count = "1"
     if target.accelerator in ("cuda", "xpu"):
         argv = [subject.python, "-I", "-c", _COUNT, target.accelerator]
         # Why a driver hangs, or there is no device, the suite tells.
         with suppress(ToolError):
+            environment = suite_environment(target, subject)
             count = run(argv, env=environment, timeout=300).stdout
     if not count.strip().isdecimal() or not 0 < int(count) <= int(device):
         return
@@ -171,8 +183,3 @@ def _with_cause(finding: dict[str, Any] | None) -> dict[str, Any] | None:
     # Symptom and evidence stay as the suite wrote them.
     texts = {"cause": diagnosis.cause, "remedy": diagnosis.remedy}
     return finding | {"code": diagnosis.code} | texts
-
-
-def node_name() -> str:
-    """Return the name of this machine in a scheduler, "" outside one."""
-    return os.environ.get("SLURMD_NODENAME") or os.environ.get("NODE_NAME", "")

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from provision.commands.current import current_folder
 from provision.core.findings import Finding, Level
-from provision.core.prefix import site_packages
 from provision.core.process import run
 from provision.core.project import Project
 from provision.environment.bytecode import bytecode_findings
+from provision.environment.contents import Contents, read_contents
 from provision.environment.findings import of_target
 from provision.environment.interpreter import interpreter_findings
 from provision.environment.manifest import read_generation
@@ -25,20 +24,21 @@ def verify_current(project: Project, target: str, *, deep: bool) -> Verification
     folder = current_folder(project, target)
     seal = read_seal(folder)
     lock = read_lock(project.lock(target)).with_records(seal.records if seal else {})
-    result = verify(folder, lock, forbid, deep=deep)
+    contents = read_contents(folder, target)
+    result = verify(contents, lock, forbid, deep=deep)
     findings = [*result.findings, *seal_findings(folder, seal)]
     if deep:
-        findings += _deep_findings(folder)
+        findings += _deep_findings(contents)
     return replace(result, findings=of_target(findings, target))
 
 
-def _deep_findings(folder: Path) -> Iterator[Finding]:
+def _deep_findings(contents: Contents) -> Iterator[Finding]:
     """Yield what is wrong with the interpreter and the bytecode, which no RECORD lists."""
-    generation, site = read_generation(folder), site_packages(folder)
+    generation = read_generation(contents.prefix)
     assert generation is not None  # noqa: S101 - current_folder() saw its record
-    assert site is not None  # noqa: S101 - verify() has read it
-    interpreter = list(interpreter_findings(folder, generation.record.interpreter))
+    built = generation.record.interpreter
+    interpreter = list(interpreter_findings(contents.prefix, built))
     yield from interpreter
     # One that nobody vouches for is not run, and without it nothing can be said of bytecode.
     if all(finding.level is not Level.ERROR for finding in interpreter):
-        yield from bytecode_findings(folder, site, run)
+        yield from bytecode_findings(contents.prefix, contents.site, run)

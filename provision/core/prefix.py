@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -40,10 +39,3 @@ def misplaced(prefix: Path, built_at: str) -> str:
         if not built_at or prefix.samefile(built_at):
             return ""
     return f"was built at {built_at}, and its programs start only there"
-
-
-def drifted(prefix: Path, built_at: str, distributions: Iterable[str]) -> bool:
-    """Whether it was moved, or distributions came or went; costs one directory listing."""
-    if misplaced(prefix, built_at) or not environment_python(prefix).exists():
-        return True
-    return dist_info_names(prefix) != set(distributions)

@@ -81,10 +81,12 @@ def diagnose_environment(
     )
     findings = apply_rules(context)
     if lock is not None:
+        from provision.environment.contents import read_contents  # noqa: PLC0415
         from provision.environment.verify import verify  # noqa: PLC0415
 
         forbid = target.pip.forbid if target else ()
-        damage = verify(env.prefix, lock, forbid, deep=False).findings
+        contents = read_contents(env.prefix, lock.folder.name)
+        damage = verify(contents, lock, forbid, deep=False).findings
         findings = merged(
             context, findings, damage, {*lock.versions, *env.distributions}
         )

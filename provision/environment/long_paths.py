@@ -7,13 +7,11 @@ Limitation"): uv and Provision can, those that use the environment may not.
 import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from provision.core.errors import ToolError
-from provision.core.prefix import site_packages
 from provision.core.progress import Progress
 from provision.core.text import plural
-from provision.environment.installed import installed_distributions
+from provision.environment.contents import Contents
 
 _LONGEST = 259
 _KEY = r"SYSTEM\CurrentControlSet\Control\FileSystem"
@@ -23,14 +21,12 @@ _LIFT = (
 )
 
 
-def check_path_lengths(prefix: Path, progress: Progress) -> None:
+def check_path_lengths(contents: Contents, progress: Progress) -> None:
     """Fail if Windows would not let a program open an installed file; see below."""
-    site = site_packages(prefix)
-    if site and is_limited():
-        lines = (
-            line for dist in installed_distributions(site) for line in dist.entries
-        )
-        judge_path_lengths(str(site), (line.path for line in lines), progress)
+    if is_limited():
+        for record in contents.records.values():
+            names = [line.path for line in record]
+            judge_path_lengths(str(contents.site), names, progress)
 
 
 def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
 from provision.core.limits import read_bytes
-from provision.core.prefix import misplaced
+from provision.core.prefix import dist_info_names, environment_python, misplaced
 from provision.core.project import CURRENT, RECORD
 from provision.core.text import json_text
 from provision.spec.tables import Table, faults_of
@@ -91,6 +91,12 @@ class Generation:
     def misplaced(self) -> str:
         """Return why its programs cannot start where it lies now; empty if they can."""
         return misplaced(self.folder, self.record.path)
+
+    def drifted(self) -> bool:
+        """Whether it was moved, or distributions came or went; costs one directory listing."""
+        if self.misplaced() or not environment_python(self.folder).exists():
+            return True
+        return dist_info_names(self.folder) != set(self.record.distributions)
 
 
 def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:

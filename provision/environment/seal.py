@@ -22,7 +22,7 @@ from provision.environment.findings import finding
 _FOLDER = ".seals"
 # Folders whose files a build makes; those of packages lie in site-packages.
 _PLACES = ("", "bin", "Scripts", "conda-meta")
-# Files that Provision, uv and the image write later than the seal.
+# Files that Provision, uv and the image write later than the seal; the second of earlier versions.
 _LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
 
 
@@ -52,17 +52,17 @@ def generated_files(prefix: Path) -> dict[str, str]:
     return found
 
 
-def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
-    """Stop if files of a wheel replaced those that :func:`generated_files` found before it."""
+def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> dict[str, str]:
+    """Return the files that a build made; ToolError if a wheel replaced one of ``before``."""
     # Such a wheel could choose another interpreter or claim to be verified.
     now = generated_files(prefix)
     changed = [path for path, digest in before.items() if now.get(path) != digest]
-    changed += [
-        name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)
-    ]
+    if os.path.lexists(prefix / RECORD):
+        changed.append(RECORD)
     if changed:
         tag(prefix)  # it may be what was replaced, and the folder has to be removed
         raise ToolError.of("replaced-by-wheel", files=", ".join(sorted(changed)))
+    return now
 
 
 def read_seal(folder: Path) -> Seal | None:

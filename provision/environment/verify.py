@@ -8,7 +8,6 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -17,7 +16,7 @@ from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced
 from provision.core.project import RECORD
 from provision.environment import conda_meta, files
-from provision.environment.contents import Contents, read_contents
+from provision.environment.contents import Contents
 from provision.environment.findings import finding, of_target
 from provision.environment.installed import InstalledDistribution, name_of
 from provision.lockfile.conda import conda_packages
@@ -50,10 +49,13 @@ class Verification:
 
 
 def verify(
-    prefix: Path, lock: Lock, forbid: Iterable[ForbiddenDistribution], *, deep: bool
+    contents: Contents,
+    lock: Lock,
+    forbid: Iterable[ForbiddenDistribution],
+    *,
+    deep: bool,
 ) -> Verification:
     """Compare an environment with its lock, and hash every file if it is to go deep."""
-    contents = read_contents(prefix, lock.folder.name)
     # The files of own packages are known, and are not compared.
     packages = [dist for dist in contents.packages if dist.name not in lock.local]
     records = [contents.records[dist.folder] for dist in packages]
@@ -75,7 +77,7 @@ def verify(
     ]
     tree = None
     if deep:
-        tree = files.tree_digest(prefix, contents.site, hashes, contents.conda)
+        tree = files.tree_digest(contents.prefix, contents.site, hashes, contents.conda)
     drifted = damaged | foreign.keys() | _replaced(contents, lock)
     return Verification(
         findings=of_target(findings, lock.folder.name),

@@ -19,6 +19,7 @@ from provision.core.in_use import hold, remove_unused
 from provision.core.locking import folder_lock
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT, RECORD
+from provision.environment.contents import read_contents
 from provision.environment.verify import verify
 from provision.lockfile.pip import read_lock
 from tests.small import TARGET
@@ -119,7 +120,8 @@ def test_attack_repair_under_a_running_program(lab: Lab) -> None:
         module = next(drifted.folder.rglob("alpha.py"))
         module.write_text("version = 'poisoned'\n", encoding="utf-8")
         locked = read_lock(lab.project.lock(TARGET))
-        found = verify(drifted.folder, locked, (), deep=True)
+        contents = read_contents(drifted.folder, TARGET)
+        found = verify(contents, locked, (), deep=True)
         built = repair(found, lab.order(), run, lab.listener)
         assert built.generation is not None
         assert next(drifted.folder.rglob("beta.py")).is_file()
@@ -165,6 +167,7 @@ def test_the_checks_hold_what_they_check(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from provision.commands import smoke
+    from provision.commands.suite import SmokeRequest
 
     lab.build()
     kept: list[object] = []
@@ -178,7 +181,7 @@ def test_the_checks_hold_what_they_check(
     real = smoke.check
     monkeypatch.setattr(smoke, "check", meanwhile)
     order = lab.order()
-    smoke.smoke(smoke.SmokeRequest(order.project, order.target, {}), run, lab.listener)
+    smoke.smoke(SmokeRequest(order.project, order.target, {}), run, lab.listener)
     assert len(kept) == 1
     assert (
         clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()

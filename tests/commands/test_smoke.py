@@ -14,10 +14,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from provision.cli import main
-from provision.commands.check import SmokeRequest, check
+from provision.commands.check import check
 from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.subject import from_generation, from_interpreter
-from provision.commands.suite import with_causes
+from provision.commands.suite import SmokeRequest, with_causes
 from provision.core import variables
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import ToolError
+from provision.environment.contents import read_contents
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
 from provision.spec.parts import ForbiddenDistribution
@@ -46,7 +47,7 @@ def look(
     prefix: Path, *, deep: bool = True, forbid: tuple[ForbiddenDistribution, ...] = ()
 ) -> Verification:
     locked = read_lock(prefix.parent / "project" / "lockfiles" / "tiny")
-    return verify(prefix, locked, forbid, deep=deep)
+    return verify(read_contents(prefix, "tiny"), locked, forbid, deep=deep)
 
 
 def site(prefix: Path) -> Path:
@@ -171,10 +172,9 @@ def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> No
     assert "no use on a CPU" in result.findings[1].cause
 
 
-def test_no_environment_is_an_error(tmp_path: Path, prefix: Path) -> None:
-    locked = read_lock(prefix.parent / "project" / "lockfiles" / "tiny")
+def test_no_environment_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="is not a Python environment"):
-        verify(tmp_path / "nothing", locked, (), deep=False)
+        read_contents(tmp_path / "nothing", "tiny")
 
 
 def _add(prefix: Path, name: str, *requires: str) -> None:

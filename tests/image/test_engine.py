@@ -21,6 +21,7 @@ from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import index_address
 from provision.core.process import Completed, run
 from provision.core.project import Project
+from provision.environment.contents import read_contents
 from provision.environment.verify import verify
 from provision.image.context import prepare_context
 from provision.image.docker import BuiltImage, build_argv, build_image, find_engine
@@ -349,7 +350,8 @@ def test_it_holds_what_is_locked_and_says_what_it_left_out(
     image_request, image = tiny
     with started(engine, image.tag) as name:
         run([engine, "cp", f"{name}:/opt/env", str(tmp_path)]).require("copied")
-    result = verify(tmp_path / "env", image_request.lock, (), deep=True)
+    contents = read_contents(tmp_path / "env", small.TARGET)
+    result = verify(contents, image_request.lock, (), deep=True)
     # It was copied out of the image, and a file of beta was left out with its line.
     assert [finding.code for finding in result.findings] == [
         "moved-environment",

@@ -13,6 +13,7 @@ import pytest
 
 from provision.core.errors import SpecError, ToolError
 from provision.core.project import CURRENT
+from provision.environment.contents import read_contents
 from provision.environment.verify import verify
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import CONDA_LAYER, Lock, read_lock
@@ -48,7 +49,8 @@ class CondaLab:
 
     def look(self, *, deep: bool = True) -> list[tuple[str, str]]:
         lock = read_lock(self.lab.project.lock(TARGET))
-        found = verify((self.lab.home / CURRENT).resolve(), lock, (), deep=deep)
+        contents = read_contents((self.lab.home / CURRENT).resolve(), TARGET)
+        found = verify(contents, lock, (), deep=deep)
         return [(finding.code, finding.evidence[0]) for finding in found.findings]
 
 

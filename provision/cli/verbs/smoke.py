@@ -6,9 +6,10 @@ from provision.core.errors import UsageError
 
 def handle(call: Call) -> Outcome:
     from provision.commands import smoke
-    from provision.commands.check import SmokeRequest, check, require_end
+    from provision.commands.check import check, require_end
     from provision.commands.machine import read_layers
     from provision.commands.subject import from_interpreter
+    from provision.commands.suite import SmokeRequest
     from provision.core.process import run
     from provision.ui.smoke import show_skipped, show_smoke
 
