@@ -97,7 +97,7 @@ PROMISES = {
     ),
     "a change cannot have touched": (
         "commands/test_carry.py",
-        "device_stands_where_pure_python",
+        "small_change_carries_the_device",
     ),
     "names the package that did it": (
         "environment/test_verify.py",
