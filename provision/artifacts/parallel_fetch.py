@@ -122,7 +122,9 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
     # The copy is hashed, as the source may belong to another user and change in between.
     path = folder / item.filename
     part = folder / PARTIAL / item.filename
-    with os_errors("no-copy", source=source, folder=path.parent):
+    with os_errors(
+        f"cannot copy {source} to {path.parent}", "check the folder and the free space"
+    ):
         if source == path:
             return sha256_file(path) == item.sha256
         part.parent.mkdir(exist_ok=True)

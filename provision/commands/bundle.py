@@ -175,7 +175,10 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
     for name in input_files(target, project.root):
         places.setdefault(folder / name, project.root / name)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
-    with os_errors("no-toolkit-copy", folder=folder):
+    with os_errors(
+        f"cannot copy the toolkit to {folder}",
+        "check the toolkit's own folder, and the free space",
+    ):
         for path, source in places.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():

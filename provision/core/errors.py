@@ -70,12 +70,14 @@ class ToolError(ProvisionError):
 
 
 @contextlib.contextmanager
-def os_errors(name: str, /, **facts: object) -> Iterator[None]:
-    """Raise what the system refuses in the block as the ToolError of a name."""
+def os_errors(what: str, remedy: str, cause: str = "") -> Iterator[None]:
+    """Raise what the system refuses in the block as a ToolError."""
     try:
         yield
     except OSError as error:
-        raise ToolError.of(name, str(error), **facts) from error
+        raise ToolError(
+            what, evidence=str(error), cause=cause, remedy=remedy
+        ) from error
 
 
 @contextlib.contextmanager

@@ -5,32 +5,38 @@ import traceback
 from pathlib import Path
 
 from provision.core.errors import ProvisionError, SpecError, ToolError
-from provision.core.findings import toml_table
 
-_TABLE = toml_table(Path(__file__).with_suffix(".toml"))
+_MEMORY = "end other programs, or use a machine with more memory"
+_LIMIT = "raise the limit (`ulimit -a` shows it), or end other programs"
+_RIGHTS = "check the owner and the rights of the file and of the folders above it"
+_LOCKS = (
+    "the file system supports no locks: put .envs on a local disk, with a symbolic link"
+)
 _REMEDIES = {
-    getattr(errno, name): remedy for remedy, names in _TABLE.items() for name in names
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.ENOENT: "restore it, from version control if it belongs to the project",
+    errno.ENOSPC: "free some space",
+    errno.EROFS: "mount the file system writable, or work in another folder",
+    errno.EIO: "the disk may be failing: look at the system's log",
+    errno.ELOOP: "its links lead in a circle: remove them",
+    errno.EMFILE: _LIMIT,
+    errno.EAGAIN: _LIMIT,
+    errno.ENOMEM: _MEMORY,
+    errno.ENOLCK: _LOCKS,
+    errno.EOPNOTSUPP: _LOCKS,
 }
 
 
 def as_error(error: Exception) -> ProvisionError:
     """Return any exception as an error for people."""
-    evidence = f"{type(error).__name__}: {error}"
     if isinstance(error, ProvisionError):
         return error
     if isinstance(error, OSError):
-        names = " and ".join(
-            str(n) for n in (error.filename, error.filename2) if n is not None
-        )
-        what = (
-            f"cannot read or write {names}"
-            if names
-            else "the system refused what was needed"
-        )
-        remedy = _REMEDIES.get(error.errno or 0, "check it, and try again")
-        return ToolError(what, evidence=error.strerror or evidence, remedy=remedy)
+        return _of_system(error)
     if isinstance(error, MemoryError) or _is_unmappable(error):
-        return ToolError("the memory is used up", remedy=_REMEDIES[errno.ENOMEM])
+        return ToolError("the memory is used up", remedy=_MEMORY)
+    evidence = f"{type(error).__name__}: {error}"
     if isinstance(error, RecursionError):
         return SpecError(
             "a file is nested too deeply",
@@ -38,23 +44,31 @@ def as_error(error: Exception) -> ProvisionError:
             remedy="restore the files of the project from version control",
         )
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
-        remedy = _REMEDIES[errno.EAGAIN]
         return ToolError(
-            "the system starts no more threads", evidence=evidence, remedy=remedy
+            "the system starts no more threads", evidence=evidence, remedy=_LIMIT
         )
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        frame for frame in frames if "provision" in Path(frame.filename).parts
-    ] or frames
-    cause = f"a fault in {own[-1].filename}, line {own[-1].lineno}" if own else ""
+    cause = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not cause or "provision" in Path(frame.filename).parts:
+            cause = f"a fault in {frame.filename}, line {frame.lineno}"
     remedy = "the same command with --debug shows where; please report that"
     return ToolError(
         "Provision itself failed", evidence=evidence, cause=cause, remedy=remedy
     )
 
 
+def _of_system(error: OSError) -> ToolError:
+    names = [str(name) for name in (error.filename, error.filename2) if name]
+    what = "the system refused what was needed"
+    if names:
+        what = f"cannot read or write {' and '.join(names)}"
+    remedy = _REMEDIES.get(error.errno or 0, "check it, and try again")
+    evidence = error.strerror or f"{type(error).__name__}: {error}"
+    return ToolError(what, evidence=evidence, remedy=remedy)
+
+
 def _is_unmappable(error: Exception) -> bool:
-    """Return whether a library did not fit into the memory that this process may have.
+    """Whether a library did not fit into the memory that this process may have.
 
     The loader names a reason where there is another one, as a folder from which nothing may run.
     """

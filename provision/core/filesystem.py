@@ -1,10 +1,11 @@
 """Access to the disk: atomic writes, removal of tagged folders only, swapping of links."""
 
 import contextlib
+import ctypes
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 
 from provision.core.errors import ToolError, os_errors
@@ -30,9 +31,7 @@ def extended(path: str | Path) -> str:
 def write_atomic(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part."""
     # It is flushed to the disk before it is renamed: else a power loss can leave it empty.
-    import tempfile  # noqa: PLC0415 - slow to import, and most verbs write nothing
-
-    with os_errors("not-written", path=path):
+    with os_errors(f"cannot write {path}", "check its folder and the free space"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -55,14 +54,13 @@ def sync_folder(folder: Path, *, with_files: bool = False) -> None:
     """Flush the names in a folder to the disk, so that a rename survives a power loss."""
     if sys.platform == "win32":  # it opens no folder, and would have to open each file
         return
-    sync: Callable[[int], object] = os.fsync
-    if with_files:
-        import ctypes  # noqa: PLC0415 - Python has no syncfs; os.sync waits for other disks as well
-
-        sync = getattr(ctypes.CDLL(None), "syncfs", lambda _: os.sync())
     handle = os.open(folder, os.O_RDONLY)
     try:
-        sync(handle)
+        if with_files:  # Python has no syncfs; os.sync waits for other disks as well
+            libc = ctypes.CDLL(None)
+            getattr(libc, "syncfs", os.fsync)(handle)
+        else:
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -71,7 +69,7 @@ def make_tagged(folder: Path) -> None:
     """Make a new folder that carries our tag, so that :func:`remove_tagged` may remove it."""
     # Tagged under another name: killed, this leaves nothing that could not be removed later.
     fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
-    with os_errors("not-made", folder=folder):
+    with os_errors(f"cannot make {folder}", "check the folder above it"):
         fresh.mkdir(parents=True)
         tag(fresh)
         fresh.rename(folder)
@@ -91,12 +89,11 @@ def is_tagged(folder: Path) -> bool:
     try:
         return (folder / TAG).read_text(encoding="utf-8") == _TAG_TEXT
     except (OSError, UnicodeDecodeError):
-        doomed = (
-            folder.name.startswith(_REMOVING)
-            and folder.is_dir()
-            and not any(folder.iterdir())
-        )
-        return doomed or (folder.name.startswith(_MAKING) and folder.is_dir())
+        if not folder.is_dir():
+            return False
+        if folder.name.startswith(_REMOVING):
+            return not any(folder.iterdir())
+        return folder.name.startswith(_MAKING)
 
 
 def remove_tagged(folder: Path) -> None:
@@ -109,16 +106,21 @@ def remove_tagged(folder: Path) -> None:
             cause="it does not carry Provision's tag, so Provision did not make it",
             remedy="remove it by hand if it is not needed",
         )
-    doomed = folder.with_name(
-        f"{_REMOVING}{os.getpid()}-{folder.name.removeprefix(_REMOVING)}"
-    )
-    with os_errors("not-removed", folder=folder):
+    name = folder.name.removeprefix(_REMOVING)
+    doomed = folder.with_name(f"{_REMOVING}{os.getpid()}-{name}")
+    with os_errors(
+        f"cannot remove {folder}",
+        "end that program and try again",
+        cause="a program may be running from it",
+    ):
         folder.rename(doomed)
         for entry in doomed.iterdir():
             if entry.name != TAG:
                 # A link is removed itself: what it points to is not ours.
-                is_folder = entry.is_dir() and not is_link(entry)
-                shutil.rmtree(extended(entry)) if is_folder else entry.unlink()
+                if entry.is_dir() and not is_link(entry):
+                    shutil.rmtree(extended(entry))
+                else:
+                    entry.unlink()
         shutil.rmtree(doomed)
 
 
@@ -135,19 +137,16 @@ def read_link(link: Path) -> Path | None:
     """Return where a link of :func:`swap_link` points: a sibling, itself no link; else None."""
     # Anything else was put there by another program, and may lie outside of the project.
     try:
-        windows = sys.platform == "win32"
-        name = (
-            _pointer(link).read_text("utf-8").strip()
-            if windows
-            else str(link.readlink())
-        )
+        if sys.platform == "win32":
+            name = _pointer(link).read_text("utf-8").strip()
+        else:
+            name = str(link.readlink())
     except (OSError, UnicodeDecodeError):
         return None
     folder = link.parent / name
-    sibling = (
-        folder.parent == link.parent and folder.name == name and not is_link(folder)
-    )
-    return folder if sibling else None
+    if name == ".." or folder.name != name or is_link(folder):
+        return None
+    return folder
 
 
 def remove_link(link: Path) -> None:
@@ -166,10 +165,14 @@ def swap_link(link: Path, folder: Path) -> None:
     # decides there; the junction is for people only.
     if sys.platform == "win32":
         write_atomic(_pointer(link), f"{folder.name}\n")
-    with os_errors("not-linked", link=link, name=folder.name):
-        _swap_junction(link, folder) if sys.platform == "win32" else _swap_symlink(
-            link, folder
-        )
+    with os_errors(
+        f"cannot make {link} point at {folder.name}",
+        "check the folder's owner and rights, and end programs that use the link",
+    ):
+        if sys.platform == "win32":
+            _swap_junction(link, folder)
+        else:
+            _swap_symlink(link, folder)
 
 
 def _pointer(link: Path) -> Path:

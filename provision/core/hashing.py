@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children, connection, parent_process
 from pathlib import Path
 
 from provision.core.filesystem import extended
@@ -29,34 +31,25 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     workers = os.cpu_count() or 1
     if workers == 1 or sum(sizes.values()) < _WORTH_PROCESSES:
         return _sha256_share(str(folder), names)
-    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - slow to import
-
     # Largest first, dealt out in turn, so that each share has its part of the largest libraries;
     # several shares per worker, so that one slow share does not decide when all are done.
     shares = [names[start :: workers * 8] for start in range(workers * 8)]
-    found: dict[str, str] = {}
+    function = functools.partial(_sha256_share, str(folder))
+    hashes: dict[str, str] = {}
     try:
         with (
             deferred(),
             ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool,
         ):
-            for part in results(
-                pool, functools.partial(_sha256_share, str(folder)), shares
-            ):
-                found |= part
+            for part in results(pool, function, shares):
+                hashes |= part
     except (OSError, RuntimeError, ImportError):
         # The system gives no processes or semaphores (/dev/shm is read-only), or killed a worker
         # for lack of memory. What cannot be read fails here again, and names the file.
-        from multiprocessing import active_children  # noqa: PLC0415 - as above
-
-        for child in (
-            active_children()
-        ):  # one that waits for work would be waited for at the end
-            child.kill()
-        found |= _sha256_share(
-            str(folder), [name for name in names if name not in found]
-        )
-    return found
+        for child in active_children():
+            child.kill()  # one that waits for work would be waited for at the end
+        return _sha256_share(str(folder), names)
+    return hashes
 
 
 def _end_with_parent() -> None:
@@ -64,7 +57,6 @@ def _end_with_parent() -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a terminal sends it to the parent, too
-    from multiprocessing import connection, parent_process  # noqa: PLC0415 - slow to import
 
     def wait() -> None:
         if parent := parent_process():

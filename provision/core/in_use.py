@@ -6,6 +6,7 @@ directly holds nothing: Linux tells of it in /proc. Windows removes nothing that
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,44 +55,40 @@ def remove_unused(folder: Path, link: Path | None = None) -> str:
 
 def user_of(folder: Path, stack: contextlib.ExitStack) -> str:
     """Return which program uses a folder; else hold it alone on the stack. Not on Windows."""
-    held = False
     if sys.platform == "win32":
         return ""
+    users = _users(folder)
     with contextlib.suppress(OSError):  # a folder that was killed while made has no tag
-        held = not try_lock(stack.enter_context((folder / TAG).open("r+b")).fileno())
-    return _users(folder) or ("a program that Provision started" if held else "")
+        tag = stack.enter_context((folder / TAG).open("r+b"))
+        if not try_lock(tag.fileno()) and not users:
+            return "a program that Provision started"
+    return users
 
 
 def _users(folder: Path) -> str:
     """Return the programs that run from a folder, as Linux tells; other users' only in part."""
     place = os.path.realpath(folder) + os.sep
-    processes = Path("/proc").glob("[0-9]*")
     users = []
-    for process in processes:
-        if any(path.startswith(place) for path in _paths(process)):
-            users.append(f"{Path(_program(process)).name} (process {process.name})")
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended, or belongs to another user
+            if any(path.startswith(place) for path in _paths(process)):
+                users.append(f"{_program(process).name} (process {process.name})")
     return ", ".join(users)
 
 
 def _paths(process: Path) -> Iterator[str]:
     """Yield a process's working folder, its program as it was found, its mapped files."""
-    with contextlib.suppress(OSError):
-        where, program = str((process / "cwd").readlink()), _program(process)
-        yield where + os.sep
-        # Not `exe`: the Python of a virtual environment is a link to one outside.
-        folders = [os.path.dirname(program)]  # noqa: PTH120 - "./x" would lose its folder
-        if folders == [""]:
-            variables = os.fsdecode((process / "environ").read_bytes()).split("\0")
-            search = next((v[5:] for v in variables if v.startswith("PATH=")), "")
-            folders = search.split(os.pathsep)
-        tried = [Path(where, folder, os.path.basename(program)) for folder in folders]  # noqa: PTH119
-        if found := next((path for path in tried if os.access(path, os.X_OK)), None):
-            yield os.path.realpath(found.parent) + os.sep
-        for line in os.fsdecode((process / "maps").read_bytes()).splitlines():
-            yield line[line.find("/") :]
+    where, program = (process / "cwd").readlink(), _program(process)
+    yield str(where) + os.sep
+    # Not `exe`: the Python of a virtual environment is a link to one outside.
+    if len(program.parts) == 1:
+        variables = os.fsdecode((process / "environ").read_bytes()).split("\0")
+        path = next((v[5:] for v in variables if v.startswith("PATH=")), "")
+        program = Path(shutil.which(program, path=path) or program)
+    yield os.path.realpath(where / program.parent) + os.sep
+    for line in os.fsdecode((process / "maps").read_bytes()).splitlines():
+        yield line[line.find("/") :]
 
 
-def _program(process: Path) -> str:
-    with contextlib.suppress(OSError):
-        return os.fsdecode((process / "cmdline").read_bytes()).partition("\0")[0]
-    return ""
+def _program(process: Path) -> Path:
+    return Path(os.fsdecode((process / "cmdline").read_bytes()).partition("\0")[0])

@@ -5,15 +5,11 @@ leave a lock of a pool held for ever; and a wait without limit that begins just 
 or any on Windows, sleeps through it. So the main thread waits in short steps, and looks itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from typing import TypeVar
 
 STEP = 0.2  # seconds of one wait
 Item = TypeVar("Item")
@@ -53,8 +49,6 @@ def results(
     pool: Executor, function: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
     """Yield what a function returns for each item, in their order, as ``pool.map`` does."""
-    from concurrent.futures import wait  # noqa: PLC0415 - slow to import
-
     futures = [pool.submit(function, item) for item in items]
     try:
         for future in futures:
@@ -72,7 +66,5 @@ def in_threads(
     threads: int | None = None,
 ) -> list[Result]:
     """Return what a function returns for each item, called in some threads at a time."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
-
     with deferred(), ThreadPoolExecutor(threads) as pool:
         return list(results(pool, function, items))

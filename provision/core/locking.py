@@ -23,19 +23,18 @@ def folder_lock(
     # It is a lock on an open file: a file that exists would survive ``kill -9``. A child that
     # inherits it (``pass_fds``) holds the lock too, and may go on writing when this process is
     # killed (not on Windows).
-    with os_errors("no-work-in", folder=folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        with os_errors("no-work-in", folder=folder):
+    remedy = "check its owner and its rights, and that its file system has locks"
+    with contextlib.ExitStack() as stack:
+        with os_errors(f"cannot work in {folder}", remedy):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
+            # No LOCK_UN: it would also end the lock of a child that inherited it (flock(2)).
+            stack.callback(os.close, handle)
             if not try_lock(handle):
                 on_wait()
-                while not try_lock(handle):
-                    time.sleep(_POLL)
+            while not try_lock(handle):
+                time.sleep(_POLL)
         yield handle
-    finally:
-        # No LOCK_UN first: it would also end the lock of a child that inherited it (flock(2)).
-        os.close(handle)
 
 
 def waiting(what: str | Path, progress: Progress) -> Callable[[], None]:

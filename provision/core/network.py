@@ -1,21 +1,20 @@
 """HTTP sessions and file sizes, for requests that neither uv nor pypi-simple makes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import Retry
 
 from provision.core import limits
 from provision.core.errors import ToolError
 from provision.core.interruption import in_threads
 from provision.core.privacy import redact
-
-if TYPE_CHECKING:
-    from requests import Response, Session
 
 TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
 # How many at once, here and in provision.artifacts: small requests wait for the server, downloads
@@ -25,14 +24,10 @@ PARALLEL_DOWNLOADS = 8
 _RETRIES = 3
 
 
-def session() -> Session:
+def session() -> requests.Session:
     """Return an HTTP session that retries temporary failures and uses the user's CA bundle."""
-    import requests  # noqa: PLC0415 - most verbs never reach the network
-    from requests.adapters import HTTPAdapter  # noqa: PLC0415
-    from urllib3 import Retry  # noqa: PLC0415
-
-    made = requests.Session()
-    made.hooks["response"].append(_limit)
+    shared = requests.Session()
+    shared.hooks["response"].append(_limit)
     # raise_on_status: the caller reports the last response, which MaxRetryError would hide.
     retry = Retry(
         total=_RETRIES,
@@ -42,16 +37,16 @@ def session() -> Session:
     )
     for scheme in ("https://", "http://"):
         # By default a pool keeps 10 connections and discards those beyond.
-        made.mount(
+        shared.mount(
             scheme, HTTPAdapter(max_retries=retry, pool_maxsize=PARALLEL_REQUESTS)
         )
     # requests itself reads REQUESTS_CA_BUNDLE; these two are what uv and pip read.
     if bundle := os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT"):
-        made.verify = bundle
-    return made
+        shared.verify = bundle
+    return shared
 
 
-def _limit(reply: Response, *_: object, **options: object) -> None:
+def _limit(reply: requests.Response, *_: object, **options: object) -> None:
     """Refuse a page that is larger than any index needs, unpacked: servers may compress."""
     whole = reply.iter_content
 
@@ -71,28 +66,26 @@ def _limit(reply: Response, *_: object, **options: object) -> None:
 
 def content_lengths(urls: Sequence[str], mirror: str | None = None) -> dict[str, int]:
     """Return the bytes of each URL, from HEAD requests; a mirror's login is for its host alone."""
-    if not urls:
-        return {}
     with session() as shared:
-        pairs = [(shared, url, login_for(url, mirror)) for url in urls]
-        found = in_threads(
-            lambda given: content_length(*given), pairs, PARALLEL_REQUESTS
+        lengths = in_threads(
+            lambda url: content_length(shared, url, login_for(url, mirror)),
+            urls,
+            PARALLEL_REQUESTS,
         )
-    return dict(zip(urls, found, strict=True))
+    return dict(zip(urls, lengths, strict=True))
 
 
-def stated_length(reply: Response) -> int | None:
+def stated_length(reply: requests.Response) -> int | None:
     """Return the size that a server states; None where it is no number."""
     stated = reply.headers.get("Content-Length", "")
     return int(stated) if re.fullmatch("[0-9]{1,15}", stated) else None
 
 
 def content_length(
-    shared: Session, url: str, auth: tuple[str, str] | None = None
+    shared: requests.Session, url: str, auth: tuple[str, str] | None = None
 ) -> int:
     """Return the bytes of a URL, from a HEAD request; ToolError if the server does not say."""
-    import requests  # noqa: PLC0415
-
+    reason = "Content-Length"
     try:
         # Without this header a server may compress, and state the compressed size.
         plain = {"Accept-Encoding": "identity"}
@@ -102,11 +95,14 @@ def content_length(
         reply.raise_for_status()
         if (length := stated_length(reply)) is not None:
             return length
-        raise KeyError("Content-Length")  # noqa: TRY301 - as if it were absent
-    except (requests.RequestException, KeyError) as error:
-        raise ToolError.of(
-            "no-size", str(error), file=url.rpartition("/")[2]
-        ) from error
+    except requests.RequestException as error:
+        reason = str(error)
+    raise ToolError(
+        f"no size known for {url.rpartition('/')[2]}",
+        evidence=reason,
+        cause="neither the index nor the file's server states it",
+        remedy="try again, or set pip's index-url to a mirror that states sizes",
+    )
 
 
 def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:

@@ -29,11 +29,16 @@ class Platform(NamedTuple):
 
 
 class Accelerator(NamedTuple):
-    """An accelerator, the CPU included."""
+    """An accelerator, the CPU included; the comments of the table say what the keys are."""
 
     vendor: str = ""
     build: str = ""
+    selectors: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    container: str = ""
     variables: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
+    user_space: bool = False
 
 
 class Vendor(NamedTuple):

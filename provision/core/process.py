@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import os
 import re
 import shlex
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Self
 
 from provision.core import interruption
@@ -31,9 +31,7 @@ __all__ = [
     "describe_exit",
     "environment_python",
     "interrupt",
-    "kill_group",
     "run",
-    "start",
 ]
 log = logging.getLogger(__name__)
 _UNREACHED = re.compile("(?i)failed to fetch|connect|dns|timed out|network")
@@ -92,12 +90,15 @@ def run(
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()
     started = time.monotonic()
-    with _given(stdin) as given, os_errors("not-started", program=words[0]):
+    not_started = os_errors(
+        f"could not start `{words[0]}`", "check that it is installed"
+    )
+    with _input(stdin) as source, not_started:
         process = subprocess.Popen(
             words,
             env=dict(clean_environment() if env is None else env),
             cwd=cwd,
-            stdin=given,
+            stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if errors is None else errors,
             encoding="utf-8",
@@ -109,14 +110,14 @@ def run(
     _running.add(process)
     try:
         stdout, stderr = _communicate(process, timeout)
-    except subprocess.TimeoutExpired as error:
-        kill_group(process)
-        raise ToolError(
-            f"`{shlex.join(words)}` did not end within {timeout:g} s",
-            cause="it hangs or is slow",
-        ) from error
-    except BaseException:
-        kill_group(process)
+    except BaseException as error:
+        _kill_group(process)
+        process.communicate()  # reap it, and close its pipes
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise ToolError(
+                f"`{shlex.join(words)}` did not end within {timeout:g} s",
+                cause="it hangs or is slow",
+            ) from error
         raise
     finally:
         _running.discard(process)
@@ -126,13 +127,11 @@ def run(
 
 
 @contextlib.contextmanager
-def _given(text: str | None) -> Iterator[IO[str] | int]:
+def _input(text: str | None) -> Iterator[IO[str] | int]:
     # A file: the rest of what a pipe did not take would be lost when a wait for its reader ends.
     if text is None:
         yield subprocess.DEVNULL  # a child's child may read its standard input
         return
-    from tempfile import TemporaryFile  # noqa: PLC0415 - of few calls
-
     with TemporaryFile("w+", encoding="utf-8") as file:
         file.write(text)
         file.seek(0)
@@ -142,15 +141,13 @@ def _given(text: str | None) -> Iterator[IO[str] | int]:
 def _communicate(
     process: subprocess.Popen[str], timeout: float | None
 ) -> tuple[str, str | None]:
-    until = math.inf if timeout is None else time.monotonic() + timeout
+    started = time.monotonic()
     while True:
         check_interrupted()
         try:
-            return process.communicate(
-                timeout=min(STEP, max(0, until - time.monotonic()))
-            )
+            return process.communicate(timeout=STEP)
         except subprocess.TimeoutExpired:
-            if time.monotonic() >= until:
+            if timeout is not None and time.monotonic() - started >= timeout:
                 raise
 
 
@@ -158,8 +155,9 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     """Become a program: it keeps the process id, the terminal and the inherited descriptors."""
     # Windows has no such call: there the program is waited for, and its exit code returned.
     log.info("+ %s", redact(shlex.join(argv)))
-    if (program := _found(argv[0], env)) is None:
-        raise _cannot_start(
+    program = _on_path(argv[0], env)
+    if program is None:
+        raise _CannotStartError(
             argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH"
         )
     try:
@@ -172,19 +170,20 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
             signal.signal(name, signal.SIG_DFL)
         os.execve(program, argv, env)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        raise _cannot_start(
+        raise _CannotStartError(
             argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}"
         ) from error
 
 
-def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
-    kind = "no-such-program" if code == Exit.NOT_FOUND else "not-executable"
-    error = UsageError.of(kind, evidence, program=program)
-    error.exit_code = code
-    if Path(program).is_file() and (program.endswith(".py") or code == Exit.NOT_FOUND):
-        words = ["python", program] if program.endswith(".py") else [f"./{program}"]
-        error.remedy = f"did you mean `{shlex.join(words)}`?"
-    return error
+class _CannotStartError(UsageError):
+    """A user's program that is not there or cannot be executed."""
+
+    def __init__(self, program: str, code: Exit, cause: str) -> None:
+        remedy = "check its name, its permissions and its first line"
+        if program.endswith(".py") and Path(program).is_file():
+            remedy = f"did you mean `{shlex.join(['python', program])}`?"
+        super().__init__(f"cannot start `{program}`", cause=cause, remedy=remedy)
+        self.exit_code = code
 
 
 def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
@@ -200,37 +199,22 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
             return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
-    """Start a program with this process's input, and its output and errors in pipes, or in one."""
-    if (program := _found(argv[0], os.environ)) is None:
-        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
-    pipe, words = subprocess.PIPE, [program, *argv[1:]]
-    errors = subprocess.STDOUT if merged else pipe
-    try:
-        return subprocess.Popen(words, stdout=pipe, stderr=errors, bufsize=0)
-    except OSError as error:
-        raise _cannot_start(
-            argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}"
-        ) from error
-
-
-def _found(program: str, env: Mapping[str, str]) -> str | None:
+def _on_path(program: str, env: Mapping[str, str]) -> str | None:
     """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`."""
     if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
         return program if os.path.lexists(program) else None
-    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
-    endings = (
-        [*env.get("PATHEXT", ".EXE").split(";"), ""]
-        if sys.platform == "win32"
-        else [""]
-    )
-    paths = [
-        Path(folder, f"{program}{ending}") for folder in folders for ending in endings
-    ]
-    files = [str(path) for path in paths if path.is_file()]
-    return next(
-        (path for path in files if os.access(path, os.X_OK)), next(iter(files), None)
-    )
+    endings = [""]
+    if sys.platform == "win32":
+        endings = [*env.get("PATHEXT", ".EXE").split(";"), ""]
+    unusable = None
+    for folder in filter(None, env.get("PATH", "").split(os.pathsep)):
+        for ending in endings:
+            path = os.path.join(folder, program + ending)  # noqa: PTH118 - as typed
+            if os.path.isfile(path):  # noqa: PTH113
+                if os.access(path, os.X_OK):
+                    return path
+                unusable = unusable or path  # tried last: then the system says why
+    return unusable
 
 
 def interrupt() -> bool:
@@ -238,25 +222,13 @@ def interrupt() -> bool:
     # Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
     raises = interruption.interrupt()
     for process in tuple(_running):
-        _signal_group(process)
+        _kill_group(process)
     return raises
 
 
-def kill_group(process: subprocess.Popen[str]) -> None:
-    """Kill a process started by :func:`run` together with everything it started."""
-    _signal_group(process)
-    process.communicate()  # reap it, and close its pipes
-
-
-def _signal_group(process: subprocess.Popen[str]) -> None:
+def _kill_group(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
-        argv = [
-            "taskkill",
-            "/F",
-            "/T",
-            "/PID",
-            str(process.pid),
-        ]  # part of every Windows
+        argv = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(argv, capture_output=True, check=False)
     else:
         with contextlib.suppress(ProcessLookupError):

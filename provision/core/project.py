@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.errors import UsageError
+from provision.core.program import program_name
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
 RECORD = "provision.json"  # in a generation, what it was built from
@@ -84,4 +85,8 @@ def find_project(start: Path) -> Project:
         # conda has folders of this name too, without files.
         if (specs / "catalog").is_dir() or any(specs.glob("*.toml")):
             return Project(folder)
-    raise UsageError.of("no-project", start=start)
+    raise UsageError(
+        f"no project in {start} or above",
+        cause="a project has a folder envs/ with specs",
+        remedy=f"`{program_name()} init` makes one of this folder; --project names another",
+    )

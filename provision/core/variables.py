@@ -7,17 +7,24 @@ user's own program gets the user's own variables, except those that replace what
 import os
 import sys
 from collections.abc import Collection, Mapping
+from itertools import chain
 from pathlib import Path
 
 from provision.core.errors import UsageError
 from provision.core.findings import toml_table
+from provision.core.platforms import ACCELERATORS
 from provision.core.prefix import scripts_folder
 
 # The root of what is active: a virtual environment, a conda prefix, oneAPI after setvars.
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX", "ONEAPI_ROOT")
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 PROXIES = tuple(_TABLES["proxies"])
-_FALLBACK: dict[str, list[str]] = _TABLES["fallback"]
+_COMPILER = frozenset(_TABLES["compiler"])
+# Which devices a process was given is kept, too; what hides a missing kernel is dropped.
+_SELECTORS = chain.from_iterable(kind.selectors for kind in ACCELERATORS.values())
+_FALLBACK = chain.from_iterable(kind.fallback for kind in ACCELERATORS.values())
+_KEPT = {*_TABLES["kept"], *PROXIES, *_SELECTORS}
+_DROPPED = {*_TABLES["dropped"], *_FALLBACK}
 
 
 def clean_environment(
@@ -28,17 +35,16 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
-    known = (*_TABLES["kept"], *_TABLES["compiler"], *PROXIES)
     kept = {
-        n: v
-        for n, v in base.items()
-        if n.upper() in known or n.upper().startswith("LC_")
-    }
-    for name in [name for name in kept if name.upper() in _TABLES["compiler"]]:
-        kept[name] = os.pathsep.join(_outside_active(base, kept[name]))
+        "SSL_CERT_FILE": base.get("PIP_CERT", "")
+    }  # pip's name for the same setting
+    for name, value in base.items():
+        upper = name.upper()
+        if upper in _COMPILER:
+            kept[name] = os.pathsep.join(_outside_active(base, value))
+        elif upper in _KEPT or upper.startswith("LC_"):
+            kept[name] = value or kept.get(name, "")
     kept["PATH"] = _search_path(base, prefix)
-    if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
-        kept["SSL_CERT_FILE"] = bundle  # pip's name for the same setting
     return {name: value for name, value in kept.items() if value} | dict(extra or {})
 
 
@@ -50,21 +56,26 @@ def program_environment(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the environment of a user's program, and the names of the variables that it lacks."""
     # The variables of the spec win over the caller's, but not over those named in ``keep``.
-    wanted = set(map(_folded, keep))
-    passed = {n: v for n, v in base.items() if _folded(n) in wanted or not _pollutes(n)}
-    active = {n: v for n, v in base.items() if _folded(n) not in wanted}
-    passed["PATH"] = _search_path(active, prefix)
+    names = set(map(_folded, keep))
     # A conda prefix, unlike a virtual environment, would load packages from the user's site.
-    result = {"PYTHONNOUSERSITE": "1", **passed}
-    result |= {
-        n: v for n, v in set_by_spec.items() if not (_folded(n) in wanted and n in base)
-    }
-    return result, sorted(n for n in base if n != "PATH" and result.get(n) != base[n])
+    passed = {"PYTHONNOUSERSITE": "1"}
+    unnamed = {}
+    for name, value in base.items():
+        if _folded(name) not in names:
+            unnamed[name] = value
+            if _pollutes(name):
+                continue
+        passed[name] = value
+    passed["PATH"] = _search_path(unnamed, prefix)
+    kept = {name for name in base if _folded(name) in names}
+    passed |= {name: set_by_spec[name] for name in set_by_spec if name not in kept}
+    changed = [name for name in base if passed.get(name) != base[name]]
+    return passed, sorted(name for name in changed if name != "PATH")
 
 
 def fallback_settings(base: Mapping[str, str], accelerator: str) -> dict[str, str]:
     """Return the variables by which torch computes on the CPU what a device has no kernel for."""
-    names = _FALLBACK.get(accelerator, [])
+    names = ACCELERATORS[accelerator].fallback
     return {name: base[name] for name in names if base.get(name, "0") not in ("", "0")}
 
 
@@ -74,12 +85,9 @@ def _folded(name: str) -> str:
 
 def _pollutes(name: str) -> bool:
     upper = name.upper()
-    if any(upper in names for names in _FALLBACK.values()):
-        return True
-    dropped = upper in _TABLES["dropped"] or upper.startswith(
-        tuple(_TABLES["dropped-prefixes"])
-    )
-    return dropped and upper not in _TABLES["harmless"]
+    if upper in _TABLES["harmless"]:
+        return False
+    return upper in _DROPPED or upper.startswith(tuple(_TABLES["dropped-prefixes"]))
 
 
 def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
@@ -104,22 +112,16 @@ def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:
     """Return the entries of a search path, without those of the caller's active environment."""
     # Its programs would shadow those of the environment that is run, and on Windows its DLLs too.
     # `conda activate` puts its folders into CC and INCLUDE as well, setvars into INCLUDE and LIB.
-    active = [root for name in _ACTIVE if (root := base.get(name, "").rstrip(os.sep))]
-    entries = [entry for entry in paths.split(os.pathsep) if entry]
-    return [
-        e
-        for e in entries
-        if not any(e == a or e.startswith(a + os.sep) for a in active)
-    ]
+    roots = [base.get(name, "").rstrip(os.sep) for name in _ACTIVE]
+    active = tuple(root + os.sep for root in roots if root)
+    entries = filter(None, paths.split(os.pathsep))
+    return [entry for entry in entries if not (entry + os.sep).startswith(active)]
 
 
 def _program_folders(prefix: Path) -> list[Path]:
     if sys.platform == "win32" and (prefix / "conda-meta").is_dir():
         # What `conda activate` puts on PATH; Windows searches PATH for DLLs as well.
-        inner = ("mingw-w64/bin", "usr/bin", "bin")
-        return [
-            prefix,
-            *(prefix / "Library" / name for name in inner),
-            scripts_folder(prefix),
-        ]
+        library = prefix / "Library"
+        inner = [library / "mingw-w64/bin", library / "usr/bin", library / "bin"]
+        return [prefix, *inner, scripts_folder(prefix)]
     return [scripts_folder(prefix)]

@@ -22,7 +22,6 @@ from provision.core.filesystem import (
     remove_tagged,
     write_atomic,
 )
-from provision.core.findings import toml_table
 from provision.core.hashing import sha256_file
 from provision.core.platforms import ACCELERATORS, PLATFORMS
 from provision.core.process import Run
@@ -41,8 +40,6 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 _BYTECODE = shutil.ignore_patterns("__pycache__")
-# Packages of the distribution in every image: model downloads verify TLS with its certificates.
-_PACKAGES = ("ca-certificates",)
 # Paths in the image.
 PREFIX = Path("/opt/env")
 _HOME = Path("opt/provision")
@@ -83,11 +80,14 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
 
 def dockerfile(request: ImageRequest) -> str:
     """Return the Dockerfile with the target's variables and labels added to the last stage."""
-    variables = ACCELERATORS[request.target.accelerator].variables
-    variables = variables | request.target.variables(PREFIX)
-    lines = [f"ENV {key}={_quoted(value)}" for key, value in variables.items()]
-    lines += [f"LABEL {key}={_quoted(value)}" for key, value in labels(request).items()]
-    return "\n".join([dockerfile_text(), *lines]) + "\n"
+    lines = [dockerfile_text()]
+    accelerator = ACCELERATORS[request.target.accelerator]
+    variables = accelerator.variables | request.target.variables(PREFIX)
+    for key, value in variables.items():
+        lines.append(f"ENV {key}={_quoted(value)}")
+    for key, value in labels(request).items():
+        lines.append(f"LABEL {key}={_quoted(value)}")
+    return "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
@@ -97,23 +97,26 @@ def _quoted(text: str) -> str:
 
 def labels(request: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
-    versions = request.lock.versions
-    named = sorted({Requirement(text).name for text in request.target.pip.requirements})
-    packages = " ".join(
-        f"{name}=={versions[name]}" for name in named if name in versions
-    )
-    facts = {
-        "request": request,
-        "spec": request.target.digest(),
-        "packages": packages,
-        "toolkit": __version__,
+    target, lock = request.target, request.lock
+    required = {Requirement(text).name for text in target.pip.requirements}
+    locked = sorted(required & lock.versions.keys())
+    texts = {
+        "org.opencontainers.image.title": request.name,
+        "org.opencontainers.image.description": target.summary,
+        "org.opencontainers.image.version": lock.digest[:12],
+        "org.opencontainers.image.licenses": "Apache-2.0",
+        "provision.target": target.name,
+        "provision.status": target.status,
+        "provision.lock": lock.digest,
+        "provision.spec": target.digest(),
+        "provision.python": target.python,
+        "provision.packages": " ".join(f"{n}=={lock.versions[n]}" for n in locked),
+        "provision.toolkit": __version__,
     }
-    table = toml_table(Path(__file__).with_name("labels.toml"))
-    made = {key: text.format(**facts) for key, text in table.items()}
-    if request.target.docker and (drivers := request.target.docker.drivers):
+    if target.docker and (drivers := target.docker.drivers):
         version = load_snapshot(request.project.catalog, drivers, DriverSet).version
-        made["provision.drivers"] = f"{drivers} {version}"
-    return made
+        texts["provision.drivers"] = f"{drivers} {version}"
+    return texts
 
 
 def _tools(request: ImageRequest, run: Run) -> Path:
@@ -125,32 +128,19 @@ def _tools(request: ImageRequest, run: Run) -> Path:
     if folder.is_dir():
         return folder
     request.context.parent.mkdir(parents=True, exist_ok=True)
+    options = ("--no-config", "--quiet", "--no-deps", "--require-hashes", "--no-build")
+    platform = PLATFORMS[request.target.platform].uv
     with scratch(folder.parent) as temporary:
-        made = temporary / name
-        argv = [
-            uv_program(),
-            "pip",
-            "install",
-            "--no-config",
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            "--no-build",
-            "--target",
-            str(made),
-            "--python-platform",
-            PLATFORMS[request.target.platform].uv,
-            "--python-version",
-            request.target.python,
-            "--requirements",
-            str(lock),
-        ]
+        packages = temporary / name
+        argv = [uv_program(), "pip", "install", *options]
+        argv += ["--target", str(packages), "--python-platform", platform]
+        argv += ["--python-version", request.target.python, "--requirements", str(lock)]
         env = uv.index_environment(request.supply.indexes.get("default"))
         run(argv, env=env).require(
             "could not download the packages that the toolkit needs in the build"
         )
         try:
-            made.rename(folder)  # complete or absent, whatever happens in between
+            packages.rename(folder)  # complete or absent, whatever happens in between
         except OSError:
             if not folder.is_dir():  # not made by another image's build in the meantime
                 raise
@@ -161,19 +151,21 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     """Link the artifacts of the lock that are in a wheelhouse into the context."""
     archives = map(wanted_archive, conda_packages(request.lock))
     items: list[Artifact | WantedFile] = [*request.lock.artifacts, *archives]
-    found = find_artifacts(
-        items, (*request.supply.wheelhouses, request.project.archives)
-    )
-    missing = [item.filename for item in items if item not in found]
+    folders = (*request.supply.wheelhouses, request.project.archives)
+    paths = find_artifacts(items, folders)
+    missing = [item.filename for item in items if item not in paths]
     if request.supply.offline and missing:
-        raise UsageError.of(
-            "offline-image", *missing[:8], count=plural(len(missing), "file")
+        raise UsageError(
+            f"{plural(len(missing), 'file')} of the lock in no wheelhouse",
+            evidence="\n".join(missing[:8]),
+            cause="--offline was given",
+            remedy="put them into a folder and name it with --wheelhouse, or drop --offline",
         )
     wheelhouse = request.context / "wheelhouse"
     wheelhouse.mkdir()
-    for path in found.values():
+    for path in paths.values():
         _link(path, wheelhouse / path.name)
-    progress.step(f"{plural(len(found), 'file')} of {len(items)} from wheelhouses")
+    progress.step(f"{plural(len(paths), 'file')} of {len(items)} from wheelhouses")
 
 
 def _link(source: str | Path, target: str | Path) -> None:
@@ -186,11 +178,10 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 def _copy_system(request: ImageRequest) -> None:
     python = f"python{request.target.python}"
-    packages = {
-        python,
-        *_PACKAGES,
-        *(request.target.docker.apt if request.target.docker else ()),
-    }
+    # Model downloads verify TLS with the certificates of the distribution.
+    packages = {python, "ca-certificates"}
+    if request.target.docker:
+        packages |= set(request.target.docker.apt)
     if request.dev:
         packages |= {"g++", f"{python}-dev"}
     folder = request.context / "system"
@@ -220,24 +211,26 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
         shutil.copy2(request.project.root / file, top / file)
     (top / "docker").mkdir()
     scripts = ["bytecode.py", "environment.py", "leave-out.txt"]
-    for script in scripts if request.dev else [*scripts, "leave-out-headers.txt"]:
+    if not request.dev:
+        scripts.append("leave-out-headers.txt")
+    for script in scripts:
         shutil.copy2(shipped().root / "docker" / script, top / "docker")
 
 
 def _copy_suite(request: ImageRequest) -> None:
     """Copy what is in the image beside the environment: the checks and the entry point."""
-    home = request.context / "root" / _HOME
+    root, target = request.context / "root", request.target
+    home = root / _HOME
     shutil.copytree(request.project.smoke, home / "smoke", ignore=_BYTECODE)
     shutil.copytree(shipped().root / "docker" / "bin", home / "bin")
     shutil.copy2(shipped().root / "docker" / "entrypoint.py", home)
-    expected = expectation(
-        request.target, request.lock.versions, request.project.catalog
-    )
-    expected["environment"] = request.target.variables(PREFIX)
+    expected = expectation(target, request.lock.versions, request.project.catalog)
+    expected["environment"] = target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
-    write_atomic(
-        request.context / "root" / SBOM, sbom.sbom(request.target, request.lock)
-    )
+    device = {"accelerator": target.accelerator}
+    device |= ACCELERATORS[target.accelerator]._asdict()
+    write_atomic(home / "device.json", json.dumps(device) + "\n")
+    write_atomic(root / SBOM, sbom.sbom(target, request.lock))
 
 
 def copy_runner(packages: Path, home: Path) -> None:

@@ -21,6 +21,8 @@ from provision.image.context import SBOM, prepare_context
 from provision.image.oci import write_layout
 from provision.image.request import ImageRequest
 
+_VERSIONS = "{{.Client.Version}} {{.Server.Version}}"
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltImage:
@@ -55,21 +57,21 @@ def build_image(
         progress.step("")  # the engine shows its own
         argv = build_argv(request, engine, os.environ)
         built = run(argv, env=_environment(), errors=2 if os.isatty(2) else None)
-    remedy = (
-        "the output above has the error; `--print` shows the command, to run it by hand"
+    built.require(
+        f"could not build the image of {request.target.name}",
+        remedy="the output above has the error; `--print` shows the command, to run it by hand",
     )
-    built.require(f"could not build the image of {request.target.name}", remedy=remedy)
     image, size = _inspect(engine, request.tag, run)
     digest = _export(engine, request, layout, run, progress) if layout else None
     return BuiltImage(
-        target=request.target.name,
-        tag=request.tag,
-        id=image,
-        size=size,
-        layout=layout,
-        digest=digest,
-        seconds=round(built.seconds, 1),
-        sbom=request.context / "root" / SBOM,
+        request.target.name,
+        request.tag,
+        image,
+        size,
+        round(built.seconds, 1),
+        request.context / "root" / SBOM,
+        layout,
+        digest,
     )
 
 
@@ -77,11 +79,9 @@ def context_lock(
     request: ImageRequest, progress: Progress
 ) -> contextlib.AbstractContextManager[int]:
     """Return the lock of the folder of a build context, which each preparation makes anew."""
-    folder, waits = (
-        request.context,
-        waiting(f"an image of {request.target.name}", progress),
-    )
-    return folder_lock(folder.parent, waits, name=f"{folder.name}.lock")
+    folder = request.context
+    on_wait = waiting(f"an image of {request.target.name}", progress)
+    return folder_lock(folder.parent, on_wait, name=f"{folder.name}.lock")
 
 
 def find_engine(run: Run) -> str:
@@ -89,44 +89,37 @@ def find_engine(run: Run) -> str:
     # A client before 23 has BuildKit built in; a later one needs its plugin buildx. The first of
     # several clients often has no plugin or no permission on the engine.
     errors = []
-    folders = clean_environment()["PATH"].split(os.pathsep)
-    found = (shutil.which("docker", path=folder) for folder in folders)
-    for program in dict.fromkeys(filter(None, found)):
-        version = run(
-            [program, "version", "--format", "{{.Client.Version}} {{.Server.Version}}"],
-            env=_environment(),
-        )
+    for folder in clean_environment()["PATH"].split(os.pathsep):
+        program = shutil.which("docker", path=folder)
+        if program is None:
+            continue
+        version = run([program, "version", "--format", _VERSIONS], env=_environment())
+        client = version.stdout.partition(" ")[0]
         if version.returncode:
             errors.append(f"{program}: {version.stderr.strip()}")
-        elif _builds(program, version.stdout, run):
+        elif _has_buildkit(program, client, run):
             return program
         else:
-            client = version.stdout.split()[0]
             errors.append(f"{program}: client {client} without its plugin buildx")
     raise ToolError(
         "there is no Docker engine that can build",
-        evidence="\n".join(errors or ["no `docker` on PATH"]),
+        evidence="\n".join(errors) or "no `docker` on PATH",
         remedy="install Docker with buildx, start its engine, and check "
         "your permission to use it",
     )
 
 
-def _builds(program: str, versions: str, run: Run) -> bool:
-    major = versions.partition(".")[0]
-    built_in = major.isdigit() and int(major) < 23
-    return (
-        built_in
-        or run([program, "buildx", "version"], env=_environment()).returncode == 0
-    )
+def _has_buildkit(program: str, client: str, run: Run) -> bool:
+    major = client.partition(".")[0]
+    if major.isdigit() and int(major) < 23:
+        return True
+    return run([program, "buildx", "version"], env=_environment()).returncode == 0
 
 
 def _environment() -> dict[str, str]:
     """Return the environment of the client: its own settings and the mirror pass on purpose."""
-    own = {
-        key: value
-        for key, value in os.environ.items()
-        if key.startswith(("DOCKER_", "PIP_"))
-    }
+    prefixes = ("DOCKER_", "PIP_")
+    own = {key: os.environ[key] for key in os.environ if key.startswith(prefixes)}
     return clean_environment(extra=own | {"DOCKER_BUILDKIT": "1"})
 
 
@@ -134,38 +127,27 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
     """Return the command that builds an image in its prepared context."""
     # The URL of a mirror, which may contain a password, and a private certificate authority are
     # secrets: build arguments would stay in the history of the image.
-    target, epoch = request.target, str(request.epoch)
-    values = {
-        "TARGET": target.name,
-        "PYTHON": target.python,
-        "SOURCE_DATE_EPOCH": epoch,
-    }
-    if request.base_image:
-        values["BASE_IMAGE"] = request.base_image
-    if request.supply.offline:
-        values["OPTIONS"] = "--offline"
-    argv = [
-        engine,
-        "build",
-        "--platform",
-        PLATFORMS[request.target.platform].docker,
-        "--tag",
-        request.tag,
-        "--tag",
-        f"{request.name}:latest",
+    target, offline = request.target, request.supply.offline
+    argv = [engine, "build", "--platform", PLATFORMS[target.platform].docker]
+    argv += ["--tag", request.tag, "--tag", f"{request.name}:latest"]
+    arguments = [
+        f"TARGET={target.name}",
+        f"PYTHON={target.python}",
+        f"SOURCE_DATE_EPOCH={request.epoch}",
     ]
-    for name, value in values.items():
-        argv += ["--build-arg", f"{name}={value}"]
-    if (
-        request.supply.offline
-    ):  # not even a proxy: what is missing must fail, not be downloaded
-        return [*argv, "--network", "none", str(request.context)]
-    for name in PROXIES:
-        argv += ["--build-arg", name] if env.get(name) else []
-    if bundle := clean_environment(env).get("SSL_CERT_FILE"):
-        argv += ["--secret", f"id=ca,src={bundle}"]
-    if env.get("PIP_INDEX_URL"):
-        argv += ["--secret", "id=index,env=PIP_INDEX_URL"]
+    if request.base_image:
+        arguments.append(f"BASE_IMAGE={request.base_image}")
+    if offline:  # not even a proxy: what is missing must fail, not be downloaded
+        arguments.append("OPTIONS=--offline")
+        argv += ["--network", "none"]
+    else:
+        arguments += [name for name in PROXIES if env.get(name)]
+        if bundle := clean_environment(env).get("SSL_CERT_FILE"):
+            argv += ["--secret", f"id=ca,src={bundle}"]
+        if env.get("PIP_INDEX_URL"):
+            argv += ["--secret", "id=index,env=PIP_INDEX_URL"]
+    for argument in arguments:
+        argv += ["--build-arg", argument]
     return [*argv, str(request.context)]
 
 

@@ -3,100 +3,100 @@
 For NVIDIA GPUs the container toolkit mounts the host's, so an image holds nothing to judge.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import tomllib
+from pathlib import Path
 
 from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.devices import read_devices
 from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
 from provision.core.errors import UsageError, damage_in
+from provision.core.platforms import ACCELERATORS
 from provision.core.progress import Progress
 from provision.core.project import fact
 from provision.core.text import plural
-from provision.host.drivers import DriverVerdict, judge_version
+from provision.host.drivers import DriverJudgement, DriverVerdict, judge_version
 from provision.image.request import ImageRequest
 
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:
     """Return the driver set of an image, if it needs one; UsageError if its driver cannot serve."""
     docker, catalog = request.target.docker, request.project.catalog
-    name = docker.drivers if docker else None
-    drivers = load_snapshot(catalog, name, DriverSet) if name else None
+    drivers = None
+    if docker and docker.drivers:
+        drivers = load_snapshot(catalog, docker.drivers, DriverSet)
     _require_floor(request, drivers)
-    if drivers and (
-        unknown := [file.filename for file in drivers.files if file.sha256 is None]
-    ):
-        count, file = plural(len(unknown), "package"), catalog / f"{name}.json"
+    if docker and drivers:
+        _require_hashes(drivers, catalog / f"{docker.drivers}.json")
+    return drivers
+
+
+def _require_hashes(drivers: DriverSet, path: Path) -> None:
+    unknown = [file.filename for file in drivers.files if file.sha256 is None]
+    if unknown:
         raise UsageError(
-            f"{count} of the driver set {name} without a SHA-256",
+            f"{plural(len(unknown), 'package')} of the driver set {path.stem} without a SHA-256",
             evidence="\n".join(unknown),
             cause="the catalog does not know their hashes, and nothing is "
             "installed unverified",
-            remedy=f"run `provision update {name}` where the network reaches the "
-            f"vendor: it downloads them and writes their hashes to {file}; "
+            remedy=f"run `provision update {path.stem}` where the network reaches the "
+            f"vendor: it downloads them and writes their hashes to {path}; "
             "commit that. For a file that you have and trust, "
             "`sha256sum` gives the hash to write there",
         )
-    return drivers
 
 
 def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
     target, catalog = request.target, request.project.catalog
-    required = target.hardware.driver
-    if target.accelerator != "xpu" or not required:
+    accelerator, required = ACCELERATORS[target.accelerator], target.hardware.driver
+    if not accelerator.user_space or not required:
         return
-    own = (drivers.version, "the driver set of its spec") if drivers else None
-    version, origin = own or _of_distribution(request)
     devices = read_devices(catalog)
-    judged = judge_version(version, required, "intel", devices)
-    if judged.verdict is not DriverVerdict.NEW_ENOUGH:
-        sets = (
-            (n, load_snapshot(catalog, n, DriverSet))
-            for n in names_of(catalog, DriverSet)
-        )
-        others = (
-            (n, judge_version(s.version, required, "intel", devices)) for n, s in sets
-        )
-        enough = [
-            name for name, each in others if each.verdict is DriverVerdict.NEW_ENOUGH
-        ]
-        lines = (
-            " or ".join(f'`drivers = "{name}"`' for name in enough)
-            or "there is none yet"
-        )
-        facts = {"target": target.name, "reason": judged.reason, "lines": lines}
-        raise UsageError.of(
-            "image-unprovable", *judged.evidence, f"from {origin}", **facts
-        )
+
+    def judge(version: str | None) -> DriverJudgement:
+        return judge_version(version, required, accelerator.vendor, devices)
+
+    version, origin = _of_distribution(request)
+    if drivers:
+        version, origin = drivers.version, "the driver set of its spec"
+    judged = judge(version)
+    if judged.verdict is DriverVerdict.NEW_ENOUGH:
+        return
+    lines = []
+    for name in names_of(catalog, DriverSet):
+        driver_set = load_snapshot(catalog, name, DriverSet)
+        if judge(driver_set.version).verdict is DriverVerdict.NEW_ENOUGH:
+            lines.append(f'`drivers = "{name}"`')
+    sets = " or ".join(lines) or "there is none yet"
+    raise UsageError(
+        f"an image of {target.name} could never prove itself",
+        evidence="\n".join([*judged.evidence, f"from {origin}"]),
+        cause=f"{judged.reason}, and an image brings its own user space of the driver",
+        remedy="put a driver set of the catalog that meets it into the spec's [docker]: "
+        + sets,
+    )
 
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     """Return the version of the driver that the base image's distribution has, and its origin."""
     base, docker = request.base, request.target.docker
     path = fact(request.project.catalog, "distributions.toml")
+    versions: dict[str, str] = {}
     with damage_in(path, "restore it from version control"):
-        known = tomllib.loads(path.read_text(encoding="utf-8"))
-        at = [
-            known[name]
-            for name in known
-            if re.match(rf"{re.escape(name)}(?![a-z0-9])", base)
-        ]
-        versions = {
-            package: fact["version"] for each in at for package, fact in each.items()
-        }
-    package = next(
-        (name for name in (docker.apt if docker else ()) if name in versions), None
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        for name, packages in tables.items():
+            if re.match(rf"{re.escape(name)}(?![a-z0-9])", base):
+                for package, row in packages.items():
+                    versions[package] = row["version"]
+    for package in docker.apt if docker else ():
+        if package in versions:
+            return versions[package], f"the package {package} of {base}"
+    return (
+        None,
+        f"{base}: the spec names no driver set, and no package of a known version",
     )
-    if package is None:
-        return (
-            None,
-            f"{base}: the spec names no driver set, and no package of a known version",
-        )
-    return versions[package], f"the package {package} of {base}"
 
 
 def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) -> None:
@@ -104,23 +104,27 @@ def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) 
     docker, supply = request.target.docker, request.supply
     folder = request.context / "system" / "drivers"
     cache = request.context.parent / "drivers"  # keeps downloads for the next image
-    wanted = [
+    files = [
         WantedFile(f.filename, str(f.sha256), f.size, f.url, None)
         for f in drivers.files
     ]
-    progress.step(f"{plural(len(wanted), 'package')} of the driver {drivers.version}")
-    if missing := fetch_all(
-        wanted, cache, supply.wheelhouses, progress, offline=supply.offline
-    ):
-        facts = {
-            "count": plural(len(missing), "package"),
-            "version": drivers.version,
-            "name": docker.drivers if docker else "",
-        }
-        raise UsageError.of("drivers-missing", *map(str, missing), **facts)
+    progress.step(f"{plural(len(files), 'package')} of the driver {drivers.version}")
+    missing = fetch_all(
+        files, cache, supply.wheelhouses, progress, offline=supply.offline
+    )
+    if missing:
+        name = docker.drivers if docker else ""
+        raise UsageError(
+            f"{plural(len(missing), 'package')} of the driver {drivers.version} missing",
+            evidence="\n".join(map(str, missing)),
+            remedy="put them into a folder and name it with --wheelhouse; the driver set "
+            f"{name} of the catalog has their addresses",
+        )
     folder.mkdir()
-    for item in wanted:
-        shutil.copyfile(cache / item.filename, folder / item.filename)
-    # The build checks them again: with --print it runs later, and often on another machine.
-    lines = "".join(f"{item.sha256}  {item.filename}\n" for item in wanted)
-    (folder / "SHA256SUMS").write_text(lines, encoding="utf-8")
+    sums = (
+        ""  # the build checks them again: with --print it runs later, often elsewhere
+    )
+    for file in files:
+        shutil.copyfile(cache / file.filename, folder / file.filename)
+        sums += f"{file.sha256}  {file.filename}\n"
+    (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")

@@ -1,7 +1,6 @@
 """What an image is built of: one target with its lock and the sources of its artifacts."""
 
 import datetime as dt
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,25 +28,21 @@ class ImageRequest:
     )
 
     def __post_init__(self) -> None:
-        target = self.target
-        if target.docker is None:
-            platform = PLATFORMS[target.platform]
-            if platform.docker:
-                raise UsageError(
-                    f"{target.name} has no images",
-                    cause="its spec has no table [docker]",
-                    remedy=f"add `[docker]` to envs/{target.name}.toml",
-                )
-            raise UsageError(
-                f"{target.name} has no images",
-                cause=f"images are for Linux, and it is for {platform.words}",
-                remedy="name a target of Linux",
-            )
+        target, platform = self.target, PLATFORMS[self.target.platform]
+        if target.docker is not None:
+            return
+        cause = "its spec has no table [docker]"
+        remedy = f"add `[docker]` to envs/{target.name}.toml"
+        if not platform.docker:
+            cause = f"images are for Linux, and it is for {platform.words}"
+            remedy = "name a target of Linux"
+        raise UsageError(f"{target.name} has no images", cause=cause, remedy=remedy)
 
     @property
     def name(self) -> str:
         """Name of the image, without registry and tag."""
-        return f"provision/{self.target.name}{'-dev' if self.dev else ''}"
+        suffix = "-dev" if self.dev else ""
+        return f"provision/{self.target.name}{suffix}"
 
     @property
     def tag(self) -> str:
@@ -57,8 +52,10 @@ class ImageRequest:
     @property
     def base(self) -> str:
         """The base image."""
-        default = re.search(r"^ARG BASE_IMAGE=(\S+)$", dockerfile_text(), re.MULTILINE)
-        return self.base_image or (default[1] if default else "")
+        if self.base_image:
+            return self.base_image
+        _, _, rest = dockerfile_text().partition("\nARG BASE_IMAGE=")
+        return rest.partition("\n")[0]
 
     @property
     def context(self) -> Path:
@@ -68,9 +65,8 @@ class ImageRequest:
     @property
     def epoch(self) -> int:
         """The time of every file in the image, in Unix seconds: the cut-off of the lock."""
-        return int(
-            dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC).timestamp()
-        )
+        moment = dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC)
+        return int(moment.timestamp())
 
 
 def dockerfile_text() -> str:

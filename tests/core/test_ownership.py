@@ -119,5 +119,5 @@ def test_attack_a_cache_of_another_user_is_not_linked_from(
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
     give_away(tmp_path)
     with pytest.raises(UsageError) as error:
-        install_wheels(tmp_path, [], lambda *_, **__: pytest.fail("uv was started"))
+        install_wheels(tmp_path, [], lambda *_, **__: pytest.fail("uv was started"), {})
     assert "UV_CACHE_DIR" in error.value.remedy

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from provision.core.errors import ToolError, UsageError
+from provision.core.platforms import ACCELERATORS
 from provision.core.process import Completed
 from provision.image.context import dockerfile, labels, prepare_context
 from provision.image.docker import build_argv, find_engine
@@ -289,61 +290,41 @@ def entrypoint() -> ModuleType:
     return program("entrypoint")
 
 
-@pytest.mark.parametrize(
-    ("accelerator", "flag"),
-    [("xpu", "--device /dev/dri --group-add"), ("cuda", "--gpus all")],
-)
-def test_without_a_node_the_entry_point_names_the_flag(
-    entrypoint: ModuleType, tmp_path: Path, accelerator: str, flag: str
-) -> None:
-    found = entrypoint.nodes(accelerator, str(tmp_path))
-    assert flag in entrypoint.missing(accelerator, found)
+def device(accelerator: str) -> dict[str, Any]:
+    return ACCELERATORS[accelerator]._asdict()
 
 
-def test_a_node_that_opens_is_enough(entrypoint: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "dev" / "dri").mkdir(parents=True)
-    (tmp_path / "dev" / "dri" / "renderD129").touch()
-    found = entrypoint.nodes("xpu", str(tmp_path))
-    assert found
-    assert entrypoint.missing("xpu", found) is None
-
-
-def test_a_closed_node_names_its_group(
+def test_the_entry_point_names_the_flag_that_is_missing(
     entrypoint: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = tmp_path / "nvidia0"
+    for name in ("xpu", "cuda"):
+        row = device(name)
+        nodes = entrypoint.nodes(row, str(tmp_path))
+        assert row["container"] in entrypoint.missing(row, nodes)
+    assert entrypoint.missing(device("cpu"), []) is None
+    (tmp_path / "dev" / "dri").mkdir(parents=True)
+    node = tmp_path / "dev" / "dri" / "renderD129"
     node.touch()
+    nodes = entrypoint.nodes(device("xpu"), str(tmp_path))
+    assert nodes == [str(node)]
+    assert entrypoint.missing(device("xpu"), nodes) is None
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert f"--group-add {node.stat().st_gid}" in entrypoint.missing(
-        "cuda", [str(node)]
-    )
+    group = f"--group-add {node.stat().st_gid}"
+    assert group in entrypoint.missing(device("xpu"), nodes)
 
 
-@pytest.mark.parametrize(
-    ("given", "hidden"),
-    [
-        (None, False),
-        ("all", False),
-        ("compute,utility", False),
-        ("compute", True),
-        ("", True),
-    ],
-)
 def test_a_cuda_container_without_nvml_is_told_so(
-    entrypoint: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    given: str | None,
-    hidden: bool,
+    entrypoint: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = tmp_path / "nvidia0"
-    node.touch()
+    (tmp_path / "nvidia0").touch()
+    nodes = [str(tmp_path / "nvidia0")]
     monkeypatch.delenv("NVIDIA_DRIVER_CAPABILITIES", raising=False)
-    if given is not None:
-        monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", given)
-    said = entrypoint.missing("cuda", [str(node)]) or ""
-    assert ("--env NVIDIA_DRIVER_CAPABILITIES=compute,utility" in said) == hidden
-    assert not entrypoint.missing("xpu", [str(node)])
+    assert not entrypoint.missing(device("cuda"), nodes)
+    for setting, hidden in (("all", False), ("compute,utility", False), ("", True)):
+        monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", setting)
+        flag = "--env NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        assert (flag in (entrypoint.missing(device("cuda"), nodes) or "")) == hidden
+        assert not entrypoint.missing(device("xpu"), nodes)
 
 
 _ANY = st.text(st.characters(exclude_categories=["Cs"]))
