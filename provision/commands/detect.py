@@ -257,9 +257,5 @@ def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
     for gpu in host.gpus:
         if gpu.resizable_bar is False and gpu.vendor == "intel":
             found.append(f"{_name(gpu)}: resizable BAR is off, which costs much speed")
-        if gpu.link and gpu.link.width < gpu.link.max_width:
-            found.append(
-                f"{_name(gpu)}: {gpu.link.width} of {gpu.link.max_width} PCIe lanes"
-            )
     blocked = [fit for fit in fits if fit.verdict is FitVerdict.BLOCKED]
     return found + [f"{fit.target} would fit after: {fit.remedy}" for fit in blocked]

@@ -29,18 +29,8 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     """Return why no repair makes a GPU serve a target, or ""."""
     if not gpu.device_id and target.families == ("pvc",):
         return "it is Windows' GPU, and Windows has no driver for the Max series"
-    if gpu.family is None and gpu.compute_capability is None and not gpu.supported:
-        # Behind WSL there is no device id: the model is unknown, which is an obstacle only.
-        old = (
-            "it is older than Maxwell, the oldest generation"
-            if gpu.vendor == "nvidia"
-            else ""
-        )
-        return (
-            (old or f"device id {gpu.device_id} is not in the catalog")
-            if gpu.device_id
-            else ""
-        )
+    if not (gpu.family or gpu.compute_capability or gpu.supported):
+        return _unknown_model(gpu)
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
     # A chip newer than the catalog has no family: only its compute capability is judged.
@@ -52,17 +42,22 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     return ""
 
 
+def _unknown_model(gpu: Gpu) -> str:
+    if not gpu.device_id:
+        return ""  # behind WSL the model is unknown, which is an obstacle only
+    if gpu.vendor == "nvidia":
+        return "it is older than Maxwell, the oldest generation"
+    return f"device id {gpu.device_id} is not in the catalog"
+
+
 def old_libraries(host: Host) -> str:
     """Return which library of the system is older than the wheels need, or ""."""
     pairs = (host.system.libc, _GLIBC), (host.system.libstdcxx, _LIBSTDCXX)
-    # musl has no number here, and is less than any glibc.
-    old = (
-        pair for pair in pairs if pair[0] and numbers_of(pair[0]) < numbers_of(pair[1])
-    )
-    return next(
-        (f"this system has {found}, the wheels need {least}" for found, least in old),
-        "",
-    )
+    for version, least in pairs:
+        # musl has no number here, and is less than any glibc.
+        if version and numbers_of(version) < numbers_of(least):
+            return f"this system has {version}, the wheels need {least}"
+    return ""
 
 
 def obstacles(
@@ -73,47 +68,48 @@ def obstacles(
         yield _obstacle("model-hidden", gpu, host, target=target.name)
     yield from hindrances(gpu, host)
     yield from missing_runtimes(gpu, host)
-    for required in filter(None, (target.driver, gpu.least_driver)):
+    for required in (target.driver, gpu.least_driver):
+        if not required:
+            continue
         judged = judge_driver(gpu, host, required)
         if judged.verdict is DriverVerdict.TOO_OLD:
             remedy = driver_remedy(gpu, host, required)
             remedy = remedy[0].lower() + remedy[1:]
-            yield _obstacle(
-                "old-driver", gpu, host, reason=judged.reason, remedy=remedy
-            )
+            yield Obstacle("old-driver", judged.reason, remedy)
     if hidden_by is not None:
         variable = hidden_by.partition("=")[0]
-        yield _obstacle("hidden", gpu, host, setting=hidden_by, variable=variable)
+        yield Obstacle("hidden", f"{hidden_by} hides it", f"unset {variable}")
 
 
 def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     """Yield what keeps every program from using a GPU, causes before consequences."""
-    driver, linux = (
-        gpu.driver.name if gpu.driver else "",
-        host.platform.startswith("linux"),
-    )
+    driver = gpu.driver.name if gpu.driver else ""
+    linux = host.platform.startswith("linux")
     if not driver:
         name, place = host.system.refused.get(gpu.vendor, ("no-driver", ""))
         yield _obstacle(name, gpu, host, place=place)
     elif linux and driver not in VENDORS[gpu.vendor].drivers:
-        yield _obstacle(
-            "nouveau" if driver in _NOUVEAU else "foreign-driver", gpu, host
-        )
+        name = "nouveau" if driver in _NOUVEAU else "foreign-driver"
+        yield _obstacle(name, gpu, host)
+    yield from _half_updated(gpu, host)
+    for node in gpu.nodes:
+        if not node.usable:
+            name = "no-permission" if node.present else "no-device-files"
+            yield _obstacle(name, gpu, host, path=node.path, group=node.group)
+    if gpu.resizable_bar is False and driver == "xe":
+        yield _obstacle("small-bar", gpu, host)
+
+
+def _half_updated(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     # Both libraries refuse to work with a kernel module of another version; WSL has none.
-    seen = gpu.driver and driver == "nvidia" and gpu.device_id
-    module = (gpu.driver.version or "") if gpu.driver and seen else ""
-    for library in filter(
-        None, (host.runtimes.cuda, host.runtimes.nvml) if module else ()
-    ):
-        if library != module:
+    module = gpu.driver.version if gpu.driver and gpu.driver.name == "nvidia" else None
+    if not module or not gpu.device_id:
+        return
+    for library in (host.runtimes.cuda, host.runtimes.nvml):
+        if library and library != module:
             yield _obstacle(
                 "half-updated-driver", gpu, host, module=module, library=library
             )
-    for node in (node for node in gpu.nodes if not node.usable):
-        name = "no-permission" if node.present else "no-device-files"
-        yield _obstacle(name, gpu, host, path=node.path, group=node.group)
-    if gpu.resizable_bar is False and driver == "xe":
-        yield _obstacle("small-bar", gpu, host)
 
 
 def missing_runtimes(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
@@ -129,16 +125,17 @@ def missing_runtimes(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
 
 def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
     texts = toml_table(Path(__file__).with_name("obstacles.toml"))[name]
-    inside = [layer for layer in host.surroundings if layer not in ("wsl", "vm")]
-    container = "kubernetes" if "kubernetes" in inside else inside[-1] if inside else ""
-    around = (
-        f"{gpu.vendor}-{container or host.platform}",
-        "container" if container else "remedy",
-    )
-    remedy = next((texts[each] for each in around if each in texts), texts["remedy"])
-    facts["where"] = (
-        f"in this {container} container" if container else "on this machine"
-    )
-    facts["driver"] = gpu.driver.name if gpu.driver else ""
-    facts["maker"] = MAKERS[gpu.vendor]
+    layers = [layer for layer in host.surroundings if layer not in ("wsl", "vm")]
+    remedy, where = texts["remedy"], "on this machine"
+    place = host.platform
+    if layers:
+        place = "kubernetes" if "kubernetes" in layers else layers[-1]
+        where = f"in this {place} container"
+        remedy = texts.get("container", remedy)
+    remedy = texts.get(f"{gpu.vendor}-{place}", remedy)
+    facts |= {
+        "where": where,
+        "driver": gpu.driver.name if gpu.driver else "",
+        "maker": MAKERS[gpu.vendor],
+    }
     return Obstacle(name, texts["reason"].format(**facts), remedy.format(**facts))

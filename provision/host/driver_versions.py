@@ -12,10 +12,10 @@ The catalog lists pairs that were seen; a version between two has a build betwee
 import math
 import operator
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from packaging.specifiers import Specifier
-from packaging.version import InvalidVersion, Version
 
 from provision.catalog.devices import Devices
 from provision.host.windows import nvidia_version
@@ -50,9 +50,12 @@ class DriverVersion(NamedTuple):
 def parse(text: str, vendor: str) -> DriverVersion | None:
     """Return a version of a vendor's driver, None if its format is not known."""
     if pattern := _PLAIN.get(vendor):
-        own = nvidia_version(text) if _NVIDIA_REGISTRY.fullmatch(text) else text
-        known = pattern.fullmatch(own)
-        return DriverVersion(text, vendor, _numbers(*own.split("."))) if known else None
+        plain = text
+        if _NVIDIA_REGISTRY.fullmatch(text):
+            plain = nvidia_version(text)
+        if not pattern.fullmatch(plain):
+            return None
+        return DriverVersion(text, vendor, _numbers(*plain.split(".")))
     if match := _WINDOWS.fullmatch(text):
         return DriverVersion(text, "windows", _numbers(*match.groups()))
     first_two = _RELEASE.match(text)
@@ -65,68 +68,41 @@ def parse(text: str, vendor: str) -> DriverVersion | None:
 
 
 def meets(
-    found: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
+    version: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
 ) -> bool | None:
-    """Whether a version meets one specifier, None if that cannot be decided."""
-    floor = parse(specifier.version.removesuffix(".*"), vendor)
+    """Whether a version meets one specifier, None if that cannot be decided.
+
+    Only ``>=``, ``>``, ``<=`` and ``<`` are decided: no build number stands for digits.
+    """
+    holds = _ORDERS.get(specifier.operator)
+    floor = parse(specifier.version, vendor)
     # A release alone stands for many builds.
-    if floor is None or found.scheme == "release":
+    if holds is None or floor is None or version.scheme == "release":
         return None
-    # These compare digits, which no build number can stand for.
-    if specifier.operator in ("~=", "===") or specifier.version.endswith(".*"):
-        return _contains(specifier, found, floor)
-    low, high = _bounds(found, floor, devices)
-    least, most = _bounds(floor, found, devices)
-    if found.scheme == "build" and floor.scheme == "windows":
+    low, high = _bounds(version, floor, devices)
+    least, most = _bounds(floor, version, devices)
+    if version.scheme == "build" and floor.scheme == "windows":
         low = high = low[:1]  # the pairs have no hotfixes
     if len(low) < len(most):
         high = (*high, math.inf)  # 580.65 may be 580.65.06, and 33578 may be 33578+51
-    return _compare(specifier.operator, (low, high), (least, most))
+    # What holds for the ends of two intervals holds for all values between them.
+    results = {holds(one, other) for one in (low, high) for other in (least, most)}
+    return results.pop() if len(results) == 1 else None
 
 
 def explain(
-    found: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
+    version: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
 ) -> list[str]:
     """Return which builds the catalog gives to numbers that hold none, where it was needed."""
     floor = parse(specifier.version, vendor)
-    if devices is None or floor is None or floor.scheme == found.scheme:
+    if devices is None or floor is None or floor.scheme == version.scheme:
         return []
     lines = []
-    for version in (found, floor):
-        if version.scheme != "build":
-            low, high = _bracket(version, devices)
-            lines.append(f"{version.text} is build {_range(low[0], high[0])}")
+    for one in (version, floor):
+        if one.scheme != "build":
+            low, high = _bracket(one, devices)
+            lines.append(f"{one.text} is build {_range(low[0], high[0])}")
     return lines
-
-
-def _contains(
-    specifier: Specifier, found: DriverVersion, floor: DriverVersion
-) -> bool | None:
-    """Compare digit by digit, which needs the same numbering on both sides."""
-    alike = found.scheme == floor.scheme != "build" or bool(
-        found.release and floor.release
-    )
-    try:
-        return (
-            specifier.contains(Version(found.text), prereleases=True) if alike else None
-        )
-    except InvalidVersion:
-        return None
-
-
-def _compare(
-    sign: str, found: tuple[Parts, Parts], floor: tuple[Parts, Parts]
-) -> bool | None:
-    """Compare two intervals: True or False if it holds for every pair of values, else None."""
-    if holds := _ORDERS.get(sign):  # for all values if for the ends
-        results = {holds(value, other) for value in found for other in floor}
-        return results.pop() if len(results) == 1 else None
-    (low, high), (least, most) = found, floor
-    apart = high < least or low > most
-    same = low == high == least == most
-    if not apart and not same:
-        return None
-    return same if sign == "==" else apart
 
 
 def _bounds(
@@ -148,25 +124,27 @@ def _bounds(
 
 def _bracket(version: DriverVersion, devices: Devices | None) -> tuple[Parts, Parts]:
     """Return the builds between which a Windows number or a release lies, by the catalog."""
-    known = _known(version.scheme, devices) if devices else []
-    below = [build for number, build in known if number <= version.parts]
-    above = [build for number, build in known if number >= version.parts]
-    if version.scheme == "release" and above:
-        below = above[
-            :1
-        ]  # the catalog lists every release: the next one is the first that counts
-    return (max(below, default=0.0),), (min(above, default=math.inf),)
+    low, high = 0.0, math.inf
+    for number, build in _builds(version.scheme, devices) if devices else ():
+        if number <= version.parts:
+            low = max(low, build)
+        if number >= version.parts:
+            high = min(high, build)
+    if version.scheme == "release" and high < math.inf:
+        low = high  # the catalog lists every release: the next one is the first that counts
+    return (low,), (high,)
 
 
-def _known(scheme: str, devices: Devices) -> list[tuple[Parts, float]]:
+def _builds(scheme: str, devices: Devices) -> Iterator[tuple[Parts, float]]:
+    """Yield the numbers of a scheme that the catalog lists, each with its build."""
     if scheme == "release":
-        return [
-            (_numbers(*release.split(".")), build)
-            for build, release in devices.releases
-        ]
-    seen = devices.intel_windows.items()
-    pairs = ((parse(windows, "intel"), parse(zero, "intel")) for windows, zero in seen)
-    return [(left.parts, right.parts[0]) for left, right in pairs if left and right]
+        for build, release in devices.releases:
+            yield _numbers(*release.split(".")), build
+    elif scheme == "windows":
+        for windows, level_zero in devices.intel_windows.items():
+            number, build_of = parse(windows, "intel"), parse(level_zero, "intel")
+            if number and build_of:
+                yield number.parts, build_of.parts[0]
 
 
 def _range(low: float, high: float) -> str:
@@ -174,7 +152,9 @@ def _range(low: float, high: float) -> str:
         return f"{low:.0f}"
     if math.isinf(high):
         return f"{low:.0f} or newer"
-    return f"{low:.0f} to {high:.0f}" if low else f"{high:.0f} or older"
+    if not low:
+        return f"{high:.0f} or older"
+    return f"{low:.0f} to {high:.0f}"
 
 
 def _numbers(*fields: str | None) -> Parts:

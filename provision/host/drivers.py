@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -41,13 +42,14 @@ def driver_version(gpu: Gpu, host: Host) -> str | None:
     # For Intel on Linux it is compute-runtime's, as i915 and xe carry the kernel's version only; in
     # WSL without a compute-runtime the Windows driver's. A container can hide NVIDIA's driver, but
     # not its libcuda.
-    own = gpu.driver.version if gpu.driver else None
-    if gpu.vendor == "intel" and not host.platform.startswith("win"):
-        behind_wsl = gpu.driver is not None and gpu.driver.name == "dxg"
-        return host.runtimes.compute_runtime or (own if behind_wsl else None)
+    version = gpu.driver.version if gpu.driver else None
     if gpu.vendor == "nvidia" and gpu.driver:
-        return own or host.runtimes.cuda or None
-    return own
+        return version or host.runtimes.cuda or None
+    if gpu.vendor != "intel" or host.platform.startswith("win"):
+        return version
+    if gpu.driver is None or gpu.driver.name != "dxg":
+        version = None
+    return host.runtimes.compute_runtime or version
 
 
 def judge_driver(
@@ -68,28 +70,26 @@ def judge_version(
     """
     driver = NAMES.get(vendor, "driver")
     evidence = [f"{driver} {version or 'of unknown version'}", f"required {required}"]
-    found = parse(version.strip(), vendor) if version else None
-    if found is None:
+    if not version:
+        return _unknown("the driver's version is not visible", evidence)
+    parsed = parse(version.strip(), vendor)
+    if parsed is None:
         reason = f"{version} is not a driver version of a known format"
-        return _unknown(
-            reason if version else "the driver's version is not visible", evidence
-        )
+        return _unknown(reason, evidence)
     try:
         specifiers = list(SpecifierSet(required))
     except InvalidSpecifier:
         return _unknown(f"{required!r} is not a version specifier", evidence)
-    met = [meets(found, each, vendor, devices) for each in specifiers]
-    evidence += [
-        line for each in specifiers for line in explain(found, each, vendor, devices)
-    ]
+    answers = [meets(parsed, one, vendor, devices) for one in specifiers]
+    for one in specifiers:
+        evidence += explain(parsed, one, vendor, devices)
     # One specifier that is not met decides, even if others cannot be judged.
-    if False in met:
+    if False in answers:
         reason = f"{driver} {version} is not {required}"
         return DriverJudgement(DriverVerdict.TOO_OLD, reason, tuple(evidence))
-    if None in met:
-        return _unknown(
-            f"it cannot be decided whether driver {version} is {required}", evidence
-        )
+    if None in answers:
+        reason = f"it cannot be decided whether driver {version} is {required}"
+        return _unknown(reason, evidence)
     reason = f"{driver} {version} is {required}"
     return DriverJudgement(DriverVerdict.NEW_ENOUGH, reason, tuple(evidence))
 
@@ -102,22 +102,20 @@ def smoke_expectation(
     target: TargetHardware, host: Host, devices: Devices
 ) -> dict[str, Any] | None:
     """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
-    required, families = target.driver, target.families
-    if target.accelerator == "cpu" or required is None:
+    vendor, required = ACCELERATORS[target.accelerator].vendor, target.driver
+    if not vendor or required is None:
         return None
-    vendor = ACCELERATORS[target.accelerator].vendor
-    gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
-    # A device of unknown family, such as every Intel GPU in WSL, may be the one.
-    own = [
-        gpu for gpu in gpus if not families or not gpu.family or gpu.family in families
-    ]
-    judged = [judge_driver(gpu, host, required, devices) for gpu in own]
-    chosen = next(iter(judged), None) or judge_version(None, required, vendor, devices)
-    if len({each.verdict for each in judged}) > 1:
-        lines = dict.fromkeys(line for each in judged for line in each.evidence)
-        chosen = _unknown(
-            "the devices of this machine have different drivers", list(lines)
-        )
+    judged = []
+    for gpu in host.gpus:
+        # A device of unknown family, such as every Intel GPU in WSL, may be the one.
+        foreign = gpu.family and target.families and gpu.family not in target.families
+        if gpu.vendor == vendor and not foreign:
+            judged.append(judge_driver(gpu, host, required, devices))
+    chosen = judged[0] if judged else judge_version(None, required, vendor, devices)
+    if len({judgement.verdict for judgement in judged}) > 1:
+        lines = chain.from_iterable(judgement.evidence for judgement in judged)
+        reason = "the devices of this machine have different drivers"
+        chosen = _unknown(reason, list(dict.fromkeys(lines)))
     return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}
 
 

@@ -8,26 +8,27 @@ numbers the devices that remain (https://github.com/intel/llvm/blob/sycl/sycl/do
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from provision.catalog.devices import Devices
 from provision.environment.reading import read_text
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
-from provision.host.root import Machine, Root
+from provision.host.root import Machine
 from provision.host.sysfs import catalogued
 
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.
 _DRIVER = re.compile(r"libze_intel_gpu\.so\.1(?:\.\d+\.(\d{5,}).*)?")
-# Where WSL mounts the driver store of Windows: iigd_dch.inf_amd64_…, u0410172.inf_amd64_….
 # Time or cycles on the compute engines: https://docs.kernel.org/gpu/drm-usage-stats.html
 _COMPUTE = re.compile(r"^drm-(?:engine-compute|cycles-ccs):\s*(\d+)", re.MULTILINE)
 _INTEL = re.compile(r"^drm-driver:\s*(?:i915|xe)$", re.MULTILINE)
 _BACKENDS = {"*", "level_zero", "level_zero_v2"}
-_DRIVER_STORE = "usr/lib/wsl/drivers"
+# Where WSL mounts the driver store of Windows: iigd_dch.inf_amd64_…, u0410172.inf_amd64_….
 _AMD = re.compile(r"u0\d+\.inf")
+_DRIVER_STORE = "usr/lib/wsl/drivers"
+_TERM = re.compile(r"!?[\w*]+:[\w*.,]+")  # of an ONEAPI_DEVICE_SELECTOR
 _INF_VERSION = re.compile(r"DriverVer\s*=\s*[\d/]+\s*,\s*([\d.]+)", re.IGNORECASE)
 
 
@@ -39,69 +40,58 @@ def probe(machine: Machine, host: Host) -> Host:
         host.runtimes,
         level_zero=loader_version(names),
         compute_runtime=compute_runtime_version(names, machine.devices),
-        opencl=opencl_libraries(machine.root),
     )
-    behind = behind_wsl(machine) if "wsl" in host.surroundings else []
-    return dataclasses.replace(host, runtimes=runtimes, gpus=(*host.gpus, *behind))
+    gpus = list(host.gpus)
+    if "wsl" in host.surroundings:
+        gpus += behind_wsl(machine)
+    return dataclasses.replace(host, runtimes=runtimes, gpus=tuple(gpus))
 
 
 def loader_version(names: list[str]) -> str | None:
     """Return the Level Zero loader's version, "" if no file name shows it, None if it is absent."""
-    found = [match for name in names if (match := _LOADER.fullmatch(name))]
-    versions = [f"1.{match[1]}" if match[1] else "" for match in found]
-    return max(versions, key=numbers_of, default=None)
+    version = None
+    for match in filter(None, map(_LOADER.fullmatch, names)):
+        candidate = f"1.{match[1]}" if match[1] else ""
+        version = max(version or "", candidate, key=numbers_of)
+    return version
 
 
 def compute_runtime_version(names: list[str], devices: Devices) -> str | None:
     """Return the user-mode driver's version, "" if no file name shows it, None if it is absent."""
-    found = [match for name in names if (match := _DRIVER.fullmatch(name))]
-    builds = [int(match[1]) for match in found if match[1]]
+    matches = list(filter(None, map(_DRIVER.fullmatch, names)))
+    builds = [int(match[1]) for match in matches if match[1]]
     if builds:
         return devices.release_of(max(builds))
-    return "" if found else None
+    return "" if matches else None
 
 
-def opencl_libraries(root: Root) -> tuple[str, ...]:
-    """Return the libraries that the system's OpenCL ICD files name."""
-    folder = "etc/OpenCL/vendors"
-    named = (
-        root.text(f"{folder}/{name}")
-        for name in root.names(folder)
-        if name.endswith(".icd")
-    )
-    return tuple(name for name in named if name)
-
-
-def behind_wsl(machine: Machine) -> list[Gpu]:
-    """Return the GPUs of Intel and AMD whose Windows driver is mounted into WSL."""
-    # WSL has no PCI device of a GPU, only ``/dev/dxg``. The mounted driver store shows the vendor
-    # of each driver and its version, not the model of the GPU.
-    root, found = machine.root, []
+def behind_wsl(machine: Machine) -> Iterator[Gpu]:
+    """Yield the GPUs of Intel and AMD whose Windows driver is mounted into WSL."""
+    # WSL has no PCI device of a GPU, only ``/dev/dxg``. The mounted driver store shows the version
+    # of each driver, not the model of the GPU.
+    root = machine.root
     for name in root.names(_DRIVER_STORE):
         if _AMD.match(name):
             gpu = catalogued(machine.devices, "1002", "", f"wsl:{name}")
-            found.append(
-                dataclasses.replace(
-                    gpu, name="AMD GPU behind WSL", driver=Driver("dxg")
-                )
-            )
+            yield dataclasses.replace(gpu, name="AMD GPU behind WSL")
         if name.startswith("iigd"):
             inf = root.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
             # The file is UTF-16; read as UTF-8, it has a NUL beside each ASCII character.
             version = _INF_VERSION.search(inf.replace("\0", ""))
             driver = Driver("dxg", version[1] if version else None)
-            found.append(
-                Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver)
-            )
-    return found
+            yield Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver)
 
 
 def occupants(notes: set[str], proc: Path) -> list[str]:
     """Return the processes that compute; adds to the notes what cannot be read."""
-    found = []
+    if not proc.is_dir():
+        notes.add(
+            "whether the device is idle is not measured: this system does not tell"
+        )
+    busy = []
     for process in proc.glob("[0-9]*"):
         try:
-            texts = map(read_text, list((process / "fdinfo").iterdir()))
+            texts = [read_text(file) for file in (process / "fdinfo").iterdir()]
         except PermissionError:
             notes.add(
                 "processes of other users are not seen: only root may read their fdinfo"
@@ -111,51 +101,47 @@ def occupants(notes: set[str], proc: Path) -> list[str]:
             continue
         clients = [_COMPUTE.findall(text) for text in texts if _INTEL.search(text)]
         if any(int(used) for client in clients for used in client):
-            found.append(process.name)
+            busy.append(process.name)
         elif clients and not any(clients):
             notes.add(
                 f"this kernel does not tell whether process {process.name} computes"
             )
-    if not proc.is_dir():
-        notes.add(
-            "whether the device is idle is not measured: this system does not tell"
-        )
-    return sorted(found)
+    return sorted(busy)
 
 
 def in_level_zero_order(host: Host) -> list[Gpu]:
     """Return Intel's GPUs in Level Zero's order; one with two tiles counts twice."""
     by_bus = host.variables.get("ZE_ENABLE_PCI_ID_DEVICE_ORDER") == "1"
     # Level Zero does not see, and so does not number, a GPU without a driver.
-    found = [
-        gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver is not None
-    ]
-    found.sort(key=lambda gpu: (not by_bus and gpu.integrated is True, gpu.address))
-    flat = host.variables.get("ZE_FLAT_DEVICE_HIERARCHY", "FLAT").upper() != "COMPOSITE"
-    return [gpu for gpu in found for _ in range(gpu.tiles if flat else 1)]
+    gpus = [gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver]
+    gpus.sort(key=lambda gpu: (not by_bus and gpu.integrated is True, gpu.address))
+    if host.variables.get("ZE_FLAT_DEVICE_HIERARCHY", "").upper() == "COMPOSITE":
+        return gpus
+    return [gpu for gpu in gpus for _ in range(gpu.tiles)]
 
 
 def malformed(selector: str) -> str | None:
     """Return the first term of an ``ONEAPI_DEVICE_SELECTOR`` that its parser rejects, or None."""
-    valid = re.compile(r"!?[\w*]+:[\w*.,]+")
-    return next(
-        (t for t in selector.split(";") if t and not valid.fullmatch(t.strip())), None
-    )
+    for term in selector.split(";"):
+        if term and not _TERM.fullmatch(term.strip()):
+            return term
+    return None
 
 
 def hidden(host: Host) -> dict[str, str]:
     """Return the GPUs that a variable hides: address to ``NAME=value``."""
-    ordered, variables = in_level_zero_order(host), host.variables
-    remaining, gone = list(ordered), {}
+    visible, variables = in_level_zero_order(host), host.variables
+    covered: dict[str, str] = {}
     if mask := variables.get("ZE_AFFINITY_MASK"):
         # 0.1 is the second tile of device 0, which is then not hidden as a whole.
-        wanted = {word.split(".")[0].strip() for word in mask.split(",")}
-        remaining = [gpu for number, gpu in enumerate(ordered) if str(number) in wanted]
-        gone = _missing(ordered, remaining, f"ZE_AFFINITY_MASK={mask}")
+        numbers = {word.split(".")[0].strip() for word in mask.split(",")}
+        chosen = [gpu for i, gpu in enumerate(visible) if str(i) in numbers]
+        covered = _missing(visible, chosen, f"ZE_AFFINITY_MASK={mask}")
+        visible = chosen
     if selector := variables.get("ONEAPI_DEVICE_SELECTOR"):
-        chosen = [gpu for i, gpu in enumerate(remaining) if selects(selector, i)]
-        gone |= _missing(remaining, chosen, f"ONEAPI_DEVICE_SELECTOR={selector}")
-    return gone
+        chosen = [gpu for i, gpu in enumerate(visible) if selects(selector, i)]
+        covered |= _missing(visible, chosen, f"ONEAPI_DEVICE_SELECTOR={selector}")
+    return covered
 
 
 def _missing(before: Sequence[Gpu], after: Sequence[Gpu], why: str) -> dict[str, str]:
@@ -168,13 +154,17 @@ def selects(selector: str, index: int) -> bool:
     if malformed(selector):
         return False  # the runtime aborts the program, so it uses no GPU
     terms = [term.strip() for term in selector.lower().split(";") if term.strip()]
-    wanted = [term for term in terms if not term.startswith("!")]
-    unwanted = [term[1:] for term in terms if term.startswith("!")]
-    chosen = any(_matches(term, index) for term in wanted) if wanted else True
-    return chosen and not any(_matches(term, index) for term in unwanted)
+    # Without a term that selects, all are selected that no term excludes.
+    selected = all(term.startswith("!") for term in terms)
+    for term in terms:
+        if _matches(term.removeprefix("!"), index):
+            if term.startswith("!"):
+                return False
+            selected = True
+    return selected
 
 
 def _matches(term: str, index: int) -> bool:
     backend, _, devices = term.partition(":")
     names = {word.split(".")[0] for word in devices.split(",")}
-    return backend in _BACKENDS and bool(names & {"*", "gpu", str(index)})
+    return backend in _BACKENDS and not names.isdisjoint({"*", "gpu", str(index)})

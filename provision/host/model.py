@@ -28,20 +28,6 @@ class DeviceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """The PCI Express link of a GPU: transfer rates as sysfs writes them, and lanes."""
-
-    speed: str
-    """Transfer rate now, such as `16.0 GT/s PCIe`."""
-    width: int
-    """Lanes now."""
-    max_speed: str
-    """Largest transfer rate."""
-    max_width: int
-    """Most lanes."""
-
-
-@dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU."""
 
@@ -67,8 +53,6 @@ class Gpu:
     """Device files."""
     memory_bytes: int | None = None
     """Dedicated memory in bytes; null where the system does not report it."""
-    link: Link | None = None
-    """null for integrated GPUs."""
     resizable_bar: bool | None = None
     """Whether all memory is mapped; null if it does not apply."""
     tiles: int = 1
@@ -87,8 +71,6 @@ class Runtimes:
     """The Level Zero loader."""
     compute_runtime: str | None = None
     """Intel's user-mode driver, `<release>.<build>`."""
-    opencl: tuple[str, ...] = ()
-    """Libraries named by the OpenCL ICD files."""
     cuda: str | None = None
     """NVIDIA's user-mode driver, `libcuda`."""
     nvml: str | None = None
@@ -158,22 +140,18 @@ class Host:
 
 def host_layers(host: Host) -> dict[str, str]:
     """Return the layers that an upgrade can change, each with its version."""
-    # Layers are the kernel, the machine's firmware, each GPU with its driver, and the runtime
-    # libraries of the system.
-    found = {"platform": host.platform, "kernel": host.kernel}
+    layers = {"platform": host.platform, "kernel": host.kernel}
     if host.firmware:
-        found["firmware"] = host.firmware
+        layers["firmware"] = host.firmware
     for gpu in host.gpus:
-        found[f"GPU {gpu.address}"] = gpu.name
+        layers[f"GPU {gpu.address}"] = gpu.name
         if gpu.driver:
             # i915 and xe have no version of their own: they change with the kernel.
-            found[f"driver {gpu.driver.name}"] = gpu.driver.version or host.kernel
-    runtimes = {
-        "Level Zero loader": host.runtimes.level_zero,
-        "compute-runtime": host.runtimes.compute_runtime,
-        "OpenCL": ", ".join(host.runtimes.opencl) or None,
-        "CUDA driver library": host.runtimes.cuda,
-    }
-    return found | {
-        name: version for name, version in runtimes.items() if version is not None
-    }
+            layers[f"driver {gpu.driver.name}"] = gpu.driver.version or host.kernel
+    if host.runtimes.level_zero is not None:
+        layers["Level Zero loader"] = host.runtimes.level_zero
+    if host.runtimes.compute_runtime is not None:
+        layers["compute-runtime"] = host.runtimes.compute_runtime
+    if host.runtimes.cuda is not None:
+        layers["CUDA driver library"] = host.runtimes.cuda
+    return layers

@@ -4,7 +4,9 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pynvml  # type: ignore[import-untyped]
 
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
@@ -29,45 +31,48 @@ def probe(machine: Machine, host: Host) -> Host:
     """Return the host with NVIDIA's user-mode driver, and its GPUs completed by NVIDIA's tools."""
     gpus = merge(host.gpus, _cards(machine.root, host))
     # Of several copies, one that an upgrade left for instance, the link names the one that is used.
-    cuda, nvml = (cuda_version(machine.loaded(name), name) for name in (_CUDA, _NVML))
-    runtimes = dataclasses.replace(host.runtimes, cuda=cuda, nvml=nvml)
+    runtimes = dataclasses.replace(
+        host.runtimes,
+        cuda=cuda_version(machine.loaded(_CUDA)),
+        nvml=cuda_version(machine.loaded(_NVML), _NVML),
+    )
     return dataclasses.replace(host, gpus=tuple(gpus), runtimes=runtimes)
 
 
 def _cards(root: Root, host: Host) -> list[Card]:
-    # Without a GPU of NVIDIA's no library of theirs is loaded and no process started. In WSL the
-    # bus shows none: there /dev/dxg says that there may be one.
-    if not any(gpu.vendor == "nvidia" for gpu in host.gpus) and not root.exists(
-        "dev/dxg"
-    ):
-        return []
+    # Without a GPU of NVIDIA's no library of theirs is loaded. In WSL the bus shows none: there
+    # /dev/dxg says that there may be one.
+    on_bus = any(gpu.vendor == "nvidia" for gpu in host.gpus)
+    cards: list[Card] = []
+    if root.live and (on_bus or root.exists("dev/dxg")):
+        cards = probe_nvml()
     # /proc has neither memory nor compute capability.
-    return (probe_nvml() if root.live else []) or probe_proc(root)
+    return cards or probe_proc(root)
 
 
 def probe_nvml() -> list[Card]:
     """Ask NVIDIA's management library; an empty list where it does not load or fails."""
-    import pynvml  # type: ignore[import-untyped]  # noqa: PLC0415 - only where there is a GPU
-
     try:
         pynvml.nvmlInit()
-        try:
-            driver = pynvml.nvmlSystemGetDriverVersion()
-            numbers = range(pynvml.nvmlDeviceGetCount())
-            found = []
-            for handle in map(pynvml.nvmlDeviceGetHandleByIndex, numbers):
-                address = _address(pynvml.nvmlDeviceGetPciInfo(handle).busId)
-                memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-                capability = "{}.{}".format(
-                    *pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-                )
-                name = pynvml.nvmlDeviceGetName(handle)
-                found.append(Card(address, name, driver, memory, capability))
-            return found
-        finally:
-            pynvml.nvmlShutdown()
+        return list(map(_card, _handles()))
     except pynvml.NVMLError:
         return []
+
+
+def _handles() -> list[Any]:
+    count = pynvml.nvmlDeviceGetCount()
+    return [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
+
+
+def _card(handle: Any) -> Card:  # noqa: ANN401 - an opaque handle of NVML
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return Card(
+        _address(pynvml.nvmlDeviceGetPciInfo(handle).busId),
+        pynvml.nvmlDeviceGetName(handle),
+        pynvml.nvmlSystemGetDriverVersion(),
+        int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        f"{major}.{minor}",
+    )
 
 
 def probe_proc(root: Root) -> list[Card]:
@@ -75,14 +80,13 @@ def probe_proc(root: Root) -> list[Card]:
     folder = "proc/driver/nvidia/gpus"
     version = root.text("proc/driver/nvidia/version")
     module = re.search(r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)", version)
-    found = []
+    driver = module[1] if module else None
+    cards = []
     for address in root.names(folder):
-        model = re.search(
-            r"^Model:\s*(.+)$", root.text(f"{folder}/{address}/information"), re.M
-        )
-        if model:
-            found.append(Card(address, model[1].strip(), module[1] if module else None))
-    return found
+        text = root.text(f"{folder}/{address}/information")
+        if model := re.search(r"^Model:\s*(.+)$", text, re.M):
+            cards.append(Card(address, model[1].strip(), driver))
+    return cards
 
 
 def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
@@ -90,9 +94,10 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
     # In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     # By address: NVML guarantees no order of its indexes (nvmlDeviceGetHandleByIndex).
     rest = {card.address: card for card in cards}
-    merged = [
-        _completed(g, rest.pop(g.address)) if g.address in rest else g for g in gpus
-    ]
+    merged = []
+    for gpu in gpus:
+        card = rest.pop(gpu.address, None)
+        merged.append(_completed(gpu, card) if card else gpu)
     for card in rest.values():
         # Without a device id the catalog cannot be asked; the capability decides, if it is known.
         bare = Gpu("nvidia", "", card.name, card.address, integrated=False)
@@ -114,30 +119,27 @@ def _completed(gpu: Gpu, card: Card) -> Gpu:
 
 def cuda_version(names: Sequence[str], library: str = _CUDA) -> str | None:
     """Return the version of a library of NVIDIA's among names; "" if no name shows it."""
-    pattern = re.compile(re.escape(library[:-1]) + r"(\d{3,}(?:\.\d+)+)")
-    versions = [match[1] for name in names if (match := pattern.fullmatch(name))]
-    return max(versions, key=numbers_of, default="" if library in names else None)
+    version = "" if library in names else None
+    for name in names:
+        number = name.removeprefix(library[:-1])
+        if name != number and re.fullmatch(r"\d{3,}(?:\.\d+)+", number):
+            version = max(version or "", number, key=numbers_of)
+    return version
 
 
 def _address(text: str | bytes) -> str:
     """Return ``00000000:01:00.0`` as sysfs writes it: ``0000:01:00.0``."""
     plain = text.decode("ascii", "replace") if isinstance(text, bytes) else text
-    match = re.fullmatch(
-        r"0{0,4}([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", plain.lower()
-    )
-    return match[1] if match else ""
+    return plain.lower()[-len("0000:01:00.0") :]
 
 
 def occupants(notes: set[str], _proc: Path) -> list[str]:
     """Return the processes that compute; adds to the notes where NVML does not tell."""
-    import pynvml  # noqa: PLC0415 - only where there is a GPU
-
+    processes = set()
     try:
         pynvml.nvmlInit()
-        processes = set()
-        for number in range(pynvml.nvmlDeviceGetCount()):
-            card = pynvml.nvmlDeviceGetHandleByIndex(number)
-            for user in pynvml.nvmlDeviceGetComputeRunningProcesses(card):
+        for handle in _handles():
+            for user in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
                 processes.add(str(user.pid))
     except pynvml.NVMLError as error:
         notes.add(f"whether the device is idle is not measured: NVML says {error}")

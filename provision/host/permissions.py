@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import stat
 import sys
 
 from provision.host.model import DeviceFile, Host, User
@@ -59,10 +58,9 @@ def may_use(status: os.stat_result, user: User) -> bool:
     """Whether the permission bits let a user read and write a file."""
     if user.uid == 0:
         return True
+    mode = status.st_mode  # its last bits say what others may
     if user.uid == status.st_uid:
-        wanted = stat.S_IRUSR | stat.S_IWUSR
+        mode = status.st_mode >> 6
     elif status.st_gid in user.gids:
-        wanted = stat.S_IRGRP | stat.S_IWGRP
-    else:
-        wanted = stat.S_IROTH | stat.S_IWOTH
-    return status.st_mode & wanted == wanted
+        mode = status.st_mode >> 3
+    return mode & 0o6 == 0o6

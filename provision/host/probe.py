@@ -4,11 +4,13 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 from provision.catalog.devices import Devices
-from provision.core.platforms import this_platform
+from provision.core.platforms import ACCELERATORS, this_platform
 from provision.host import (
+    macos,
     permissions,
     sysfs,
     system,
@@ -19,6 +21,9 @@ from provision.host.model import Host, User
 from provision.host.root import TABLES, Machine, Root
 from provision.host.vendors import MODULES
 
+# Beginnings of the names of the variables that are shown.
+_SELECTORS = chain.from_iterable(kind.selectors for kind in ACCELERATORS.values())
+_NAMES = (*TABLES["variables"], *_SELECTORS)
 # Each probe returns the host with what it found added. The order counts: whether this is WSL
 # decides which GPUs sysfs shows, the user decides which device files are usable, and the vendors'
 # probes complete the GPUs that sysfs listed.
@@ -37,8 +42,7 @@ def read_host(
     Another root than ``/`` holds a recorded Linux machine; the user is who its permissions are for.
     """
     environ = os.environ if environ is None else environ
-    known = tuple(TABLES["variables"])
-    variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(known)}
+    variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_NAMES)}
     machine = Machine(Root(root), devices, environ, user)
     # A recorded Linux machine can be read on Windows and on a Mac, too.
     if sys.platform == "win32" and machine.root.live:
@@ -46,8 +50,6 @@ def read_host(
             windows.probe(), devices, variables, platform.version()
         )
     if sys.platform == "darwin" and machine.root.live:
-        from provision.host import macos  # noqa: PLC0415 - it starts programs
-
         return macos.read_macos(macos.probe(), devices, variables)
     # NVIDIA's boards have a torch of their own.
     jetson = "nvidia,tegra" in machine.root.text("proc/device-tree/compatible")

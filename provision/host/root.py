@@ -13,10 +13,9 @@ from provision.environment.reading import list_names, read_text
 from provision.host.model import User
 
 TABLES = toml_table(Path(__file__).with_name("machine.toml"))
-_OF_PLATFORMS = (
-    f"usr/lib/{each.libraries}" for each in PLATFORMS.values() if each.libraries
-)
-_LIBRARY_FOLDERS = [*_OF_PLATFORMS, *TABLES["libraries"]]
+_OF_PLATFORMS = [platform.libraries for platform in PLATFORMS.values()]
+_LIBRARY_FOLDERS = [f"usr/lib/{name}" for name in _OF_PLATFORMS if name]
+_LIBRARY_FOLDERS += TABLES["libraries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +52,6 @@ class Root:
         """Whether a path exists."""
         return os.path.exists(self.path / path)  # noqa: PTH110 - Path.exists() can raise
 
-    def above(self, path: str) -> list[Path]:
-        """Return the resolved folders above a path, nearest first, relative to the root."""
-        try:
-            real = (self.path / path).resolve().relative_to(self.path.resolve())
-        except (OSError, ValueError, RuntimeError):
-            return []
-        return list(real.parents)
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -80,8 +71,10 @@ class Machine:
 
     def loaded(self, name: str) -> list[str]:
         """Return the file that a library's link leads to, or else all names of libraries."""
-        links = (self.root.target(f"{folder}/{name}") for folder in _LIBRARY_FOLDERS)
-        linked = next(
-            filter(None, links), ""
-        )  # Debian's leads to /etc/alternatives first
-        return [name, linked] if linked.startswith(name[:-1]) else self.libraries
+        for folder in _LIBRARY_FOLDERS:
+            linked = self.root.target(f"{folder}/{name}")
+            if linked.startswith(
+                name[:-1]
+            ):  # Debian's leads to /etc/alternatives first
+                return [name, linked]
+        return self.libraries

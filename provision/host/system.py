@@ -11,6 +11,7 @@ from provision.core.platforms import VENDORS
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Host, System
 from provision.host.root import TABLES, Machine, Root
+from provision.host.vendors import MODULES
 
 _SECURE_BOOT = (
     "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -24,27 +25,34 @@ _REJECTED = re.compile(
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with its system; the kernel's log is read only for the sake of a GPU."""
     root = machine.root
-    own = [
-        gpu for gpu in host.gpus if gpu.vendor in VENDORS and VENDORS[gpu.vendor].module
-    ]
-    log = _kernel_log(root) if own else ""
-    bare = {gpu.vendor for gpu in own if gpu.driver is None}
+    gpus = [gpu for gpu in host.gpus if gpu.vendor in MODULES]
+    log = _kernel_log(root) if gpus else ""
+    refused = {}
+    for vendor in {gpu.vendor for gpu in gpus if gpu.driver is None}:
+        if refusal := _refusal(root, host, vendor, log):
+            refused[vendor] = refusal
     versions = [
         n for n in machine.libraries if re.fullmatch(r"libstdc\+\+\.so(\.\d+)+", n)
     ]
-    # glibc's ldd is a script that names its version; asking the library itself means running it.
-    libc = re.search(r"ldd \(.*?\) (2\.\d+)", root.text("usr/bin/ldd"))
-    musl = any(name.startswith("ld-musl-") for name in root.names("lib"))
+    room = dict(_memory(root, host))
+    if root.live:
+        room |= _disks(machine)
     system = System(
-        libc=f"glibc {libc[1]}" if libc else "musl" if musl else "",
+        libc=_libc(root),
         libstdcxx=max(versions, key=numbers_of, default=""),
-        refused={
-            vendor: why for vendor in bare if (why := _refusal(root, host, vendor, log))
-        },
-        room=dict([*_memory(root, host), *(_disks(machine) if root.live else ())]),
+        refused=refused,
+        room=room,
         gpu_log=tuple(re.findall(r"^.*\b(?:NVRM|i915|xe)\b.*$", log, re.MULTILINE)),
     )
     return dataclasses.replace(host, system=system)
+
+
+def _libc(root: Root) -> str:
+    # glibc's ldd is a script that names its version; asking the library itself means running it.
+    if version := re.search(r"ldd \(.*?\) (2\.\d+)", root.text("usr/bin/ldd")):
+        return f"glibc {version[1]}"
+    musl = any(name.startswith("ld-musl-") for name in root.names("lib"))
+    return "musl" if musl else ""
 
 
 def _kernel_log(root: Root) -> str:
@@ -72,53 +80,41 @@ def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] |
     """Return what keeps a vendor's kernel driver out: a table of obstacles.toml, and where."""
     module = VENDORS[vendor].module
     blacklist = rf"^\s*(?:blacklist\s+{module}\s*$|install\s+{module}\s+\S*/(?:false|true)\b.*$)"
-    files = [
-        f"{folder}/{n}" for folder in TABLES["modprobe"] for n in root.names(folder)
-    ]
-    places = [(path, blacklist) for path in files if path.endswith(".conf")]
-    # nomodeset stops the drivers of the kernel itself, not NVIDIA's.
-    words = r"|\bnomodeset\b" if vendor == "intel" else ""
-    places.append(
-        (
-            "proc/cmdline",
-            rf"\b(?:module_|modprobe\.)blacklist=\S*\b{module}\b\S*{words}",
-        )
-    )
-    for path, pattern in places:
-        if found := re.search(pattern, root.text(path), re.MULTILINE):
-            return "driver-kept-out", f"/{path} says {found[0].strip()}"
+    for folder in TABLES["modprobe"]:
+        for name in root.names(folder):
+            path = f"{folder}/{name}"
+            line = re.search(blacklist, root.text(path), re.MULTILINE)
+            if line and name.endswith(".conf"):
+                return "driver-kept-out", f"/{path} says {line[0].strip()}"
+    option = rf"\b(?:module_|modprobe\.)blacklist=\S*\b{module}\b\S*"
+    if vendor == "intel":  # it stops the drivers of the kernel itself, not NVIDIA's
+        option += r"|\bnomodeset\b"
+    if word := re.search(option, root.text("proc/cmdline")):
+        return "driver-kept-out", f"/proc/cmdline says {word[0]}"
+    # Four bytes of attributes, then 1 where it is on.
+    if not root.text(_SECURE_BOOT).endswith("\x01"):
+        return None
     built = root.names(f"lib/modules/{host.kernel}/updates/dkms")
     present = any(re.match(rf"{module}\.ko", name) for name in built)
-    # Four bytes of attributes, then 1 where it is on.
-    refuses = root.text(_SECURE_BOOT).endswith("\x01") and (
-        present or _REJECTED.search(log)
-    )
-    return ("driver-refused", "") if refuses else None
+    return ("driver-refused", "") if present or _REJECTED.search(log) else None
 
 
 def _memory(root: Root, host: Host) -> Iterator[tuple[str, int]]:
     """Yield the free bytes of memory and of this process's control groups, and the size of shm."""
-    if found := re.search(
-        r"^MemAvailable:\s+(\d+) kB", root.text("proc/meminfo"), re.MULTILINE
-    ):
-        yield "memory", int(found[1]) << 10
-    groups = root.text("proc/self/cgroup") or "0::/\n1:memory:/"
-    for kind, own in re.findall(r"^\d+:(memory|):(/.*)$", groups, re.MULTILINE):
-        limit, used = (
-            ("limit_in_bytes", "usage_in_bytes") if kind else ("max", "current")
-        )
-        # In a container the path can be that of the host, of which it sees the end as its root.
-        for folder in (PurePosixPath(own), *PurePosixPath(own).parents):
-            group = f"sys/fs/cgroup/{kind}{folder}/memory"
-            most, now = root.text(f"{group}.{limit}"), root.text(f"{group}.{used}")
-            cache = re.search(
-                r"^inactive_file (\d+)", root.text(f"{group}.stat"), re.MULTILINE
-            )
-            if most.isdecimal() and now.isdecimal():  # "max" is no limit
-                yield (
-                    f"cgroup {folder}",
-                    int(most) - int(now) + (int(cache[1]) if cache else 0),
-                )
+    memory = re.search(r"^MemAvailable:\s+(\d+) kB", root.text("proc/meminfo"), re.M)
+    if memory:
+        yield "memory", int(memory[1]) << 10
+    group = re.search(r"^0::(/.*)$", root.text("proc/self/cgroup"), re.MULTILINE)
+    own = PurePosixPath(group[1] if group else "/")
+    # In a container the path can be that of the host, of which it sees the end as its root.
+    for folder in (own, *own.parents):
+        place = f"sys/fs/cgroup{folder}/memory"
+        most, now = root.text(f"{place}.max"), root.text(f"{place}.current")
+        if most.isdecimal() and now.isdecimal():  # "max" is no limit
+            stat = root.text(f"{place}.stat")
+            cache = re.search(r"^inactive_file (\d+)", stat, re.MULTILINE)
+            reclaimable = int(cache[1]) if cache else 0
+            yield f"cgroup {folder}", int(most) - int(now) + reclaimable
     shm = re.search(
         r"^\S+ /dev/shm tmpfs \S*\bsize=(\d+)k", root.text("proc/mounts"), re.MULTILINE
     )

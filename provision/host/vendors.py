@@ -1,22 +1,27 @@
 """The vendors whose GPUs programs compute with: a module each, and what is asked of all."""
 
+from importlib import import_module
 from pathlib import Path
 
-from provision.core.platforms import ACCELERATORS
+from provision.core.platforms import ACCELERATORS, VENDORS
 from provision.environment.reading import read_text
-from provision.host import intel, nvidia
 from provision.host.model import Host
 
-# A module has probe(machine, host), hidden(host) and occupants(notes, proc).
-MODULES = {"intel": intel, "nvidia": nvidia}
+# Of each vendor with a kernel driver, a module of its name: it has probe(machine, host),
+# hidden(host) and occupants(notes, proc).
+MODULES = {
+    name: import_module(f"provision.host.{name}")
+    for name, vendor in VENDORS.items()
+    if vendor.module
+}
 
 
 def hidden(host: Host) -> dict[str, str]:
     """Return the hidden GPUs: address to ``NAME=value`` of the variable that hides it."""
-    gone: dict[str, str] = {}
+    covered: dict[str, str] = {}
     for module in MODULES.values():
-        gone |= module.hidden(host)
-    return gone
+        covered |= module.hidden(host)
+    return covered
 
 
 def occupants(

