@@ -34,9 +34,9 @@ from provision.installer import uv
 from provision.installer.install import ArtifactSources, check_space, plan_install
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
-from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 from provision.spec.model import Target
+from provision.spec.reader import resolved_text
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

@@ -94,7 +94,7 @@ def why_device_is_absent(project: Project, target: Target) -> str:
     """Return why a target's device cannot be used on this machine; empty if it can."""
     if target.accelerator == "cpu":
         return ""
-    (fit,) = detect([hardware_of(target.model_dump())], this_host(project)).fits
+    (fit,) = detect([hardware_of(target)], this_host(project)).fits
     return "" if fit.verdict is FitVerdict.FITS else "; ".join(fit.reasons)
 
 

@@ -1,7 +1,6 @@
 """What the suite has to find: the content of ``expect.json``."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ def expectation(
     devices = read_devices(catalog)
     judgement = None
     if host:
-        hardware = hardware_of(target.model_dump())
+        hardware = hardware_of(target)
         judgement = smoke_expectation(hardware, host, devices)
     is_intel = target.accelerator == "xpu"
     return {
@@ -33,7 +32,7 @@ def expectation(
         "python": target.python,
         "packages": versions,
         "requirements": _requirements(target, versions),
-        "forbid": [asdict(entry) for entry in target.pip.forbid],
+        "forbid": [entry.model_dump() for entry in target.pip.forbid],
         "driver": target.hardware.driver,
         "families": list(target.hardware.families),
         "intel_devices": devices.intel_families() if is_intel else {},

@@ -15,12 +15,12 @@ from provision.environment.manifest import read_generation
 from provision.environment.seal import read_seal, seal_findings
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
-from provision.spec.reader import read_forbidden
+from provision.spec.reader import load_target
 
 
 def verify_current(project: Project, target: str, *, deep: bool) -> Verification:
     """Compare a target's current generation with lock and seal, ``deep`` by every file's hash."""
-    forbid = read_forbidden(project.specs, target)
+    forbid = load_target(project.specs, target).pip.forbid
     folder = current_folder(project, target)
     seal = read_seal(folder)
     lock = read_lock(project.lock(target)).with_records(seal.records if seal else {})

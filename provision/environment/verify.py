@@ -21,7 +21,7 @@ from provision.environment.findings import finding, of_target
 from provision.environment.installed import InstalledDistribution, name_of
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
-from provision.spec.parts import ForbiddenDistribution
+from provision.spec.model import ForbiddenDistribution
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,31 +50,32 @@ def explain_conflict(
     if _NO_SOLUTION not in failed.stderr:
         remedy = f"correct what uv names, or envs/{target.name}.toml"
         failed.require(f"could not resolve {target.name}", remedy=remedy)
-    faults: list[tuple[Sequence[str], Sequence[str], str]] = []
+    conflicts: list[list[str]] = []
+    facts: list[str] = []
+    remedies: list[str] = []
     remaining = list(target.pip.requirements)
     run: Completed | None = failed
     while run and _NO_SOLUTION in run.stderr:
-        progress.step(
-            f"{target.name}: {'; '.join(stated_facts(run.stderr))}; looking for more"
-        )
+        stated = "; ".join(stated_facts(run.stderr))
+        progress.step(f"{target.name}: {stated}; looking for more")
         conflict, alone = smallest_conflict(target, remaining, run, engine)
-        faults.append(
-            (conflict, *_judged(target, conflict, alone.stderr, engine, catalog))
-        )
+        more, remedy = _judged(target, conflict, alone.stderr, engine, catalog)
+        conflicts.append(conflict)
+        facts += more
+        remedies.append(remedy)
         remaining = [text for text in remaining if text not in conflict]
         run = _resolve(target, remaining, engine) if remaining else None
-    conflicts, facts, remedies = zip(*faults, strict=True)
-    evidence = "\n".join(
-        f"envs/{target.name}.toml asks for {r}" for c in conflicts for r in c
+    requirements = [text for conflict in conflicts for text in conflict]
+    spec = f"envs/{target.name}.toml"
+    error = SpecError(
+        f"{target.name}: {_subject(conflicts)}",
+        evidence="\n".join(f"{spec} asks for {text}" for text in requirements),
+        cause="\n".join(dict.fromkeys(facts)),
+        remedy="\n".join(dict.fromkeys(remedies)),
     )
-    cause = "\n".join(dict.fromkeys(fact for each in facts for fact in each))
-    remedy = "\n".join(dict.fromkeys(remedies))
-    what = f"{target.name}: {_subject(conflicts)}"
-    error = SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
-    error.requirements = tuple(r for each in conflicts for r in each)
-    error.__cause__ = ToolError(
-        f"uv on {target.name}", evidence=failed.stderr
-    )  # for --debug
+    error.requirements = tuple(requirements)
+    # For --debug.
+    error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)
     return error
 
 
@@ -95,18 +96,14 @@ def smallest_conflict(
     another reason, such as the network, proves nothing and the requirement stays.
     """
     words = re.findall(r"\w[\w.-]*", failed.stderr.split("hint:")[0])
-    named = {*map(canonicalize_name, words)}
-    remaining = [r for r in requirements if requirement_name(r) in named]
-    remaining = remaining or list(
-        requirements
-    )  # an override, for instance, is in none of them
-    for requirement in remaining[:] if len(remaining) > 1 else ():
-        others = [other for other in remaining if other != requirement]
-        if (
-            others
-            and (run := _resolve(target, others, engine))
-            and _NO_SOLUTION in run.stderr
-        ):
+    named = set(map(canonicalize_name, words))
+    remaining = [text for text in requirements if requirement_name(text) in named]
+    # An override, for instance, is in none of them.
+    remaining = remaining or list(requirements)
+    for requirement in list(remaining):
+        others = [text for text in remaining if text != requirement]
+        run = _resolve(target, others, engine) if others else None
+        if run and _NO_SOLUTION in run.stderr:
             remaining, failed = others, run
     return remaining, failed
 
@@ -114,32 +111,32 @@ def smallest_conflict(
 def stated_facts(text: str) -> list[str]:
     """Return the facts that uv's explanation rests on, reworded, in its order."""
     lists = _ITEMS.sub(lambda items: f" {'|'.join(items[1].split())} ", text)
-    flat = " ".join(
-        re.sub(r"\{[^}]*\}", "", lists).split()
-    )  # no markers; uv wraps its lines
-    found = [fact for premise in _PREMISES.findall(flat) for fact in _reworded(premise)]
-    if any(" has no wheel for " in fact for fact in found):
+    # Without markers, and without the line ends of uv's wrapping.
+    flat = " ".join(re.sub(r"\{[^}]*\}", "", lists).split())
+    facts = []
+    for premise in _PREMISES.findall(flat):
+        facts += _reworded(premise)
+    if any(" has no wheel for " in fact for fact in facts):
         # uv divides the versions by whether a wheel fits, so this would say nothing new.
-        found = [fact for fact in found if not fact.startswith("there is only")]
-    found += [
-        f"{m[1]} {m[2]} was published on {m[3]}, not before the cut-off"
-        for m in _LATE.finditer(flat)
-    ]
+        facts = [fact for fact in facts if not fact.startswith("there is only")]
+    for name, version, day in _LATE.findall(flat):
+        facts.append(f"{name} {version} was published on {day}, not before the cut-off")
+    if facts:
+        return list(dict.fromkeys(facts))
     # Without a cause, the reader would have nothing: then uv's own words.
-    return list(dict.fromkeys(found)) or [
-        flat.partition("cause: ")[2].partition(" hint:")[0]
-    ]
+    return [flat.partition("cause: ")[2].partition(" hint:")[0]]
 
 
 def _reworded(premise: str) -> list[str]:
-    found = []
+    facts = []
     for pattern, words in _TABLE["facts"]:
         whole = pattern.replace("ALL", _TABLE["all"]).replace("SET", _TABLE["set"])
         for match in re.finditer(whole, premise):
             first, *more = match.expand(words).split("|")
-            shown = [first, *(["…", more[-1]] if len(more) > 2 else more)]
-            found.append((match.start(), " or ".join(shown)))
-    return [words for _, words in sorted(found)]
+            if len(more) > 2:
+                more = ["…", more[-1]]
+            facts.append((match.start(), " or ".join([first, *more])))
+    return [words for _, words in sorted(facts)]
 
 
 def _judged(
@@ -150,55 +147,54 @@ def _judged(
     catalog: Mapping[str, Sequence[Wheel]],
 ) -> tuple[list[str], str]:
     """Return the facts of a fault, and its remedy."""
-    spec, facts = f"envs/{target.name}.toml", stated_facts(text)
-    assigned = {target.pip.index_of(requirement_name(r)) for r in conflict}
-    updates = [
-        f"`provision update {index}`" for index in sorted(assigned - {"default"})
-    ]
-    remedy = " or ".join([*updates, f"change what is asked for in {spec}"])
-    lacking = [
-        f"the catalog lists {wheel.filename}, but {wheel.lacks}"
-        for index in target.pip.index
-        for wheel in catalog[index]
-        if wheel.lacks and _matches(conflict[0], wheel)
-    ]
-    if len(conflict) == 1 and lacking:
-        facts += lacking
+    facts, lock = stated_facts(text), f"`provision lock {target.name} --upgrade"
+    if len(conflict) == 1 and (lacking := _lacking(target, conflict[0], catalog)):
         remedy = "`provision update` gets what is missing from the index, or hashes the file itself"
-    elif late := _LATE.search(" ".join(text.split())):
-        remedy = f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
-    elif day := _hiding_cutoff(target, conflict, engine):
-        facts.append(f"the cut-off {day} hides what is newer: with today's, they fit")
-        remedy = f"`provision lock {target.name} --upgrade` moves the cut-off to today"
-    else:
-        missing = [m[1] for fact in facts if (m := _ABSENT.fullmatch(fact))]
-        homes = {
-            r: index for r in missing if (index := _other_index(target, r, catalog))
-        }
-        if homes:
-            facts += [f"{wanted} is in {index}" for wanted, index in homes.items()]
-            lines = [
-                f'`{i} = ["{Requirement(wanted).name}"]`' for wanted, i in homes.items()
-            ]
-            remedy = f"assign it: {', '.join(lines)} in [pip.index] of {spec}"
-        elif len(conflict) == 1:
-            facts += _nearest(target, Requirement(conflict[0]), engine)
-    return facts, remedy
+        return facts + lacking, remedy
+    if late := _LATE.search(" ".join(text.split())):
+        return facts, f"{lock} {late[1]}`, or ask for another version"
+    if day := _hiding_cutoff(target, conflict, engine):
+        hidden = f"the cut-off {day} hides what is newer: with today's, they fit"
+        return [*facts, hidden], f"{lock}` moves the cut-off to today"
+    spec, assignments = f"envs/{target.name}.toml", []
+    for absent in filter(None, map(_ABSENT.fullmatch, facts[:])):
+        if index := _other_index(target, absent[1], catalog):
+            facts.append(f"{absent[1]} is in {index}")
+            assignments.append(f'`{index} = ["{Requirement(absent[1]).name}"]`')
+    if assignments:
+        return facts, f"assign it: {', '.join(assignments)} in [pip.index] of {spec}"
+    assigned = {target.pip.index_of(requirement_name(text)) for text in conflict}
+    updates = [f"`provision update {name}`" for name in sorted(assigned - {"default"})]
+    return facts, " or ".join([*updates, f"change what is asked for in {spec}"])
+
+
+def _lacking(
+    target: Target, asked: str, catalog: Mapping[str, Sequence[Wheel]]
+) -> list[str]:
+    """Return what keeps the catalog's wheels of a requirement from being locked."""
+    facts = []
+    for index in target.pip.index:
+        for wheel in catalog[index]:
+            if wheel.lacks and _matches(asked, wheel):
+                facts.append(f"the catalog lists {wheel.filename}, but {wheel.lacks}")
+    return facts
 
 
 def _hiding_cutoff(
     target: Target, conflict: Sequence[str], engine: UvResolver
 ) -> dt.date | None:
     today = dt.datetime.now(dt.UTC).date()
-    oldest = min(today, target.pip.cutoff, *target.pip.cutoffs.values())
-    later = target.with_pip(requirements=(*conflict,), cutoff=today, cutoffs={})
-    return oldest if oldest < today and isinstance(engine.pins(later), dict) else None
+    oldest = min([target.pip.cutoff, *target.pip.cutoffs.values()])
+    if oldest >= today:
+        return None
+    later = target.with_pip(cutoff=today, cutoffs={})
+    return None if _resolve(later, conflict, engine) else oldest
 
 
 def _matches(text: str, wheel: Wheel) -> bool:
-    wanted = Requirement(text)
-    named = canonicalize_name(wanted.name) == wheel.name
-    return named and wanted.specifier.contains(wheel.version, prereleases=True)
+    requirement = Requirement(text)
+    named = canonicalize_name(requirement.name) == wheel.name
+    return named and requirement.specifier.contains(wheel.version, prereleases=True)
 
 
 def _other_index(
@@ -206,40 +202,26 @@ def _other_index(
 ) -> str:
     """Return an index that has what is asked for, for this accelerator or by its local version."""
     assigned = target.pip.index_of(requirement_name(asked))
+    build = ACCELERATORS[target.accelerator].build
     for index, wheels in catalog.items():
-        for wheel in wheels if index != assigned else ():
-            local = Version(wheel.version).local or ""
-            ours = not local or local.startswith(ACCELERATORS[target.accelerator].build)
-            if (ours or f"+{local}" in asked) and (
-                _matches(asked, wheel)
-                and not wheel.lacks
+        for wheel in wheels:
+            local = Version(wheel.version).local or build
+            ours = local.startswith(build) or f"+{local}" in asked
+            usable = ours and index != assigned and not wheel.lacks
+            if (
+                usable
+                and _matches(asked, wheel)
                 and best_wheel([wheel.filename], target.platform, target.python)
             ):
                 return index
     return ""
 
 
-def _nearest(target: Target, wanted: Requirement, engine: UvResolver) -> list[str]:
-    bounds = sorted(
-        Version(each.version.removesuffix(".*"))
-        for each in wanted.specifier
-        if each.operator != "==="
-    )
-    near = engine.nearest(target, wanted.name, bounds[0], bounds[-1]) if bounds else []
-    return (
-        [f"the nearest versions of {wanted.name} that fit: {', '.join(near)}"]
-        if near
-        else []
-    )
-
-
 def _subject(conflicts: Sequence[Sequence[str]]) -> str:
     *others, last = conflicts[0]
-    more = (
-        f", and {plural(len(conflicts) - 1, 'more fault')}"
-        if len(conflicts) > 1
-        else ""
-    )
-    if not others:
-        return f"{last} is not available{more}"
-    return f"{', '.join(others)} and {last} cannot be installed together{more}"
+    text = f"{last} is not available"
+    if others:
+        text = f"{', '.join(others)} and {last} cannot be installed together"
+    if len(conflicts) > 1:
+        text += f", and {plural(len(conflicts) - 1, 'more fault')}"
+    return text

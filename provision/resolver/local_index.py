@@ -32,16 +32,12 @@ class Response(NamedTuple):
 
 def core_metadata(wheel: Wheel) -> str:
     """Return the fields of a wheel's core metadata that a resolver reads."""
-    lines = [
-        "Metadata-Version: 2.1",
-        f"Name: {wheel.name}",
-        f"Version: {wheel.version}",
-    ]
+    lines = ["Metadata-Version: 2.1", f"Name: {wheel.name}"]
+    lines.append(f"Version: {wheel.version}")
     if wheel.requires_python:
         lines.append(f"Requires-Python: {wheel.requires_python}")
-    lines += [
-        f"Requires-Dist: {requirement}" for requirement in wheel.requires_dist or ()
-    ]
+    for requirement in wheel.requires_dist or ():
+        lines.append(f"Requires-Dist: {requirement}")
     return "\n".join(lines) + "\n"
 
 
@@ -51,23 +47,23 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
         "meta": {"api-version": "1.1"},
         "name": name,
         "versions": sorted({wheel.version for wheel in wheels}),
-        "files": [
-            {
-                "filename": wheel.filename,
-                "url": f"../files/{quote(wheel.filename)}",
-                "hashes": {"sha256": wheel.sha256},
-                "upload-time": _UPLOADED,
-                "core-metadata": True,
-            }
-            | ({"size": wheel.size} if wheel.size else {})
-            | (
-                {"requires-python": wheel.requires_python}
-                if wheel.requires_python
-                else {}
-            )
-            for wheel in wheels
-        ],
+        "files": [_page_entry(wheel) for wheel in wheels],
     }
+
+
+def _page_entry(wheel: Wheel) -> dict[str, object]:
+    entry = {
+        "filename": wheel.filename,
+        "url": f"../files/{quote(wheel.filename)}",
+        "hashes": {"sha256": wheel.sha256},
+        "upload-time": _UPLOADED,
+        "core-metadata": True,
+    }
+    if wheel.size:
+        entry["size"] = wheel.size
+    if wheel.requires_python:
+        entry["requires-python"] = wheel.requires_python
+    return entry
 
 
 def respond(

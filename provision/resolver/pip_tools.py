@@ -35,37 +35,24 @@ def pins(
     require_support(target)
     served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
-    # pip can apply a cut-off only where the index lists upload times; given versions need none.
-    cutoff = ["--uploaded-prior-to", uv.midnight(target.pip.cutoff)]
     # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
     # pins. --annotation-style line: the form that uv.parse_pins() reads.
-    argv = [
-        sys.executable,
-        "-m",
-        "piptools",
-        "compile",
-        "--quiet",
-        "--dry-run",
-        "--no-config",
-        "--no-header",
-        "--annotation-style",
-        "line",
-        "--strip-extras",
-        "--allow-unsafe",
-        "--no-emit-options",
-        *(cutoff if given is None else ["--constraint", uv.PINS]),
-        "--output-file",
-        "out.txt",
-        uv.REQUIREMENTS,
-    ]
+    argv = [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run"]
+    argv += ["--no-config", "--no-header", "--annotation-style", "line"]
+    argv += ["--strip-extras", "--allow-unsafe", "--no-emit-options"]
+    argv += ["--output-file", "out.txt", uv.REQUIREMENTS]
+    files = {uv.REQUIREMENTS: list(target.pip.requirements)}
+    if given is None:
+        # pip can apply a cut-off only where the index lists upload times; given versions need none.
+        argv += ["--uploaded-prior-to", uv.midnight(target.pip.cutoff)]
+    else:
+        argv += ["--constraint", uv.PINS]
+        files[uv.PINS] = [f"{name}=={version}" for name, version in given.items()]
     with (
         local_index.serve(served, secrets.token_hex(), fallback) as urls,
         scratch() as folder,
     ):
-        constraints = [f"{name}=={version}" for name, version in (given or {}).items()]
-        uv.write_lines(
-            folder, {uv.REQUIREMENTS: target.pip.requirements, uv.PINS: constraints}
-        )
+        uv.write_lines(folder, files)
         done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
         raise SpecError(
@@ -107,12 +94,8 @@ def require_support(target: Target) -> None:
             f"{python} on {platform}",
             remedy="use uv, or run this on that platform",
         )
-    if (
-        target.pip.overrides
-        or target.pip.cutoffs
-        or target.pip.local
-        or target.pip.constraints
-    ):
+    pip = target.pip
+    if pip.overrides or pip.cutoffs or pip.local or pip.constraints:
         raise UsageError(
             f"pip-tools cannot resolve {target.name}",
             cause="overrides, constraints, local packages and cut-offs of single "

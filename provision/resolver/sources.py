@@ -59,21 +59,21 @@ def build_urls(
     requirements, built = [], []
     system = markers(target.platform, target.python)
     for text in target.pip.requirements:
-        wanted = Requirement(text)
-        if not wanted.url:
+        requirement = Requirement(text)
+        name, url = requirement.name, requirement.url
+        if not url:
             requirements.append(text)
-        elif not wanted.marker or wanted.marker.evaluate(system):
-            wheel = _build(
-                target, wanted.name, builder.pinned(wanted.url), engine, builder
-            )
-            if wheel.name != canonicalize_name(wanted.name):
+        elif not requirement.marker or requirement.marker.evaluate(system):
+            wheel = _build(target, name, builder.pinned(url), engine, builder)
+            if wheel.name != canonicalize_name(name):
                 raise SpecError(
-                    f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}",
-                    remedy=f"write `{wheel.name} @ {wanted.url}`",
+                    f"{target.name}: {url} is {wheel.name}, not {name}",
+                    remedy=f"write `{wheel.name} @ {url}`",
                 )
-            extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
+            extras = ",".join(sorted(requirement.extras))
+            pin = f"{wheel.name}[{extras}]" if extras else wheel.name
             version = parse_wheel_filename(wheel.path.name)[1]
-            requirements.append(f"{wheel.name}{extras}=={version}")
+            requirements.append(f"{pin}=={version}")
             built.append(wheel)
     return target.with_pip(requirements=tuple(requirements)), built
 
@@ -84,11 +84,11 @@ def build_sdists(
     """Build the distributions of ``[pip] build`` at the versions that were resolved."""
     for name in sorted(set(target.pip.build) - pins.keys()):
         builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
-    wanted = {name: pins[name] for name in target.pip.build if name in pins}
-    found = engine.sdists(target, wanted)
-    return [
-        _build(target, name, source, engine, builder) for name, source in found.items()
-    ]
+    required = {name: pins[name] for name in target.pip.build if name in pins}
+    wheels = []
+    for name, source in engine.sdists(target, required).items():
+        wheels.append(_build(target, name, source, engine, builder))
+    return wheels
 
 
 def _build(
@@ -108,22 +108,23 @@ def _build(
 
 def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) -> None:
     """Refuse a spec that needs distributions without wheels, and name all of them."""
-    names: list[str] = []
-    found: Pins | Completed = failed
-    while not isinstance(found, dict) and (
-        new := set(_SOURCE_ONLY.findall(found.stderr)) - {*names}
-    ):
-        names = sorted({*names, *new})
+    names: set[str] = set()
+    result: Pins | Completed = failed
+    while isinstance(result, Completed):
+        more = set(_SOURCE_ONLY.findall(result.stderr)) - names
+        if not more:
+            break
+        names |= more
         # A requirement whose marker never holds is dropped; as an override, from all packages.
-        never = [
-            Override(requirement=f"{n}; python_version < '0'", reason="-")
-            for n in names
-        ]
-        found = engine.pins(target.with_pip(overrides=(*target.pip.overrides, *never)))
+        overrides = list(target.pip.overrides)
+        for name in sorted(names):
+            never = f"{name}; python_version < '0'"
+            overrides.append(Override(requirement=never, reason="-"))
+        result = engine.pins(target.with_pip(overrides=tuple(overrides)))
     if names:
-        line = ", ".join(f'"{name}"' for name in sorted({*target.pip.build, *names}))
+        line = ", ".join(f'"{name}"' for name in sorted(names.union(target.pip.build)))
         raise SpecError(
-            f"{target.name}: there is no wheel of {', '.join(names)}, only source",
+            f"{target.name}: there is no wheel of {', '.join(sorted(names))}, only source",
             cause="a build runs the code of a package, so only what the spec "
             "names is built",
             remedy=f"write `build = [{line}]` into [pip] of envs/{target.name}.toml; "

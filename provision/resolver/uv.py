@@ -8,10 +8,8 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
-
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from provision.core.errors import ToolError
 from provision.core.platforms import PLATFORMS
@@ -28,6 +26,8 @@ _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+
 Pins = dict[str, tuple[str, tuple[str, ...]]]
 REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
 CONSTRAINTS = "constraints.txt"
+_PYLOCK = ("--no-deps", "--format", "pylock.toml", PINS)
+Package = dict[str, Any]  # of a PEP 751 lock file
 
 
 def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[str]:
@@ -74,33 +74,27 @@ def midnight(day: dt.date) -> str:
 
 def parse_pins(text: str) -> Pins:
     """Return the pins in the output of uv or pip-compile with annotations in line style."""
-    found: Pins = {}
+    pins: Pins = {}
     for line in text.splitlines():
-        if match := _PIN.fullmatch(line.strip()):
-            via = {
-                "the spec" if REQUIREMENTS in name or OVERRIDES in name else name
-                for name in (match["via"] or REQUIREMENTS).split(", ")
-                if not name.startswith("-c ")
-            }  # limits, requires nothing
-            found[match["name"]] = (match["version"], tuple(sorted(via)))
-    return found
+        match = _PIN.fullmatch(line.strip())
+        if not match:
+            continue
+        via = set()
+        for name in (match["via"] or REQUIREMENTS).split(", "):
+            if REQUIREMENTS in name or OVERRIDES in name:
+                via.add("the spec")
+            elif not name.startswith("-c "):  # which limits, and requires nothing
+                via.add(name)
+        pins[match["name"]] = (match["version"], tuple(sorted(via)))
+    return pins
 
 
-def parse_pylock(
-    text: str, pins: Pins, platform: str, python: str
-) -> list[tuple[Artifact, str]]:
-    """Return the best wheel of each distribution in a PEP 751 lock file, and its URL."""
-    return [
-        _best(package, pins[package["name"]][1], platform, python)
-        for package in tomllib.loads(text)["packages"]
-    ]
-
-
-def _best(
-    package: dict[str, object], via: tuple[str, ...], platform: str, python: str
+def locked_wheel(
+    package: Package, via: tuple[str, ...], platform: str, python: str
 ) -> tuple[Artifact, str]:
-    name, release = str(package["name"]), str(package["version"])
-    wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}  # type: ignore[attr-defined]
+    """Return the best wheel of a package of a PEP 751 lock file, and its URL."""
+    name, release = package["name"], package["version"]
+    wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}
     if not (filename := best_wheel(wheels, platform, python)):
         raise ToolError(
             f"{name} {release} has no wheel for {platform} and Python {python}",
@@ -118,9 +112,9 @@ def _best(
     return Artifact(name, release, filename, sha256, size, "default", via), wheel["url"]
 
 
-def _filename(wheel: dict[str, str]) -> str:
+def _filename(file: dict[str, str]) -> str:
     # PEP 751: the name may be left out where it is the last part of the URL.
-    return wheel.get("name") or unquote(urlsplit(wheel["url"]).path.rpartition("/")[2])
+    return file.get("name") or unquote(urlsplit(file["url"]).path.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,81 +133,53 @@ class UvResolver:
             OVERRIDES: [override.requirement for override in target.pip.overrides],
         }
         options = ["--overrides", OVERRIDES, "--constraints", CONSTRAINTS]
-        done = self._compile(
-            target, files, [*options, "--annotation-style", "line", REQUIREMENTS]
-        )
+        options += ["--annotation-style", "line"]
+        done = self._compile(target, files, [*options, REQUIREMENTS])
         return done if done.returncode else parse_pins(done.stdout)
-
-    def nearest(
-        self, target: Target, name: str, low: Version, high: Version
-    ) -> list[str]:
-        """Return up to two versions that fit a target, next to two others; the newest first."""
-
-        def pick(limit: str, *options: str) -> list[str]:
-            files = {REQUIREMENTS: [f"{name}{limit}"]}
-            found = parse_pins(
-                self._compile(target, files, [*options, REQUIREMENTS]).stdout
-            )
-            return [
-                pin for key, (pin, _) in found.items() if key == canonicalize_name(name)
-            ]
-
-        above = pick(f">{high.public}", "--resolution", "lowest-direct")
-        below = pick(f"<{low.public}")
-        older = pick(f"<{below[0].partition('+')[0]}") if below and not above else []
-        return [*above, *below, *older]
 
     def newest(
         self, target: Target, names: Sequence[str]
     ) -> dict[str, tuple[str, dt.date]]:
         """Return the newest version of each distribution, and the day of its upload."""
-        options = ["--no-deps", "--format", "pylock.toml", REQUIREMENTS]
-        done = self._compile(target, {REQUIREMENTS: names}, options)
+        done = self._compile(target, {PINS: names}, _PYLOCK)
         done.require(f"could not look up what is newer for {target.name}")
-        return {
-            str(package["name"]): (
-                str(package["version"]),
-                min(
-                    file["upload-time"].date()
-                    for file in [
-                        *package.get("wheels", ()),
-                        *filter(None, [package.get("sdist")]),
-                    ]
-                ),
-            )
-            for package in tomllib.loads(done.stdout)["packages"]
-        }
+        versions = {}
+        for package in _packages(done):
+            files = [*package.get("wheels", ())]
+            if "sdist" in package:
+                files.append(package["sdist"])
+            day = min(file["upload-time"].date() for file in files)
+            versions[package["name"]] = (package["version"], day)
+        return versions
 
     def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
         """Look up the wheels of resolved versions, and their URLs."""
-        return parse_pylock(
-            self._pylock(target, pins), pins, target.platform, target.python
-        )
+        wheels = []
+        for package in self._of_pins(target, pins):
+            via = pins[package["name"]][1]
+            wheel = locked_wheel(package, via, target.platform, target.python)
+            wheels.append(wheel)
+        return wheels
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
         """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``."""
-        found = {}
-        for package in (
-            tomllib.loads(self._pylock(target, pins))["packages"] if pins else ()
-        ):
-            name, sdist = str(package["name"]), package.get("sdist", {})
+        sources = {}
+        for package in self._of_pins(target, pins) if pins else ():
+            name, sdist = package["name"], package.get("sdist", {})
             if not (sha256 := sdist.get("hashes", {}).get("sha256")):
                 raise ToolError(
                     f"the index lists no sdist with a SHA-256 of {name} "
                     f"{package['version']}",
                     remedy=f"remove {name} from [pip] build of envs/{target.name}.toml",
                 )
-            found[name] = f"{_filename(sdist)} sha256:{sha256}"
-        return found
+            sources[name] = f"{_filename(sdist)} sha256:{sha256}"
+        return sources
 
     def local_names(self, target: Target) -> list[str]:
         """Return the names of the own packages."""
-        options = ["--no-deps", "--format", "pylock.toml", PINS]
-        done = self._compile(target, {PINS: target.pip.local}, options)
+        done = self._compile(target, {PINS: target.pip.local}, _PYLOCK)
         done.require(f"cannot read the own packages of {target.name}")
-        return sorted(
-            str(package["name"]) for package in tomllib.loads(done.stdout)["packages"]
-        )
+        return sorted(package["name"] for package in _packages(done))
 
     def build_requirements(
         self, target: Target, names: Sequence[str]
@@ -224,27 +190,33 @@ class UvResolver:
         done.require(f"could not resolve the build requirements {', '.join(names)}")
         return tuple(line for _, line in logical_lines(done.stdout))
 
-    def _pylock(self, target: Target, pins: Pins) -> str:
+    def _of_pins(self, target: Target, pins: Pins) -> list[Package]:
         pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}
-        options = ["--no-deps", "--format", "pylock.toml", PINS]
         # Offline first: uv has just cached every index page, and revalidating them would double the
         # time. Where pip-tools resolved, uv's cache may lack them.
-        done = self._compile(target, pinned, ["--offline", *options])
+        done = self._compile(target, pinned, ["--offline", *_PYLOCK])
         if done.returncode:
-            done = self._compile(target, pinned, options)
-        return done.require(f"could not find the files of {target.name}").stdout
+            done = self._compile(target, pinned, _PYLOCK)
+        done.require(f"could not find the files of {target.name}")
+        return _packages(done)
 
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
     ) -> Completed:
-        # Not on the command line, which is echoed: the URL of a mirror may contain a password.
-        extra = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
-        extra |= PLATFORMS[target.platform].resolver | loopback_environment(os.environ)
-        env = clean_environment(extra=extra)
+        env = clean_environment(extra=PLATFORMS[target.platform].resolver)
+        env |= loopback_environment(os.environ)
+        if self.default_index:
+            # Not on the command line, which is echoed: the URL of a mirror may contain a password.
+            env["UV_DEFAULT_INDEX"] = self.default_index
         with scratch() as folder:
             write_lines(folder, files)
             argv = [*compile_argv(uv_program(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=folder)
+
+
+def _packages(done: Completed) -> list[Package]:
+    packages: list[Package] = tomllib.loads(done.stdout)["packages"]
+    return packages
 
 
 def write_lines(folder: Path, files: Mapping[str, Iterable[str]]) -> None:
@@ -257,7 +229,5 @@ def write_lines(folder: Path, files: Mapping[str, Iterable[str]]) -> None:
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that exempt the local index from a proxy."""
-    hosts = next(
-        (value for name, value in env.items() if name.upper() == "NO_PROXY"), ""
-    )
-    return {"NO_PROXY": ",".join(filter(None, [hosts, "127.0.0.1"]))}
+    hosts = env.get("NO_PROXY") or env.get("no_proxy")
+    return {"NO_PROXY": f"{hosts},127.0.0.1" if hosts else "127.0.0.1"}

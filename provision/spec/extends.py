@@ -1,6 +1,6 @@
 """``extends``: a spec inherits another one, of its project or shipped, and says what differs.
 
-Only the standard library: noxfiles and a build with nothing to do read specs with it too.
+Only the standard library: noxfiles read specs with it too.
 """
 
 import re
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from provision.core.errors import SpecError, damage_in
-from provision.core.limits import read_parsed, read_text
+from provision.core.limits import read_parsed
 from provision.core.project import shipped
 
 # Folders are for specs that only others extend: a target lies in envs/ itself.
 _NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
 # Lists in which an entry replaces the inherited one of the same distribution.
-_BY_NAME = frozenset({"requirements", "overrides", "forbid", "dependencies"})
+_BY_NAME = frozenset({"requirements", "overrides", "forbid"})
 Data = dict[str, Any]
 
 
@@ -32,16 +32,15 @@ def spec_chain(path: Path) -> list[SpecFile]:
     """Read a spec and all that it extends, the spec itself first."""
     chain = [_read(path, path.parent)]
     while (name := chain[-1].data.get("extends")) is not None:
-        last = chain[-1]
-        found = _find(name, last)
-        if found.path in [file.path for file in chain]:
-            names = " → ".join(str(file.path) for file in [*chain, found])
+        base = _find(name, chain[-1])
+        cycle = base.path in [file.path for file in chain]
+        chain.append(base)
+        if cycle:
             raise SpecError(
                 f"{path} extends itself",
-                evidence=names,
+                evidence=" → ".join(str(file.path) for file in chain),
                 remedy="remove one `extends` of these",
             )
-        chain.append(found)
     return chain
 
 
@@ -49,14 +48,14 @@ def _find(name: object, user: SpecFile) -> SpecFile:
     folders = dict.fromkeys((user.folder, shipped().specs))
     if isinstance(name, str) and _NAME.fullmatch(name):
         for folder in folders:
+            path = folder / f"{name}.toml"
             # A project's cpu-linux may extend the shipped one of the same name.
-            own = folder / f"{name}.toml" == user.path and len(folders) > 1
-            if not own and (folder / f"{name}.toml").is_file():
-                return _read(folder / f"{name}.toml", folder)
-    known = sorted({p.stem for folder in folders for p in folder.glob("*.toml")})
+            if path.is_file() and path != user.path:
+                return _read(path, folder)
+    names = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
     raise SpecError(
         f"{user.path} extends {name!r}, which is no spec",
-        cause=f"there are {', '.join(known)}",
+        cause=f"there are {', '.join(names)}",
         remedy='name one of these, such as `extends = "cpu-linux"`',
     )
 
@@ -73,112 +72,109 @@ def _read(path: Path, folder: Path) -> SpecFile:
     return SpecFile(path, folder, data)
 
 
-def resolved_text(path: Path) -> str:
-    """Return the text of a spec that says the same as a file, without ``extends``."""
-    chain = spec_chain(path)
-    if len(chain) == 1:
-        return read_text(path)
-    import tomlkit  # noqa: PLC0415 - slow, and only bundles and images are made of the text
-
-    return tomlkit.dumps(resolved(chain))
-
-
 def resolved(chain: Sequence[SpecFile]) -> Data:
     """Return what a chain of files says together, in the keys of one spec without ``extends``."""
-    # Tables merge and lists add, an entry in place of its distribution's; other values replace.
     whole = chain[-1].data
     for file in reversed(chain[:-1]):
-        whole = _merge(file.data, _inherited(file, whole), ())
-        pip = whole.get("pip")
-        if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):  # noqa: SIM102 - one is too long
-            if isinstance(index.get("default"), list) and {
-                *map(type, index["default"])
-            } <= {str}:
-                del index["default"]  # no catalog: it only takes names from another one
+        try:
+            whole = _extended(file, whole)
+        except (AttributeError, TypeError):  # not of its type, which validation reports
+            whole = whole | file.data
     return {key: value for key, value in whole.items() if key != "extends"}
 
 
-def _inherited(file: SpecFile, whole: Data) -> Data:
-    """Return what is left of a spec for a file that extends it."""
-    own, pip = file.data.get("pip"), whole.get("pip", {})
-    if not isinstance(own, dict) or not isinstance(pip, dict):
-        return whole
-    left = dict(pip)
-    if "cutoff" in own:
-        left.pop("cutoffs", None)  # single cut-offs would now hold their packages back
-    if "drop" in own and "requirements" in pip:
-        left["requirements"] = _without(file, own["drop"], pip["requirements"])
-    if isinstance(index := own.get("index"), dict):
-        moved = {name for names in index.values() for name in _names(names)}
-        indexes = found if isinstance(found := pip.get("index"), dict) else {}
-        kept = {
-            key: [n for n in names if _name(n) not in moved]
-            if isinstance(names, list)
-            else names
-            for key, names in indexes.items()
-        }
-        left["index"] = {key: names for key, names in kept.items() if names != []}
-    return whole | {"pip": left}
+def _extended(file: SpecFile, base: Data) -> Data:
+    # Tables merge and lists add, an entry in place of its distribution's; other values replace.
+    whole = base | file.data
+    for name in base.keys() & file.data.keys():
+        own, inherited = file.data[name], base[name]
+        if isinstance(inherited, dict):
+            whole[name] = own | inherited | own
+        if name == "conda":
+            inherited = inherited.get("dependencies", [])
+            conda = _added(own.get("dependencies", []), inherited, by_name=True)
+            whole[name]["dependencies"] = conda
+        if name == "pip":
+            whole[name] = _extended_pip(file, inherited)
+    return whole
 
 
-def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
-    inherited, dropped = _names(requirements), _names(drop)
+def _extended_pip(file: SpecFile, inherited: Data) -> Data:
+    own = file.data["pip"]
+    pip: Data = own | inherited | own
+    if "cutoff" in own:  # single cut-offs would now hold their packages back
+        inherited = inherited | {"cutoffs": {}}
+    if "drop" in own and "requirements" in inherited:
+        kept = _without_dropped(file, inherited["requirements"])
+        inherited = inherited | {"requirements": kept}
+    for key, value in inherited.items():
+        if isinstance(value, list):
+            pip[key] = _added(own.get(key, []), value, by_name=key in _BY_NAME)
+    pip["cutoffs"] = inherited.get("cutoffs", {}) | own.get("cutoffs", {})
+    pip["index"] = _extended_index(own.get("index", {}), inherited.get("index", {}))
+    return pip
+
+
+def _added(own: list[Any], inherited: list[Any], *, by_name: bool) -> list[Any]:
+    key = _name if by_name else str
+    own_keys = {key(entry) for entry in _checked(own)}
+    return own + [entry for entry in _checked(inherited) if key(entry) not in own_keys]
+
+
+def _checked(entries: list[Any]) -> list[Any]:
+    if not isinstance(entries, list):  # a string would be taken for its letters
+        raise TypeError
+    return entries
+
+
+def _without_dropped(file: SpecFile, requirements: list[Any]) -> list[Any]:
+    drop = file.data["pip"]["drop"]
+    inherited, dropped = set(map(_name, requirements)), set(map(_name, drop))
     unknown = sorted(dropped - inherited)
     # What is not inherited may be in a file.
-    if not isinstance(drop, list) or (unknown and "files" not in file.data["pip"]):
-        evidence = (
-            f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
-        )
+    if unknown and "files" not in file.data["pip"]:
         raise SpecError(
             f"{file.path}: pip.drop: not a list of inherited requirements "
             f"(is {drop!r})",
-            evidence=evidence,
+            evidence=f"not inherited: {', '.join(unknown)}",
             cause=f"{file.data['extends']} asks for {', '.join(sorted(inherited))}",
             remedy="name some of these, or remove the key",
         )
-    listed = requirements if isinstance(requirements, list) else []
-    return [text for text in listed if _name(text) not in dropped]
+    return [text for text in requirements if _name(text) not in dropped]
 
 
-def _merge(own: Any, inherited: Any, place: tuple[str, ...]) -> Any:  # noqa: ANN401 - TOML's values
-    if isinstance(own, dict) and isinstance(inherited, dict):
-        pairs = inherited.items()
-        return own | {
-            k: _merge(own[k], v, (*place, k)) if k in own else v for k, v in pairs
-        }
-    adds = place[:1] == ("pip",) or place == ("conda", "dependencies")
-    if adds and isinstance(own, list) and isinstance(inherited, list):
-        key = _name if place[-1] in _BY_NAME else str
-        said = {key(entry) for entry in own}
-        return [*own, *(entry for entry in inherited if key(entry) not in said)]
-    return own
+def _extended_index(own: Data, inherited: Data) -> Data:
+    # A name that the spec assigns no longer comes from the index that it had.
+    moved = {_name(name) for names in own.values() for name in _checked(names)}
+    index = dict(own)
+    for key, names in inherited.items():
+        if kept := [name for name in _checked(names) if _name(name) not in moved]:
+            index[key] = own.get(key, []) + kept
+    index.pop("default", None)  # no catalog: it only takes names from another one
+    return index
 
 
 def _name(entry: object) -> str:
     """Return the distribution of a requirement, or of a table with one."""
     if isinstance(entry, dict):
         entry = entry.get("name") or entry.get("requirement")
-    found = re.match(r"\s*([\w.-]+)", str(entry))
-    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else str(entry)
-
-
-def _names(entries: object) -> set[str]:
-    return {_name(entry) for entry in entries} if isinstance(entries, list) else set()
+    match = re.match(r"\s*([\w.-]+)", str(entry))
+    return re.sub(r"[-_.]+", "-", match[1]).lower() if match else str(entry)
 
 
 def origin(chain: Sequence[SpecFile], whole: Data, place: Sequence[int | str]) -> str:
     """Return `, in ` and the file of a chain that says a value of the whole; "" for the first."""
-    said = next(
-        (file.path for file in chain if _says(file.data, whole, place)), chain[0].path
-    )
-    return "" if said == chain[0].path else f", in {said}"
+    for file in chain:
+        if _says(file.data, whole, place):
+            return "" if file is chain[0] else f", in {file.path}"
+    return ""
 
 
 def _says(data: Any, whole: Any, place: Sequence[int | str]) -> bool:  # noqa: ANN401 - TOML's values
-    for part in place:
-        try:
+    try:
+        for part in place:
             whole = whole[part]
             data = data[data.index(whole)] if isinstance(part, int) else data[part]
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-            return False
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return False
     return True

@@ -28,27 +28,29 @@ def local_folder(text: str, root: Path) -> Path:
 
 def local_digest(target: Target, root: Path) -> str:
     """Return the SHA-256 of what the own packages require; "" where there are none."""
-    found = _metadata(target, root)
-    return sha256_bytes(b"\0".join(map(_part, found))) if found else ""
+    parts = [_deciding_part(path) for path in _metadata(target, root)]
+    return sha256_bytes(b"\0".join(parts)) if parts else ""
 
 
 def input_files(target: Target, root: Path, *, own: bool = False) -> list[str]:
     """Return the requirement files of a spec, and with ``own`` the metadata of its own packages."""
-    read = read_requirement_files(root, target.pip.files).read
-    read += _metadata(target, root) if own else []
-    return [Path(os.path.relpath(path, root.resolve())).as_posix() for path in read]
+    paths = read_requirement_files(root, target.pip.files).read
+    if own:
+        paths += _metadata(target, root)
+    return [Path(os.path.relpath(path, root.resolve())).as_posix() for path in paths]
 
 
 def _metadata(target: Target, root: Path) -> list[Path]:
-    files = (
-        local_folder(text, root) / name
-        for text in target.pip.local
-        for name in _METADATA
-    )
-    return [path for path in files if path.is_file()]
+    paths = []
+    for text in target.pip.local:
+        for name in _METADATA:
+            path = local_folder(text, root) / name
+            if path.is_file():
+                paths.append(path)
+    return paths
 
 
-def _part(path: Path) -> bytes:
+def _deciding_part(path: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix != ".toml":
         return content

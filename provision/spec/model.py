@@ -1,13 +1,13 @@
 """The model of a spec: ``envs/<target>.toml``, the only file a person writes for a target.
 
-What its keys mean stands in ``model.toml``, of which `provision schema` makes the descriptions.
+The text below a key is its description in `provision schema` and docs/reference/spec.md.
 """
 
 import datetime as dt
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -15,17 +15,22 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from provision.core.findings import toml_table
-from provision.core.platforms import PLATFORMS
+from provision.core.platforms import ACCELERATORS, PLATFORMS
 from provision.core.privacy import holds_secret
-from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
+
+if TYPE_CHECKING:
+    Accelerator = str  # for mypy
+    Platform = str  # for mypy
+else:
+    Accelerator, Platform = Literal[tuple(ACCELERATORS)], Literal[tuple(PLATFORMS)]
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -98,51 +103,79 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
 
 
-class Hardware(Table):
+class SpecTable(Table):
+    """A table whose keys are described by the texts below them."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Hardware(SpecTable):
     """The devices and drivers that the target is for."""
 
     families: tuple[str, ...] = ()
+    """Device families of envs/catalog/devices.toml."""
     driver: Specifier | None = None
+    """Versions of the GPU driver, or of macOS."""
     compute_capability: Specifier | None = None
+    """CUDA compute capabilities that the wheels are compiled for."""
 
 
-class Conda(Table):
+class Conda(SpecTable):
     """The optional conda layer below pip: the interpreter and native libraries."""
 
     channels: tuple[Annotated[str, AfterValidator(_channel)], ...] = Field(min_length=1)
     dependencies: tuple[str, ...] = Field(min_length=1)
 
 
-class Override(Table):
+class Override(SpecTable):
     """A requirement that replaces those of all packages for its distribution, and why."""
 
     requirement: IndexRequirement
     reason: str = Field(min_length=1)
 
 
-class Accepted(Table):
+class ForbiddenDistribution(SpecTable):
+    """A distribution that must not be installed, and why."""
+
+    name: Distribution
+    reason: str = Field(min_length=1)
+
+
+class Accepted(SpecTable):
     """A known vulnerability that the spec accepts, until a day."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
+    """Such as CVE-2025-3000; or a package that the service does not know."""
     reason: str = Field(min_length=1)
     until: dt.date
+    """The last day on which it is accepted."""
 
 
-class Pip(Table):
+class Pip(SpecTable):
     """The Python packages."""
 
     cutoff: dt.date
+    """Packages uploaded on this day or later do not exist."""
     cutoffs: dict[Distribution, dt.date] = {}
+    """Distributions with a cut-off of their own, as `lock --upgrade` sets."""
     requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = ()
+    """PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."""
     files: tuple[str, ...] = ()
+    """Requirement files of pip, relative to the project's folder."""
     drop: tuple[Distribution, ...] = ()
+    """Distributions of what is inherited and of the files to leave out."""
     constraints: tuple[IndexRequirement, ...] = ()
+    """Limits on the versions of what others require."""
     local: tuple[Annotated[str, AfterValidator(_local)], ...] = ()
+    """Folders of own packages, such as '-e .'; installed last, not locked."""
     build: tuple[Distribution, ...] = ()
+    """Distributions that are built from their sdist: this runs their code."""
     overrides: tuple[Override, ...] = ()
     forbid: tuple[ForbiddenDistribution, ...] = ()
+    """Distributions that must not be installed."""
     accepted: tuple[Accepted, ...] = ()
     index: dict[FileStem, tuple[Distribution, ...]] = {}
+    """Catalog index -> the distributions that come from it and nowhere else."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
@@ -170,7 +203,7 @@ class Pip(Table):
         )
 
 
-class Smoke(Table):
+class Smoke(SpecTable):
     """Smoke checks that this target needs beyond those of every target."""
 
     fused_ops: tuple[str, ...] = ()
@@ -179,25 +212,29 @@ class Smoke(Table):
         "interleaved",
     )
     speedup_over_cpu: float | None = Field(None, gt=0)
+    """Least ratio of training throughput, device to CPU."""
 
 
-class Run(Table):
+class Run(SpecTable):
     """How `run` starts the user's programs."""
 
     keep: tuple[Variable, ...] = ()
+    """Variables of the caller that pass although `run` drops them."""
 
 
-class Docker(Table):
+class Docker(SpecTable):
     """What the container image needs besides the environment."""
 
     # Names alone: apt would take `-o…` for an option, and `name-` for a removal.
     apt: tuple[
         Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...
     ] = ()
+    """Packages of the image's Linux distribution."""
     drivers: FileStem | None = None
+    """Driver set of the catalog to install, such as 'intel-gpu-25-13'."""
 
 
-class Target(Table):
+class Target(SpecTable):
     """One kind of hardware on one platform that gets an environment."""
 
     model_config = {"serialize_by_alias": True, "validate_default": True}
@@ -208,9 +245,12 @@ class Target(Table):
     summary: str = Field(min_length=1)
     accelerator: Accelerator
     platform: Platform
+    """conda's platform name."""
     python_version: str = Field(alias="python", pattern=r"^3\.\d+(\.\d+)?$")
-    status: Status = "supported"
+    """Minor version, such as '3.11', or an exact one, such as '3.11.9'."""
+    status: Literal["supported", "legacy"] = "supported"
     reason: str | None = None
+    """Why the target is legacy; printed at each build."""
     hardware: Hardware = Hardware()
     conda: Conda | None = None
     pip: Pip
@@ -218,6 +258,7 @@ class Target(Table):
     environment: dict[
         Variable, Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
     ] = {}
+    """Set by run, smoke and the image; {prefix} is filled in."""
     run: Run = Run()
     docker: Docker | None = None
 
@@ -288,10 +329,6 @@ def spec_schema() -> dict[str, Any]:
     A file that extends another one need not say anything itself.
     """
     document = Target.model_json_schema()
-    for table, texts in toml_table(Path(__file__).with_suffix(".toml")).items():
-        fields = document["$defs"].get(table, document)["properties"]
-        for name, text in texts.items():
-            fields[name]["description"] = text
     document["properties"].pop("name")
     required = [key for key in document.pop("required") if key != "name"]
     pip = document["$defs"]["Pip"]

@@ -56,22 +56,22 @@ class RequirementFiles:
         try:
             text = read_text(path)
         except (OSError, UnicodeError) as error:
-            raise ValueError(
-                f"{path}: {getattr(error, 'strerror', '') or error}"
-            ) from error
+            reason = getattr(error, "strerror", None) or error
+            raise ValueError(f"{path}: {reason}") from error
         for number, line in logical_lines(text):
-            known, where = len(self.requirements), f"{path}, line {number}"
+            before = len(self.requirements)
             try:
-                self._add_line(line, path, where, constrains=constrains)
+                self._add_line(line, path, number, constrains=constrains)
             except ValueError as error:
-                self.faults.append(f"{where}: {error}")
-            for text in self.requirements[
-                known:
-            ]:  # those of included files have theirs
+                self.faults.append(f"{path}, line {number}: {error}")
+            # Those of included files have their places already.
+            for requirement in self.requirements[before:]:
                 place = path.relative_to(self.root).as_posix()
-                self.places.setdefault(text, f"{place}, line {number}")
+                self.places.setdefault(requirement, f"{place}, line {number}")
 
-    def _add_line(self, line: str, path: Path, where: str, *, constrains: bool) -> None:
+    def _add_line(
+        self, line: str, path: Path, number: int, *, constrains: bool
+    ) -> None:
         if "${" in line:
             raise ValueError(f"{line!r} depends on a variable of the caller")
         option, text = _OPTION.fullmatch(line), _PER_REQUIREMENT.sub("", line)
@@ -81,59 +81,61 @@ class RequirementFiles:
                 raise ValueError(
                     f"{line!r} is on a server; keep a copy of the file in the project"
                 )
-            self._read(
-                (path.parent / value).resolve(), constrains=constrains or kind == "c"
-            )
-        elif line.startswith("-") and not kind:
-            self.ignored.append(f"{where}: {line}")
-        elif constrains:
+            included = (path.parent / value).resolve()
+            self._read(included, constrains=constrains or kind == "c")
+        elif constrains and not line.startswith("-"):
             self.constraints.append(index_requirement(text))
-        elif re.match(r"[a-z+]+://", value):
+        elif line.startswith("-") and not kind:
+            self.ignored.append(f"{path}, line {number}: {line}")
+        else:
+            self._add_requirement(kind, value)
+
+    def _add_requirement(self, kind: str, value: str) -> None:
+        if re.match(r"[a-z+]+://", value):
             self.requirements.append(source_requirement(f"{_name_in(value)} @ {value}"))
-        elif (
-            kind or value[0] in "./" or ("/" in value and (self.root / value).is_dir())
-        ):
-            self.local.append(f"-e {value}" if kind else value)
+        elif kind:
+            self.local.append(f"-e {value}")
+        elif value[0] in "./" or ("/" in value and (self.root / value).is_dir()):
+            self.local.append(value)
         else:
             self.requirements.append(source_requirement(value))
 
 
 def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles:
     """Read requirement files, with those that they include."""
-    found = RequirementFiles(root.resolve())
+    files = RequirementFiles(root.resolve())
     for name in names:
-        found.add((found.root / name).resolve())
-    if found.faults:
-        count = plural(len(found.faults), "fault")
+        files.add((files.root / name).resolve())
+    if files.faults:
         raise SpecError(
-            f"the requirement files have {count}",
-            evidence="\n".join(found.faults),
+            f"the requirement files have {plural(len(files.faults), 'fault')}",
+            evidence="\n".join(files.faults),
             remedy="correct each of them",
         )
-    return found
+    return files
 
 
 def with_files(target: Target, root: Path) -> Target:
     """Return a target with the requirements of its files, but those that it pins or drops."""
-    found = read_requirement_files(root, target.pip.files)
+    if not target.pip.files:
+        return target
+    files = read_requirement_files(root, target.pip.files)
     # The files are for every target; what a target pins itself fits its accelerator.
-    said = {
-        *map(requirement_name, filter(_pinned, target.pip.requirements)),
-        *target.pip.drop,
-    }
-    found.requirements = [
-        text for text in found.requirements if requirement_name(text) not in said
-    ]
-    found.constraints = [
-        text for text in found.constraints if requirement_name(text) not in said
-    ]
+    decided = set(target.pip.drop)
+    for text in target.pip.requirements:
+        if _is_pinned(text):
+            decided.add(requirement_name(text))
+
+    def extended(own: Sequence[str], more: list[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*own, *more]))
+
+    def undecided(texts: list[str]) -> list[str]:
+        return [text for text in texts if requirement_name(text) not in decided]
+
     return target.with_pip(
-        **{
-            name: tuple(
-                dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)])
-            )
-            for name in ("requirements", "constraints", "local")
-        }
+        requirements=extended(target.pip.requirements, undecided(files.requirements)),
+        constraints=extended(target.pip.constraints, undecided(files.constraints)),
+        local=extended(target.pip.local, files.local),
     )
 
 
@@ -142,12 +144,12 @@ def requirement_name(text: str) -> str:
     return str(canonicalize_name(Requirement(text).name))
 
 
-def _pinned(text: str) -> bool:
-    required = Requirement(text)
-    exact = (
-        s.operator == "==" and not s.version.endswith("*") for s in required.specifier
-    )
-    return bool(required.url) or any(exact)
+def _is_pinned(text: str) -> bool:
+    requirement = Requirement(text)
+    for part in requirement.specifier:
+        if part.operator == "==" and not part.version.endswith("*"):
+            return True
+    return bool(requirement.url)
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

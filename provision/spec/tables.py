@@ -1,7 +1,6 @@
 """The base class of every model that reads a file, and readable validation errors."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -31,27 +30,27 @@ def faults_of(
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
 ) -> list[str]:
     """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
-    if not isinstance(
-        error, ValidationError
-    ):  # what kept the file from being validated
+    if not isinstance(error, ValidationError):  # what kept the file from validation
         return [str(error)]
     entries = error.errors(include_url=False)
-    # pydantic also reports a container with invalid items as too short, which is a consequence.
-    containers = {
-        entry["loc"][:end] for entry in entries for end in range(len(entry["loc"]))
-    }
-    causes = (
-        e for e in entries if e["type"] != "too_short" or e["loc"] not in containers
-    )
-    return [_fault(entry, model) + origin(entry["loc"]) for entry in causes]
+    containers = set()
+    for entry in entries:
+        for end in range(len(entry["loc"])):
+            containers.add(entry["loc"][:end])
+    faults = []
+    for entry in entries:
+        # pydantic also reports a container with invalid items as too short.
+        if entry["type"] != "too_short" or entry["loc"] not in containers:
+            faults.append(_fault(entry, model) + origin(entry["loc"]))
+    return faults
 
 
 def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's error dictionary
-    place = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"]
-    )
+    place = ""
+    for part in entry["loc"]:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}"
     message = entry["msg"].removeprefix("Value error, ").splitlines()[0]
-    if entry["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+    if entry["type"] == "extra_forbidden":
         message = "unknown key" + _suggestion(entry["loc"], model)
     elif entry["type"] in _TEXTS:
         message = _TEXTS[entry["type"]]
@@ -61,32 +60,27 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
 
 
 def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
-    model: type[Any] = whole
-    known = dict.fromkeys(_keys(whole), " above the tables")
+    """Return the key that is meant, with its table where that is another one."""
+    model = whole
+    places = dict.fromkeys(_keys(whole), " above the tables")
     for name, field in whole.model_fields.items():
         for table in _models_in(field.annotation):
-            known |= dict.fromkeys(_keys(table), f" of [{name}]")
+            places |= dict.fromkeys(_keys(table), f" of [{name}]")
     for part in place[:-1]:
-        if inner := getattr(model, "model_fields", {}).get(str(part)):
+        if inner := model.model_fields.get(str(part)):
             model = next(_models_in(inner.annotation), model)
-    own = _keys(model)
-    close = nearest(str(place[-1]), known := known | dict.fromkeys(own, ""))
-    return (
-        f", did you mean `{close}`{known[close]}?"
-        if close
-        else f"; allowed are {', '.join(own)}"
-    )
+    places |= dict.fromkeys(_keys(model), "")
+    if close := nearest(str(place[-1]), places):
+        return f", did you mean `{close}`{places[close]}?"
+    return f"; allowed are {', '.join(_keys(model))}"
 
 
-def _keys(model: type[Any]) -> list[str]:
-    fields = getattr(model, "model_fields", {}).items()
-    return [f.title or f.alias or name for name, f in fields] or [*model.__match_args__]
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [f.title or f.alias or name for name, f in model.model_fields.items()]
 
 
-def _models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type form
-    if isinstance(annotation, type) and (
-        issubclass(annotation, BaseModel) or is_dataclass(annotation)
-    ):
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type form
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
         yield from _models_in(part)

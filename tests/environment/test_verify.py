@@ -10,7 +10,7 @@ from provision.core.errors import ToolError
 from provision.environment.contents import read_contents
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
-from provision.spec.parts import ForbiddenDistribution
+from provision.spec.model import ForbiddenDistribution
 from tests.small import Index, lock, make_project, make_wheel
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ from provision.core.errors import ToolError
 from provision.resolver import uv
 from provision.spec.model import Pip, Target
 
-PYLOCK = """
-[[packages]]
-name = "numpy"
-version = "2.0"
-wheels = [
-  { url = "https://x/numpy-2.0-cp311-cp311-win_amd64.whl", hashes = { sha256 = "b" } },
-  { url = "https://x/numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl", size = 3, hashes = {%s} },
-]
-"""
+NUMPY = {
+    "name": "numpy",
+    "version": "2.0",
+    "wheels": [
+        {"url": f"https://x/numpy-2.0-cp311-cp311-{tag}.whl", "hashes": {}}
+        for tag in ("win_amd64", "manylinux_2_28_x86_64")
+    ],
+}
 
 
 def target() -> Target:
@@ -39,13 +38,12 @@ def test_the_cutoff_is_a_moment_that_no_time_zone_moves() -> None:
 
 
 def test_no_wheel_and_no_hash_are_reported_by_name() -> None:
-    pins = {"numpy": ("2.0", ("the spec",))}
     with pytest.raises(ToolError, match=r"no SHA-256 for numpy-2\.0-cp311"):
-        uv.parse_pylock(PYLOCK % "", pins, "linux-64", "3.11")
+        uv.locked_wheel(NUMPY, ("the spec",), "linux-64", "3.11")
     with pytest.raises(
         ToolError, match=r"numpy 2\.0 has no wheel for win-64 and Python 3\.12"
     ):
-        uv.parse_pylock(PYLOCK % "", pins, "win-64", "3.12")
+        uv.locked_wheel(NUMPY, ("the spec",), "win-64", "3.12")
 
 
 def test_the_proxy_is_bypassed_for_this_machine() -> None:

@@ -12,7 +12,7 @@ from provision.core import project
 from provision.core.errors import SpecError
 from provision.core.project import Project, shipped
 from provision.spec.model import Target
-from provision.spec.reader import load_target, read_forbidden, read_hardware
+from provision.spec.reader import load_target, read_hardware
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,6 @@ def test_requirements_add_and_replace_by_distribution(specs: Path) -> None:
     assert target.conda.channels == ("conda-forge",)
     assert target.environment == {"A": "1", "B": "2"}
     assert (target.summary, target.smoke.speedup_over_cpu) == ("base", 2.0)
-    assert read_forbidden(specs, "child") == target.pip.forbid
 
 
 def test_several_levels_and_a_folder_for_what_is_no_target(specs: Path) -> None:
