@@ -22,12 +22,12 @@ from provision.lockfile.pip import read_lock
 from provision.resolver import local_index
 from provision.resolver.uv import UvResolver
 from provision.spec.reader import load_target
+from tests.checkout import copy_files
 from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
     from tests.lab import Lab
 
-CLONE = Path(__file__).parents[1]
 # A platform that no target is for yet, and what its wheels are called.
 NAME, TAG = "linux-riscv64", "manylinux_2_39_riscv64"
 ENTRY = f"""
@@ -47,18 +47,8 @@ MAIN = "from provision.cli.main import main; raise SystemExit(main())"
 def toolkit(lab: Lab, tmp_path: Path) -> Path:
     """A copy of the toolkit with one entry more, which needs one tool of the lab's index."""
     root = tmp_path / "toolkit"
-    bare = shutil.ignore_patterns("__pycache__")
-    for name in ("provision", "smoke"):
-        shutil.copytree(CLONE / name, root / name, ignore=bare)
+    copy_files(root, without=("tests/", "docs/", "envs/", "lockfiles/"))
     (root / "envs" / "catalog").mkdir(parents=True)
-    for name in (
-        "noxfile.py",
-        "pyproject.toml",
-        "hatch_build.py",
-        "README.md",
-        "LICENSE",
-    ):
-        shutil.copy(CLONE / name, root)
     with (root / "provision/core/platforms.toml").open("a", encoding="utf-8") as table:
         table.write(ENTRY)
     tool = make_wheel(lab.index.root / "default", "tool", "1.0", {"tool.py": ""})
