@@ -269,6 +269,7 @@ def script(name: str) -> ModuleType:
     ("name", "product"),
     [
         ("draw_checks", "reference/checks.md"),
+        ("draw_known_wrong", "reference/known-wrong.md"),
         ("draw_machines", "reference/machines.md"),
         ("draw_findings", "reference/own-findings.md"),
     ],

@@ -1,0 +1,76 @@
+"""Pairs of torch and driver whose numbers are wrong: ``envs/catalog/known-wrong.toml``."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from provision.core.errors import SpecError
+from provision.core.limits import read_parsed
+from provision.core.project import fact
+from provision.spec.model import Specifier
+from provision.spec.tables import Table, faults_of
+
+FILE = "known-wrong.toml"
+Texts = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+
+
+class DriverRanges(Table):
+    """Drivers by system, each a version specifier; None where every one is meant."""
+
+    linux: str | None = None  # compute-runtime's releases
+    windows: str | None = None
+
+
+class KnownWrong(Table):
+    """One row: where numbers are wrong, which, what is right instead, and who says so."""
+
+    families: Texts  # of devices.toml
+    devices: Annotated[tuple[str, ...], Field(strict=False)] = ()  # PCI ids, () for all
+    systems: Texts = ("linux", "windows")
+    torch: Specifier | None = None
+    driver: DriverRanges = DriverRanges()
+    symptom: str
+    right: str
+    check: str  # of the quick suite, or of the full one, which looks for it
+    sources: Texts
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether the report says which versions are affected."""
+        return bool(self.torch or self.driver.linux or self.driver.windows)
+
+    def drivers_of(self, system: str) -> str | None:
+        """Return the affected drivers of ``linux`` or ``windows``, None for all of them."""
+        return self.driver.windows if system == "windows" else self.driver.linux
+
+    def concerns(self, family: str | None, device_id: str, system: str) -> bool:
+        """Whether a GPU on a system can be affected at all."""
+        return (
+            family in self.families
+            and (not self.devices or device_id in self.devices)
+            and system in self.systems
+        )
+
+
+def read_known_wrong(catalog: Path) -> dict[str, KnownWrong]:
+    """Read the rows by their names.
+
+    Raises:
+        SpecError: The file is missing, or a row is not valid; all faults are named.
+    """
+    path = fact(catalog, FILE)
+    rows, faults = {}, []
+    for name, row in read_parsed(path, tomllib.loads).items():
+        try:
+            rows[name] = KnownWrong.model_validate(row)
+        except ValidationError as error:
+            faults += [f"{name}: {fault}" for fault in faults_of(error, KnownWrong)]
+    if faults:
+        raise SpecError(
+            f"{path} is not valid",
+            evidence="\n".join(faults),
+            remedy="restore it from version control",
+        )
+    return rows

@@ -1,0 +1,54 @@
+"""Which machine is told which numbers are wrong: by torch, driver, family, system and device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from provision.catalog.devices import read_devices
+from provision.catalog.known_wrong import read_known_wrong
+from provision.host.known_wrong import known_wrong
+from provision.host.model import Driver, Gpu, Host, Runtimes
+
+CATALOG = Path(__file__).parents[2] / "envs" / "catalog"
+ROWS = read_known_wrong(CATALOG).values()
+DEVICES = read_devices(CATALOG)
+
+
+def linux(release: str, device: str = "e20b", family: str = "bmg") -> Host:
+    gpu = Gpu("intel", device, "Arc", "0", family=family)
+    runtimes = Runtimes(compute_runtime=release)
+    return Host("linux-64", "6.12", gpus=(gpu,), runtimes=runtimes)
+
+
+def windows(driver: str, family: str = "bmg") -> Host:
+    gpu = Gpu(
+        "intel", "e20b", "Arc", "0", family=family, driver=Driver("Intel", driver)
+    )
+    return Host("win-64", "10.0.26100", gpus=(gpu,))
+
+
+@pytest.mark.parametrize(
+    ("torch", "host", "words"),
+    [
+        ("2.13.0+xpu", linux("26.05.37020.3"), "lose elements"),
+        ("2.12.1+xpu", linux("26.14.37833.4"), ""),
+        ("2.12.1+xpu", linux("26.05.37020.3"), "beyond the memory"),
+        ("2.13.0+xpu", linux("26.22.38646.4"), "topk"),
+        ("2.12.1+xpu", linux("26.27.39122.14", device="e223"), "not a number"),
+        ("2.12.1+xpu", linux("26.27.39122.14"), ""),
+        ("2.14.1+xpu", windows("32.0.101.8531"), "lose elements"),
+        ("2.14.1+xpu", windows("32.0.101.8531", family="dg2"), "index_add_"),
+        ("2.6.0+xpu", linux("26.22.38646.4"), "could not create an engine"),
+    ],
+)
+def test_the_pairs_of_the_reports(torch: str, host: Host, words: str) -> None:
+    lines = known_wrong(ROWS, torch, host, DEVICES)
+    assert words in "\n".join(lines)
+    assert bool(lines) == bool(words)
+
+
+def test_a_driver_that_nobody_can_read_accuses_nothing_by_its_range() -> None:
+    lines = known_wrong(ROWS, "2.13.0+xpu", linux(""), DEVICES)
+    assert not [line for line in lines if "lose elements" in line]
