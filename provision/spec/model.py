@@ -231,7 +231,7 @@ class Docker(SpecTable):
     ] = ()
     """Packages of the image's Linux distribution."""
     drivers: FileStem | None = None
-    """Driver set of the catalog to install, such as 'intel-gpu-25-13'."""
+    """Driver set of the catalog to install, such as 'intel-gpu-24-48'."""
 
 
 class Target(SpecTable):

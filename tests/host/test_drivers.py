@@ -35,33 +35,40 @@ VERDICTS = {
 }
 
 # One column per minimum: + new enough, - too old, ? unknown.
-INTEL_FLOORS = (">=24.39.31294", ">=32.0.101.6129", ">=23.35.27191", ">=31.0.101.5122")
+INTEL_FLOORS = (
+    ">=24.39.31294",
+    ">=32.0.101.6129",
+    ">=23.35.27191",
+    ">=31.0.101.5122",
+    ">=25.18.33578",
+    ">=32.0.101.7088",
+)
 INTEL = {
     # Level Zero, as torch and sycl-ls show it on Linux, WSL and Windows.
-    "1.3.26918": "---?",  # 5122 is older than 5186, which is build 28044: no more is known
-    "1.3.28044": "--++",
-    "1.5.31093": "-+++",  # is 32.0.101.6129
-    "1.3.31441": "++++",
-    "1.6.31294+21": "++++",
-    "1.6.33578+51": "++++",
+    "1.3.26918": "---?--",  # 5122 is older than 5186, which is build 28044: no more is known
+    "1.3.28044": "--++--",
+    "1.5.31093": "-+++--",  # is 32.0.101.6129
+    "1.3.31441": "++++--",
+    "1.6.31294+21": "++++--",
+    "1.6.33578+51": "+++++-",
     # Linux packages and OpenCL.
-    "22.43.24595": "---?",  # Debian bookworm's
-    "24.39.31294.21-1032~22.04": "++++",
-    "25.18.33578": "++++",
-    "26.05.037020": "++++",
-    "26.18.38308.1-1~26.04~ppa1": "++++",
+    "22.43.24595": "---?--",  # Debian bookworm's
+    "24.39.31294.21-1032~22.04": "++++--",
+    "25.18.33578": "+++++-",
+    "26.05.037020": "++++++",
+    "26.18.38308.1-1~26.04~ppa1": "++++++",
     # The registry of Windows.
-    "31.0.101.4091": "--?-",  # at most build 28044
-    "31.0.101.5186": "--++",
-    "32.0.101.6044": "--++",  # at most build 31093
-    "32.0.101.6129": "-+++",
-    "32.0.101.6449": "?+++",  # between builds 31093 and 33511
-    "32.0.101.8992": "++++",
+    "31.0.101.4091": "--?---",  # at most build 28044
+    "31.0.101.5186": "--++--",
+    "32.0.101.6044": "--++--",  # at most build 31093
+    "32.0.101.6129": "-+++--",
+    "32.0.101.6449": "?+++--",  # between builds 31093 and 33511
+    "32.0.101.8992": "++++++",
     # What says nothing: xpu-smi's integer, properties without a version, an unset version.
-    "17013219": "????",
-    None: "????",
-    "": "????",
-    "1.3.0": "????",
+    "17013219": "??????",
+    None: "??????",
+    "": "??????",
+    "1.3.0": "??????",
 }
 NVIDIA_FLOORS = (">=580.65.06", ">=580", ">=525.60.13")
 NVIDIA = {
@@ -281,8 +288,8 @@ def test_the_remedy_in_wsl_is_in_windows() -> None:
 
 
 def arc_windows(host: Host) -> dict[str, Any]:
-    """Return the expectation for the target arc-windows."""
-    (target,) = (each for each in read_hardware(ENVS) if each.name == "arc-windows")
+    """Return the expectation for the target of older drivers."""
+    (target,) = (each for each in read_hardware(ENVS) if each.name == "arc-windows-older")
     found = smoke_expectation(target, host, DEVICES)
     assert found is not None
     return found

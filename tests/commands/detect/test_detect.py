@@ -204,8 +204,21 @@ OWN = read_hardware(Path(__file__).parents[3] / "envs")
 
 @pytest.mark.parametrize(("machine", "chosen"), LINUX.items())
 def test_own_targets_on_linux(machine: str, chosen: str, linux: Recorded) -> None:
-    wanted = "cuda126-linux" if machine == "gtx-1080" else chosen
-    assert detect(OWN, linux(machine)).chosen == wanted
+    own = {
+        "gtx-1080": "cuda126-linux",
+        "flex-170": "arc-linux-older",
+        "max-1550-x8": "max-linux-older",
+    }
+    assert detect(OWN, linux(machine)).chosen == own.get(machine, chosen)
+
+
+def test_an_older_intel_driver_gets_the_older_torch_and_is_told_how_to_get_more(
+    linux: Recorded,
+) -> None:
+    found = detect(OWN, linux("flex-170"))
+    assert verdicts(found)["arc-linux"] == "blocked"
+    assert [fit.target for fit in found.better] == ["arc-linux"]
+    assert "is not >=25.18.33578" in reason(found, "arc-linux")
 
 
 def test_older_driver_gets_the_target_of_the_older_cuda(linux: Recorded) -> None:
