@@ -289,7 +289,9 @@ def test_the_remedy_in_wsl_is_in_windows() -> None:
 
 def arc_windows(host: Host) -> dict[str, Any]:
     """Return the expectation for the target of older drivers."""
-    (target,) = (each for each in read_hardware(ENVS) if each.name == "arc-windows-older")
+    (target,) = (
+        each for each in read_hardware(ENVS) if each.name == "arc-windows-older"
+    )
     found = smoke_expectation(target, host, DEVICES)
     assert found is not None
     return found
