@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from provision.core.errors import UsageError
 from provision.core.findings import Diagnosis, worst_first
 from provision.core.project import Project
-from provision.doctor import diagnose_environment, diagnose_machine
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import Log, read_log
 
@@ -74,6 +73,7 @@ def diagnose(
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
     from provision.core.process import run
+    from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
     from provision.doctor.sites import locate
     from provision.host.probe import read_host
     from provision.lockfile.pip import read_lock

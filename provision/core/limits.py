@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, AnyStr, BinaryIO
 
 from provision.core.text import size
 
@@ -68,8 +68,8 @@ def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401
         raise ValueError("it is nested too deeply") from error
 
 
-def bounded(pieces: Iterable[bytes], most: int, name: str) -> Iterator[bytes]:
-    """Yield pieces of bytes; OSError if they are more than ``most`` bytes together."""
+def bounded(pieces: Iterable[AnyStr], most: int, name: str) -> Iterator[AnyStr]:
+    """Yield pieces; OSError if they are more than ``most`` bytes, or signs, together."""
     left = most
     for piece in pieces:
         if (left := left - len(piece)) < 0:

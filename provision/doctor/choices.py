@@ -1,25 +1,31 @@
 """What one command installs from a file of a repository: by platform, and by extra."""
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from packaging.markers import Marker
 
 from provision.core.platforms import PLATFORMS
-from provision.doctor.repository import FORMATS, Package, RepositoryFile, Table, at
+from provision.doctor.repository import (
+    FORMATS,
+    Package,
+    RepositoryFile,
+    Table,
+    at,
+    requirements_of,
+)
 from provision.doctor.rules.requirements import requirement
 from provision.doctor.unpinned import BRING_TORCH, NAMES, newest
 
 
 class Choice(NamedTuple):
-    """What one command installs on a platform; ``name`` is the extra, if any."""
+    """What one command installs on a platform; ``extra`` may be ""."""
 
     platform: str
-    name: str
+    extra: str
     packages: dict[str, list[Package]]
 
     @property
@@ -28,7 +34,7 @@ class Choice(NamedTuple):
         return self.packages["torch"][0]
 
     def __str__(self) -> str:
-        extra = f" with {self.name}" if self.name else ""
+        extra = f" with {self.extra}" if self.extra else ""
         return f"{self.torch} on {self.platform}{extra}"
 
 
@@ -43,25 +49,32 @@ def choices(file: RepositoryFile) -> Iterator[Choice]:
         if not any(_holds(marker, platform, file.python) for marker in served):
             continue
         for extra, packages in resolve(file, platform):
-            by_name: dict[str, list[Package]] = defaultdict(list)
-            for package in packages:
-                by_name[package.name].append(package)
+            by_name = _by_name(packages)
             _add_unpinned(by_name)
-            if "torch" in by_name:
-                for name, several in by_name.items():
-                    by_name[name] = [package.on(platform) for package in several]
-                yield Choice(platform, extra, by_name)
+            if "torch" not in by_name:
+                continue
+            for name, dists in by_name.items():
+                by_name[name] = [package.on(platform) for package in dists]
+            yield Choice(platform, extra, by_name)
+
+
+def _by_name(packages: Sequence[Package]) -> dict[str, list[Package]]:
+    by_name: dict[str, list[Package]] = defaultdict(list)
+    for package in packages:
+        by_name[package.name].append(package)
+    return by_name
 
 
 def _add_unpinned(packages: dict[str, list[Package]]) -> None:
     """Fill in what an installer takes beside IPEX or ipex-llm, which a file may not say."""
-    first = next((name for name in BRING_TORCH if name in packages), None)
-    if first is None:
+    brings_torch = [name for name in BRING_TORCH if name in packages]
+    if not brings_torch:
         return
     if "torch" not in packages:
-        where = f"{packages[first][0].where}, with {first}"
-        brought = replace(packages[first][0], name="torch", version="", where=where)
-        packages["torch"] = [replace(brought, line="torch", requires=())]
+        first = packages[brings_torch[0]][0]
+        where = f"{first.where}, with {first.name}"
+        torch = replace(first, name="torch", version="", line="torch", where=where)
+        packages["torch"] = [replace(torch, requires=())]
     for name in NAMES:
         if name in packages:
             packages[name] = [_with_newest(package) for package in packages[name]]
@@ -71,12 +84,10 @@ def _with_newest(package: Package) -> Package:
     wanted = requirement(package.line.partition(" --")[0])
     if wanted is None or package.version:
         return package
-    return replace(
-        package,
-        version=newest(package.name, wanted.specifier),
-        requires=tuple(FORMATS["needs"].get(package.name, ())),
-        where=f"{package.where} (the newest)",
-    )
+    version = newest(package.name, wanted.specifier)
+    where = f"{package.where} (the newest)"
+    requires = requirements_of(package.name, version)
+    return replace(package, version=version, requires=requires, where=where)
 
 
 def _of_uv(file: RepositoryFile, platform: str) -> Iterator[tuple[str, list[Package]]]:
@@ -87,32 +98,30 @@ def _of_uv(file: RepositoryFile, platform: str) -> Iterator[tuple[str, list[Pack
             continue
         for extra in ("", *root.row.get("optional-dependencies", ())):
             need = {"name": root.name, "source": source, "extra": [extra]}
-            extra_name = f"extra-{len(root.name)}-{root.name}-{extra}"
-            yield extra, _reached(file, need, platform, frozenset({extra_name}))
+            marked = f"extra-{len(root.name)}-{root.name}-{extra}"  # as uv writes it
+            yield extra, _reached(file, need, platform, marked)
 
 
 def _reached(
-    file: RepositoryFile, first: Table, platform: str, extras: frozenset[str]
+    file: RepositoryFile, first: Table, platform: str, extra: str
 ) -> list[Package]:
     """Return the packages that a need of a uv.lock brings, directly or not."""
-    by_name: dict[str, list[Package]] = defaultdict(list)
-    for package in file.packages:
-        by_name[package.name].append(package)
+    by_name = _by_name(file.packages)
     needs = [first]
     reached = dict[tuple[str, str], Package]()
     while needs:
         need = needs.pop()
-        if not _holds(need.get("marker", ""), platform, file.python, extras):
+        if not _holds(need.get("marker", ""), platform, file.python, extra):
             continue
         for package in by_name[need["name"]]:
             if not _is_meant(package, need):
                 continue
-            optional = package.row.get("optional-dependencies", {})
+            optional = {"": package.row.get("dependencies", ())}
+            optional |= package.row.get("optional-dependencies", {})
             for part in {"", *need.get("extra", ())}:
                 if (package.where, part) not in reached:
                     reached[package.where, part] = package
-                    required = package.row.get("dependencies", ())
-                    needs += optional.get(part, ()) if part else required
+                    needs += optional.get(part, ())
     return [package for (_, part), package in reached.items() if not part]
 
 
@@ -127,12 +136,11 @@ def _by_marker(
     file: RepositoryFile, platform: str
 ) -> Iterator[tuple[str, list[Package]]]:
     """Yield the packages of each extra where each package has its own marker."""
-    for extra in ("", *(at(file.document, file.form.get("extras", "")) or ())):
-        extras = frozenset({extra})
-        packages = []
+    for extra in ("", *file.document.get("extras", ())):
+        packages = list[Package]()
         for package in file.packages:
             markers = _markers(package.row)
-            if any(_holds(m, platform, file.python, extras) for m in markers):
+            if any(_holds(m, platform, file.python, extra) for m in markers):
                 packages.append(package)
         yield extra, packages
 
@@ -141,25 +149,19 @@ def _markers(row: Table) -> list[str]:
     marker = row.get("marker") or row.get("markers")
     if isinstance(marker, dict):  # by group, as poetry writes it
         return list(marker.values())
-    if not marker and row.get("optional"):
+    if row.get("optional") and not marker:
         return []
     return [marker or ""]
 
 
 @cache
-def _holds(
-    marker: str, platform: str, python: str, extras: frozenset[str] = frozenset()
-) -> bool:
-    """Whether a marker is true on a platform, for extras as their tool writes them."""
-    if not marker:
-        return True
-    # packaging knows one extra; a set of them is asked by `in`.
-    text = re.sub(FORMATS["pattern"]["extra_is"], r"\1 in extras", marker)
-    text = re.sub(FORMATS["pattern"]["extra_is_not"], r"\1 not in extras", text)
-    values: dict[str, Any] = {
+def _holds(marker: str, platform: str, python: str, extra: str = "") -> bool:
+    """Whether a marker is true on a platform, for an extra as its tool writes it."""
+    values: dict[str, str | frozenset[str]] = {
         **PLATFORMS[platform].markers,
         "python_version": python,
         "python_full_version": f"{python}.9",
-        "extras": extras,
+        "extra": extra,
+        "extras": frozenset({extra}),
     }
-    return Marker(text).evaluate(values, "lock_file")
+    return not marker or Marker(marker).evaluate(values, "lock_file")

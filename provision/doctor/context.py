@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from provision.catalog.devices import Devices
 from provision.core.findings import Finding, Level, described
 from provision.core.platforms import ACCELERATORS, Accelerator
 from provision.doctor.environment import STACK, Environment
-from provision.doctor.installation import Faults
-from provision.doctor.libraries import MissingLibrary
 from provision.environment.installed import InstalledDistribution
 from provision.host.model import Gpu, Host, host_layers
 
 if TYPE_CHECKING:
     from provision.spec.model import Target
+
+
+class MissingLibrary(NamedTuple):
+    """A library that is imported and not found, and the file name of one that imports it."""
+
+    name: str
+    importer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +32,17 @@ class DoctorContext:
     env: Environment
     host: Host
     devices: Devices
-    target: Target | None = (
-        None  # that it was built for; None for a foreign environment
-    )
-    assumed: str | None = (
-        None  # accelerator to judge the machine for, not the environment's own
-    )
-    missing: tuple[
-        MissingLibrary, ...
-    ] = ()  # native libraries that are imported and not found
-    # Packages with a library that needs what this torch lacks: the library, a symbol.
-    foreign: Mapping[InstalledDistribution, tuple[str, str]] = field(
+    # That it was built for; None for a foreign environment.
+    target: Target | None = None
+    # The accelerator to judge the machine for, not the environment's own.
+    assumed: str | None = None
+    missing: tuple[MissingLibrary, ...] = ()
+    # The files that are not as they were installed, by case and owner.
+    files: Mapping[str, Mapping[InstalledDistribution, list[str]]] = field(
         default_factory=dict
     )
-    files: Faults = field(default_factory=dict)  # what is not as it was installed
-    elsewhere: Mapping[str, list[str]] = field(
-        default_factory=dict
-    )  # by who names the folders
-    repair: str = ""  # the command that mends it, if it was built from a lock
+    # The foreign copies of packages that are imported, by who names their folders.
+    elsewhere: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def accelerator(self) -> str:
@@ -53,7 +51,7 @@ class DoctorContext:
         return self.assumed or of_target or self.env.accelerator
 
     def gpus(self, vendor: str) -> list[Gpu]:
-        """Return the GPUs of a vendor."""
+        """The GPUs of a vendor."""
         return [gpu for gpu in self.host.gpus if gpu.vendor == vendor]
 
     @property
@@ -62,17 +60,17 @@ class DoctorContext:
         return self.gpus(ACCELERATORS.get(self.accelerator, Accelerator()).vendor)
 
     def summary(self) -> dict[str, str]:
-        """Return the versions of the environment and the layers of the machine, for display."""
+        """The versions of the environment and the layers of the machine, for display."""
         env = self.env
-        shown = [dist for name in STACK[1:] if (dist := env.get(name))]
-        built = f"{env.torch.version}, built for {env.accelerator}" if env.torch else ""
-        return {
-            "Python": env.python or "of unknown version",
-            "torch": built or "not installed",
-            **{dist.name: dist.version for dist in shown},
-            "distributions": str(len(env.distributions)),
-            **host_layers(self.host),
-        }
+        facts = {"Python": env.python or "of unknown version", "torch": "not installed"}
+        if env.torch:
+            facts["torch"] = f"{env.torch.version}, built for {env.accelerator}"
+        for name in STACK[1:]:
+            dist = env.get(name)
+            if dist:
+                facts[dist.name] = dist.version
+        facts["distributions"] = str(len(env.distributions))
+        return facts | host_layers(self.host)
 
 
 Findings = Iterator[Finding]
@@ -99,5 +97,6 @@ def case(
     **facts: object,
 ) -> Finding:
     """Return the finding of a case, with the facts that its texts name, and this code and level."""
-    found = described(Path(__file__).with_name("cases.toml"), name, *evidence, **facts)
-    return replace(found, code=code or found.code, level=level or found.level)
+    table = Path(__file__).with_name("cases.toml")
+    finding = described(table, name, *evidence, **facts)
+    return replace(finding, code=code or finding.code, level=level or finding.level)

@@ -1,5 +1,6 @@
 """The tables of the doctor: TOML files beside this module."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,5 +8,11 @@ from provision.core.findings import toml_table
 
 
 def data(name: str) -> dict[str, Any]:
-    """Return a table file: ``cases``, ``findings``, ``log_rules`` or ``packages``."""
+    """Return a table file by its name, such as ``cases`` or ``log_rules/ipex``."""
     return toml_table(Path(__file__).parent / f"{name}.toml")
+
+
+def is_library_of(kind: str, library: str) -> bool:
+    """Whether a library is of a kind: ``oneapi``, ``cuda``, ``driver``, ``glibc``, ``windows``."""
+    patterns = data("packages")["library"][kind]
+    return any(re.fullmatch(pattern, library, re.IGNORECASE) for pattern in patterns)

@@ -3,11 +3,12 @@
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from provision.core.errors import UsageError
+from provision.core.platforms import PLATFORMS
 from provision.doctor.sites import prefix_of, sites_of
 from provision.environment.installed import InstalledDistribution, distributions_by_name
 from provision.environment.reading import list_names, read_text, venv_settings
@@ -78,7 +79,6 @@ class Environment:
     user_site: Mapping[str, tuple[InstalledDistribution, ...]] = field(
         default_factory=dict
     )
-    program: Path = Path()  # its interpreter, behind all links
     state: str = "installed"  # what its packages are: or ``locked``, ``required``
     source: str = ""  # the file that requires them; "" where they are installed
 
@@ -131,19 +131,17 @@ def read_environment(
     prefix = prefix_of(python)
     sites = sites_of(python)
     if not sites:
-        cause = "nothing is there, or it has no site-packages folder"
-        remedy = "give the path of its interpreter, for instance .venv/bin/python"
         raise UsageError(
-            f"there is no Python environment at {python}", cause=cause, remedy=remedy
+            f"there is no Python environment at {python}",
+            cause="nothing is there, or it has no site-packages folder",
+            remedy="give the path of its interpreter, for instance .venv/bin/python",
         )
     site = next((folder for folder in sites if (folder / "torch").is_dir()), sites[0])
     config = venv_settings(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"
-    installed = distributions_by_name(sites)
-    programs = (python, prefix / "bin" / "python", prefix / "bin" / "python3")
-    program = Path(os.path.realpath(next((p for p in programs if p.is_file()), prefix)))
+    distributions = distributions_by_name(sites)
     return Environment(
         prefix,
         site,
@@ -151,53 +149,47 @@ def read_environment(
         windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix, site),
-        markers=markers_of(version, installed, windows=windows),
-        distributions=installed,
+        markers=markers_of(version, distributions, windows=windows),
+        distributions=distributions,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
         leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
-        user_site=distributions_by_name(_user_sites(home, minor, base) if home else []),
-        program=program,
+        user_site=distributions_by_name(_user_sites(home, minor, base)),
     )
 
 
 def markers_of(
     version: str,
-    installed: Mapping[str, tuple[InstalledDistribution, ...]],
+    distributions: Mapping[str, tuple[InstalledDistribution, ...]],
     *,
     windows: bool,
 ) -> dict[str, str]:
     """Return the values of environment markers, with the platform from the wheels' tags."""
     tags = " ".join(
-        tag for several in installed.values() for dist in several for tag in dist.tags
+        tag for dists in distributions.values() for dist in dists for tag in dist.tags
     )
-    platform = ("Linux", "linux", "posix", "aarch64" if "aarch64" in tags else "x86_64")
+    platform = "linux-64"
     if windows:
-        platform = (
-            "Windows",
-            "win32",
-            "nt",
-            "ARM64" if "win_arm64" in tags else "AMD64",
-        )
+        platform = "win-64"
     elif tags.count("-macosx_") > tags.count("linux_"):
-        arm = re.search(r"macosx_\w+_arm64", tags)
-        platform = ("Darwin", "darwin", "posix", "arm64" if arm else "x86_64")
-    names = ("platform_system", "sys_platform", "os_name", "platform_machine")
-    found = re.match(r"3\.\d+(?:\.\d+)?", version)  # virtualenv writes 3.11.9.final.0
-    full = found[0] if found else "3.11"
-    python = {
+        platform = "osx-arm64"
+    elif "aarch64" in tags:
+        platform = "linux-aarch64"
+    number = re.match(r"3\.\d+(?:\.\d+)?", version)  # virtualenv writes 3.11.9.final.0
+    full = number[0] if number else "3.11"
+    return PLATFORMS[platform].markers | {
         "python_version": ".".join(full.split(".")[:2]),
         "python_full_version": full,
     }
-    return python | dict(zip(names, platform, strict=True))
 
 
 def _version_of(site: Path) -> str:
+    """Return the minor version of an environment without pyvenv.cfg, or ""."""
     dlls = " ".join(list_names(site.parent.parent)).lower()
-    found = re.search(r"python3\.(\d+)", str(site)) or re.search(
+    number = re.search(r"python3\.(\d+)", str(site)) or re.search(
         r"\bpython3(\d+)\.dll", dlls
     )
-    return f"3.{found[1]}" if found else ""
+    return f"3.{number[1]}" if number else ""
 
 
 def _broken(prefix: Path, site: Path) -> str:
@@ -206,13 +198,11 @@ def _broken(prefix: Path, site: Path) -> str:
         link = prefix / name
         if link.is_symlink() and not link.exists():
             return f"{link} points to {os.readlink(link)}, which is gone"  # noqa: PTH115
-    now = re.search(r"/(python3\.\d+)$", os.path.realpath(prefix / "bin" / "python"))
-    if (
-        now
-        and venv_settings(prefix)
-        and re.match(rf"(?!{now[1]}$)python3\.\d", site.parent.name)
-    ):
-        return f"{prefix}/bin/python is {now[1]}, and the packages are in {site}"
+    program = Path(os.path.realpath(prefix / "bin" / "python")).name
+    versions = re.compile(r"python3\.\d+")
+    replaced = program != site.parent.name and versions.fullmatch(site.parent.name)
+    if venv_settings(prefix) and versions.fullmatch(program) and replaced:
+        return f"{prefix}/bin/python is {program}, and the packages are in {site}"
     return ""
 
 
@@ -224,26 +214,22 @@ def _torch(site: Path) -> Torch | None:
     return Torch(values["__version__"] or "", *map(values.get, ("cuda", "xpu", "hip")))
 
 
-def _pth(site: Path) -> tuple[tuple[str, str], ...]:
-    """Return the folders that .pth files add, each with the name of its file."""
-    folders = []
+def _pth(site: Path) -> Iterator[tuple[str, str]]:
+    """Yield the folders that .pth files add, each with the name of its file."""
     for name in list_names(site):
         if not name.endswith(".pth"):
             continue
         for line in read_text(site / name).splitlines():
             folder = line.strip()
             if folder and not folder.startswith(("#", "import ", "import\t")):
-                folders.append((name, folder))
-    return tuple(folders)
+                yield name, folder
 
 
-def _user_sites(home: Path, minor: str, base: str) -> list[Path]:
-    posix, windows = (
-        Path(base or home / ".local"),
-        Path(base or home / "AppData/Roaming/Python"),
+def _user_sites(home: Path | None, minor: str, base: str) -> list[Path]:
+    if home is None:
+        return []
+    posix = Path(base or home / ".local", f"lib/python{minor}")
+    windows = Path(
+        base or home / "AppData/Roaming/Python", f"Python{minor[:1]}{minor[2:]}"
     )
-    folders = (
-        posix / f"lib/python{minor}",
-        windows / f"Python{minor.replace('.', '')}",
-    )
-    return [folder / "site-packages" for folder in folders]
+    return [posix / "site-packages", windows / "site-packages"]

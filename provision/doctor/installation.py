@@ -28,56 +28,56 @@ _DISTRIBUTORS = ("an unknown tool", "conda", "debian", "rpm", "dnf", "guix", "ni
 _SCRIPT = re.compile(
     r"(?:#!|#!/bin/sh\n'''exec' ['\"]?)((?!/usr/)/[^'\"\n]*)/python[\d.]*['\"\s]"
 )
-Faults = dict[str, dict[Dist, list[str]]]
+Faults = dict[str, dict[Dist, list[str]]]  # files by case, and by package or program
 Owners = list[tuple[Dist, RecordEntry]]  # of one file, as their records say
 
 
 def read_installation(env: Environment) -> Faults:
-    """Return what is not as it was installed: by case, and by the package or program."""
+    """Return what is not as it was installed."""
     faults: Faults = defaultdict(lambda: defaultdict(list))
     changed: dict[Dist, list[str]] = defaultdict(list)
     for path, owners in _owners(env).items():
         dist, entry = owners[0]
-        hashes = {entry.hash for _, entry in owners}
-        # Packages of one namespace share the file that makes it one.
-        if len(hashes) > 1 and not path.endswith("__init__.py"):
-            _add_owners(faults["overwritten"], owners)
-        elif _is_damaged(path, entry):
+        size = _size(path)
+        if _is_overwritten(path, owners):
+            for owner, its_entry in owners:
+                faults["overwritten"][owner].append(its_entry.path)
+        elif _is_damaged(path, size, entry):
             faults["damaged"][dist].append(entry.path)
-        elif path.endswith(".py") and _size(path) not in (None, entry.size):
+        elif path.endswith(".py") and size not in (None, entry.size):
             changed[dist].append(entry.path)
-    for dist, paths in changed.items():
-        if len(paths) >= _MIXED:  # of another version, which was copied over this one
-            faults["damaged"][dist] += paths
+    # Of another version, which was copied over this one.
+    mixed = {dist: paths for dist, paths in changed.items() if len(paths) >= _MIXED}
+    for dist, paths in mixed.items():
+        faults["damaged"][dist] += paths
     for program, python in _foreign_launchers(env):
         faults["moved-environment"][Dist(program, "", env.prefix)].append(python)
     return faults
 
 
-def _add_owners(faults: dict[Dist, list[str]], owners: Owners) -> None:
-    for dist, entry in owners:
-        faults[dist].append(entry.path)
+def _is_overwritten(path: str, owners: Owners) -> bool:
+    # Packages of one namespace share the file that makes it one.
+    hashes = {entry.hash for _, entry in owners}
+    return len(hashes) > 1 and not path.endswith("__init__.py")
 
 
 def _owners(env: Environment) -> dict[str, Owners]:
     """Return the code of an environment by path, each file with those who installed it."""
-    owners: dict[str, Owners] = {}
+    owners: dict[str, Owners] = defaultdict(list)
     for dist in env.dists:
         if len(env.distributions[dist.name]) > 1 or dist.installer in _DISTRIBUTORS:
             continue
         for entry in dist.entries:
             if _CODE.search(entry.path) and not _OPTIONAL.search(entry.path):
-                path = f"{dist.folder.parent}/{entry.path}"
-                owners.setdefault(path, []).append((dist, entry))
+                owners[f"{dist.folder.parent}/{entry.path}"].append((dist, entry))
     return owners
 
 
-def _is_damaged(path: str, entry: RecordEntry) -> bool:
-    """Whether a file is gone, or a library ends too early."""
-    size = _size(path)
+def _is_damaged(path: str, size: int | None, entry: RecordEntry) -> bool:
+    """Whether a file is gone or empty, or a library ends too early."""
     if size is None:
         # Bytecode may be there in place of its source.
-        return not os.path.exists(f"{path}c")  # noqa: PTH110 - there are 50,000
+        return _size(f"{path}c") is None
     if entry.size in (None, size):
         return False
     if size == 0:
@@ -85,7 +85,7 @@ def _is_damaged(path: str, entry: RecordEntry) -> bool:
     if ".so" not in path:
         return False
     try:
-        return not Elf(Path(path)).whole
+        return not Elf(path).is_whole
     except BROKEN:
         return True
 
@@ -99,22 +99,28 @@ def _size(path: str) -> int | None:
 def elsewhere(env: Environment, variables: Mapping[str, str]) -> dict[str, list[str]]:
     """Return what Python imports from other folders, by the variable or file that names them."""
     separator = ";" if env.windows else ":"
-    first = variables.get("PYTHONPATH", "").split(separator)
-    named = [("PYTHONPATH", folder) for folder in first if folder]
-    named += [(name, str(env.site / line)) for name, line in env.pth]
-    shadows: dict[str, list[str]] = {}
-    for source, folder in named:
+    path = variables.get("PYTHONPATH", "").split(separator)
+    sources = [("PYTHONPATH", folder) for folder in path if folder]
+    sources += [(name, str(env.site / line)) for name, line in env.pth]
+    shadows: dict[str, list[str]] = defaultdict(list)
+    for source, folder in sources:
         if folder.rstrip("/\\") == str(env.site):
             continue
-        listed = distributions_in([folder])
+        names = distributions_in([folder])
         for name in STACK:
-            module = name.replace("-", "_")
-            other = Path(folder, module, "__init__.py")
-            own = env.site / module / "__init__.py"
-            ahead = source == "PYTHONPATH" and own.is_file() and other.is_file()
-            if name in listed or (ahead and not other.samefile(own)):
-                shadows.setdefault(source, []).append(f"{folder} has {name}")
+            hidden = source == "PYTHONPATH" and _hides(folder, env.site, name)
+            if name in names or hidden:
+                shadows[source].append(f"{folder} has {name}")
     return shadows
+
+
+def _hides(folder: str, site: Path, name: str) -> bool:
+    """Whether a folder that comes first has another copy of an installed package."""
+    module = Path(name.replace("-", "_"), "__init__.py")
+    other, installed = Path(folder) / module, site / module
+    if not (other.is_file() and installed.is_file()):
+        return False
+    return not other.samefile(installed)
 
 
 def _foreign_launchers(env: Environment) -> Iterator[tuple[str, str]]:

@@ -18,12 +18,12 @@ from provision.doctor.environment import (
     read_environment,
 )
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
-from provision.environment.installed import InstalledDistribution
+from provision.doctor.rules.companions import COMPANIONS, VISION_AHEAD
+from provision.environment.installed import InstalledDistribution, parse_version
 from provision.host.model import Host
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
 
-_COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 _NO_DEVICES = Devices({}, (), (), {}, {}, {})
 
 
@@ -40,22 +40,25 @@ def refuse_lock(
     target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
 ) -> None:
     """Refuse a lock whose packages do not work together, with the line to write into the spec."""
-    if found := diagnose_lock(target, lock, requires):
+    findings = diagnose_lock(target, lock, requires)
+    if findings:
         raise SpecError(
             f"the packages locked for {target.name} do not work together",
-            evidence=_evidence(found),
-            cause=found[0].cause,
-            remedy=_remedy(found[0], target, lock),
+            evidence=_evidence(findings),
+            cause=findings[0].cause,
+            remedy=_remedy(findings[0], target, lock),
         )
 
 
 def refuse_built(prefix: Path, target: Target) -> None:
     """Refuse a built environment whose packages do not work together."""
-    if found := diagnose_built(prefix, target):
-        what = f"the packages that were built for {target.name} do not work together"
-        remedy = f"correct envs/{target.name}.toml, then `provision lock {target.name}`"
+    findings = diagnose_built(prefix, target)
+    if findings:
         raise ToolError(
-            what, evidence=_evidence(found), cause=found[0].cause, remedy=remedy
+            f"the packages that were built for {target.name} do not work together",
+            evidence=_evidence(findings),
+            cause=findings[0].cause,
+            remedy=f"correct envs/{target.name}.toml, then `provision lock {target.name}`",
         )
 
 
@@ -63,10 +66,10 @@ def diagnose_lock(
     target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
 ) -> list[Finding]:
     """Return why locked wheels will not work together, with their ``Requires-Dist`` lines."""
-    distributions = {
-        artifact.name: (_distribution(artifact, requires.get(artifact.filename, ())),)
-        for artifact in lock.artifacts
-    }
+    distributions = dict[str, tuple[LockedDistribution, ...]]()
+    for artifact in lock.artifacts:
+        lines = requires.get(artifact.filename, ())
+        distributions[artifact.name] = (_distribution(artifact, lines),)
     windows = lock.header["platform"].startswith("win")
     env = Environment(
         prefix=lock.folder,
@@ -94,10 +97,15 @@ def _bad(env: Environment, target: Target) -> list[Finding]:
 
 
 def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistribution:
-    name, version, wheel = artifact.name, artifact.version, artifact.filename
-    tag = "-".join(wheel.removesuffix(".whl").split("-")[-3:])
+    wheel = artifact.filename
     return LockedDistribution(
-        name, version, Path(), artifact.index, requires, (tag,), wheel
+        artifact.name,
+        artifact.version,
+        folder=Path(),
+        index=artifact.index,
+        requires=requires,
+        tags=("-".join(wheel.removesuffix(".whl").split("-")[-3:]),),
+        origin=wheel,
     )
 
 
@@ -107,18 +115,17 @@ def _torch(lock: Lock) -> Torch | None:
     if version is None:
         return None
     local = version.partition("+")[2]
-    xpu = local if local == "xpu" else None
-    if local.startswith("cu"):
-        return Torch(version, local.removeprefix("cu"), xpu, None)
+    cuda = local.removeprefix("cu") if local.startswith("cu") else None
     # The default index has CUDA builds without a local version; they require these libraries.
-    names = lock.versions
-    if not local and any(name.startswith("nvidia-cuda-runtime") for name in names):
-        return Torch(version, "unknown", xpu, None)
-    return Torch(version, None, xpu, None)
+    if not local and "nvidia-cuda-runtime" in " ".join(lock.versions):
+        cuda = "unknown"
+    return Torch(version, cuda, local if local == "xpu" else None, None)
 
 
-def _evidence(found: Sequence[Finding]) -> str:
-    return "\n".join(f"{f.code}: {f.symptom}: {', '.join(f.evidence)}" for f in found)
+def _evidence(findings: Sequence[Finding]) -> str:
+    return "\n".join(
+        f"{f.code}: {f.symptom}: {', '.join(f.evidence)}" for f in findings
+    )
 
 
 def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
@@ -126,27 +133,27 @@ def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
     if finding.code != "torch-companion-mismatch":
         return finding.remedy
     spec = f"envs/{target.name}.toml"
-    torch = lock.versions.get("torch", "").partition("+")[0]
-    minor = ".".join(torch.split(".")[:2])
-    return _one_index(target, lock, spec) or _one_release(minor, spec)
+    return _one_index(target, lock, spec) or _one_release(lock, spec)
 
 
 def _one_index(target: Target, lock: Lock, spec: str) -> str:
     """Return the line that assigns torch and its companions to one index; "" if they are."""
-    index_of = target.pip.index_of
-    locked = [name for name in ("torch", *_COMPANIONS) if name in lock.versions]
-    vendors = [index for index in map(index_of, locked) if index != "default"]
-    if len({*map(index_of, locked)}) < 2:
+    locked = [name for name in ("torch", *COMPANIONS) if name in lock.versions]
+    indexes = [target.pip.index_of(name) for name in locked]
+    if len(set(indexes)) < 2:
         return ""
-    index = vendors[0]  # torch's own, unless torch comes from the default index
-    names = ", ".join(
-        f'"{name}"' for name in dict.fromkeys([*target.pip.index[index], *locked])
-    )
+    # torch's own, unless torch comes from the default index
+    index = next(index for index in indexes if index != "default")
+    assigned = dict.fromkeys([*target.pip.index[index], *locked])
+    names = ", ".join(f'"{name}"' for name in assigned)
     return f"assign them to one index: write `{index} = [{names}]` into [pip.index] of {spec}"
 
 
-def _one_release(minor: str, spec: str) -> str:
-    # torchvision's numbers are 15 above torch's, up to 0.29; see rules/companions.py.
-    number = min(int(minor[2:]), 14) + 15 if minor[2:].isdigit() else 0
-    vision = f": `torchvision==0.{number}.*`" if number else ""
-    return f"require companions in {spec} that were built for torch {minor}{vision}"
+def _one_release(lock: Lock, spec: str) -> str:
+    torch = parse_version(lock.versions["torch"])
+    if torch is None:
+        return f"require companions in {spec} that were built for its torch"
+    # From 0.29 on a torchvision takes newer torches, too.
+    vision = f"torchvision==0.{min(torch.minor, 14) + VISION_AHEAD}.*"
+    minor = f"{torch.major}.{torch.minor}"
+    return f"require companions in {spec} that were built for torch {minor}: `{vision}`"

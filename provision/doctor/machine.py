@@ -14,65 +14,55 @@ _ELSEWHERE = "Run `provision detect`: it names the target of this machine; build
 
 
 class Machine:
-    """The facts that the lines of a log show, looked for when they are asked for."""
+    """The facts of ``machine.toml`` that the lines of a log show."""
 
     def __init__(self, search: Search) -> None:
-        self._search = search
-        self._shown = dict[str, bool]()
-
-    def shows(self, fact: str) -> bool:
-        """Whether a line shows a fact of ``machine.toml``."""
-        if fact not in self._shown:
-            patterns = data("machine")["facts"][fact]
-            self._shown[fact] = any(self._search.find(p) for p in patterns)
-        return self._shown[fact]
+        self._facts = set[str]()
+        for fact, patterns in data("machine")["facts"].items():
+            if any(search.find(pattern) for pattern in patterns):
+                self._facts.add(fact)
 
     def only(self, names: Sequence[str]) -> str:
         """Return the one of some facts that is shown; "" if several are, or none."""
-        shown = [name for name in names if self.shows(name)]
-        return shown[0] if len(shown) == 1 else ""
+        shown = self._facts.intersection(names)
+        return shown.pop() if len(shown) == 1 else ""
 
     def explained(self, finding: Finding) -> Finding:
         """Return a finding with the cause and the remedy that its code has here."""
         for row in data("machine")["context"]:
-            if finding.code not in row["codes"]:
-                continue
-            if not all(self.shows(fact) for fact in row["when"]):
-                continue
-            if any(self.shows(fact) for fact in row.get("lacks", ())):
-                continue
-            return replace(finding, cause=row["cause"], remedy=row["remedy"])
+            fits = self._facts.issuperset(row["when"])
+            excluded = self._facts.intersection(row.get("lacks", ()))
+            if finding.code in row["codes"] and fits and not excluded:
+                return replace(finding, cause=row["cause"], remedy=row["remedy"])
         return finding
 
     def fitting(self, remedy: str) -> str:
         """Return a remedy without the sentences that only help with another machine."""
         sentences = re.split(r"(?<=[.;]) +(?=\S)", remedy)
-        kept = [text for text in sentences if not self._is_foreign(text)]
-        if not kept:
+        fitting = [text for text in sentences if not self._is_foreign(text)]
+        if not fitting:
             return _ELSEWHERE
-        if len(kept) == len(sentences):
+        if fitting == sentences:
             return remedy
-        text = " ".join(kept).rstrip(".;")
+        text = " ".join(fitting).rstrip(".;")
         return text[0].upper() + text[1:]
 
     def _is_foreign(self, sentence: str) -> bool:
+        machine = {self.only(SYSTEMS), self.only(ACCELERATORS)}
         for row in data("machine")["only"]:
-            names = SYSTEMS if row["for"][0] in SYSTEMS else ACCELERATORS
-            own = self.only(names)
-            if own and own not in row["for"] and re.search(row["words"], sentence):
+            kinds = SYSTEMS if row["for"][0] in SYSTEMS else ACCELERATORS
+            others = set(kinds).difference(row["for"])
+            if machine & others and re.search(row["words"], sentence):
                 return True
         return False
 
     def with_commands(self, text: str) -> str:
         """Return a text with the commands that it names, such as ``{build arc}``."""
-        return re.sub(
-            r"\{(build|smoke) ([\w-]+)\}",
-            lambda named: self._command(named[1], named[2]),
-            text,
-        )
+        return re.sub(r"\{(build|smoke) ([\w-]+)\}", self._command, text)
 
-    def _command(self, verb: str, kind: str) -> str:
+    def _command(self, named: re.Match[str]) -> str:
         """Return a command for the target of a kind on the log's system, or for both."""
+        verb, kind = named.groups()
         system = self.only(SYSTEMS)
         if kind == "max":  # a Data Center GPU Max has drivers for Linux only
             system = "linux"

@@ -9,19 +9,22 @@ from itertools import accumulate
 from provision.doctor.sampling import Line
 
 _MOST_HITS = 32  # findings quote one line, so the last matches are enough
-# An escaped sign, a group's beginning, a class, another special sign, or a plain character.
+# The parts of a pattern: an escaped sign, the beginning of a group, a class or another special sign,
+# a quantifier, what ends an alternative, or a plain character.
 _TOKEN = re.compile(
-    r"\\(?P<escaped>[^A-Za-z0-9])|(?P<open>\((?:\?(?:P<\w+>|[i-]*:|=|!|<=|<!))?)"
-    r"|(?P<other>\\.|\[\^?\]?(?:\\.|[^\]])*\]|[.^$])|(?P<sign>[*+?|)]|\{\d+(?:,\d*)?\})|(?P<plain>.)",
+    r"\\(?P<escaped>[^A-Za-z0-9])"
+    r"|\((?P<open>(?:\?(?:P<\w+>|[i-]*:|=|!|<=|<!))?)"
+    r"|(?P<other>\\.|\[\^?\]?(?:\\.|[^\]])*\]|[.^$])"
+    r"|(?P<repeated>[*+?]|\{\d+(?:,\d*)?\})"
+    r"|(?P<end>[|)])"
+    r"|(?P<plain>.)",
     re.DOTALL,
 )
+_LOOK_AROUND = ("?=", "?!", "?<=", "?<!")
+_NONE = frozenset({""})  # a part that may match anything
 
-Hit = tuple[
-    int, re.Match[str]
-]  # the index of a line in the sample, and the match in it
-Literals = frozenset[
-    str
-]  # texts of which at least one is part of every match of a pattern
+Hit = tuple[int, re.Match[str]]  # the index of a line in the sample, and the match
+Literals = frozenset[str]  # every match of a pattern contains at least one of them
 
 
 @cache
@@ -36,51 +39,40 @@ def literals(pattern: str) -> Literals:
 
 def _alternatives(tokens: Iterator[re.Match[str]]) -> Literals:
     """Read up to the end of a group; each alternative contributes the best of its parts."""
-    best: set[str] = set()
+    best = set[str]()
     parts: list[Literals] = []
-    run = ""
+    literal = ""
     for token in tokens:
-        sign = token["sign"] or ""
-        if literal := token["escaped"] or token["plain"]:
-            run += literal.lower()
+        kind = token.lastgroup
+        if kind in ("escaped", "plain"):
+            literal += token[kind].lower()
             continue
-        if sign[:1] in (
-            "?",
-            "*",
-            "{",
-        ):  # the character or group before it may be absent
-            parts.append(frozenset({run[:-1]}))
-            parts = parts[:-2] + parts[-1:] if not run and len(parts) > 1 else parts
-            run = ""
-            continue
-        parts.append(frozenset({run}))
-        run = ""
-        if token["open"]:
-            inside = _alternatives(tokens)
-            parts.append(
-                frozenset({""})
-                if token["open"][2:] in ("!", "<!", "=", "<=")
-                else inside
-            )
-        elif token["other"]:
-            parts.append(frozenset({""}))
-        elif sign in ("|", ")"):
-            best |= _best(parts)
+        if kind == "repeated" and token[kind] != "+":  # what is before it may be absent
+            if not literal:
+                del parts[-1:]
+            literal = literal[:-1]
+        parts.append(frozenset({literal}))
+        literal = ""
+        if kind == "end":
+            best |= _longest(parts)
             parts = []
-            if sign == ")":
+            if token[kind] == ")":
                 return frozenset(best)
-    return frozenset(best | _best([*parts, frozenset({run})]))
+        elif kind != "repeated":
+            parts.append(_special(token, tokens))
+    return frozenset(best | _longest([*parts, frozenset({literal})]))
 
 
-def _best(parts: list[Literals]) -> Literals:
+def _special(token: re.Match[str], tokens: Iterator[re.Match[str]]) -> Literals:
+    """Read a group, or a sign that stands for several texts."""
+    if token["open"] is None:
+        return _NONE
+    group = _alternatives(tokens)
+    return _NONE if token["open"] in _LOOK_AROUND else group
+
+
+def _longest(parts: list[Literals]) -> Literals:
     return max(parts, key=lambda part: min(map(len, part)))
-
-
-def _threes(text: str) -> set[str]:
-    return {a + b + c for a, b, c in zip(text, text[1:], text[2:], strict=False)}
-
-
-_compiled, _threes_of = cache(re.compile), cache(_threes)
 
 
 class Search:
@@ -88,36 +80,34 @@ class Search:
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
-        self._text = "\n".join(line.text for line in lines).lower()
-        # Of the lowered text: İ, for one, becomes two characters.
-        self._starts = [0, *accumulate(len(line.text.lower()) + 1 for line in lines)]
-        self._found: dict[str, list[Hit]] = {}
-        # In a long text most literals are not looked for: it does not have all their parts.
-        self._threes = _threes(self._text if len(lines) > _MOST_HITS else "")
+        lowered = [line.text.lower() for line in lines]
+        self._text = "\n".join(lowered)
+        self._starts = [0, *accumulate(len(text) + 1 for text in lowered)]
+        self._hits: dict[str, list[Hit]] = {}
 
     def find(self, pattern: str) -> list[Hit]:
         """Return the matches of a pattern, ignoring case, at most one per line, the last 32."""
-        if (hits := self._found.get(pattern)) is None:
-            hits = []
-            if lines := self.lines_with(literals(pattern)):  # of most patterns no line
-                search = _compiled(pattern, re.IGNORECASE).search
-                found = ((index, search(self.lines[index].text)) for index in lines)
-                hits = [(index, match) for index, match in found if match][-_MOST_HITS:]
-            self._found[pattern] = hits
-        return hits
+        if pattern not in self._hits:
+            hits = list[Hit]()
+            for at in self.lines_with(literals(pattern)):  # of most patterns no line
+                match = _compiled(pattern).search(self.lines[at].text)
+                if match:
+                    hits.append((at, match))
+            self._hits[pattern] = hits[-_MOST_HITS:]
+        return self._hits[pattern]
 
-    def lines_with(self, wanted: Literals) -> list[int]:
-        """Return the indices of lines with one of some texts."""
-        found: set[int] = set()
-        text, threes = self._text, self._threes
-        for literal in wanted:
-            if (threes and not threes >= _threes_of(literal)) or literal not in text:
-                continue
-            at = text.find(literal)
-            while at >= 0:
-                index = bisect_right(self._starts, at) - 1
-                found.add(index)
-                at = text.find(
-                    literal, self._starts[index + 1]
-                )  # once per line is enough
-        return sorted(found)
+    def lines_with(self, texts: Literals) -> list[int]:
+        """Return the indices of lines with one of some texts, which are in lower case."""
+        indices = set[int]()
+        for text in texts:
+            place = self._text.find(text)
+            while place >= 0:
+                at = bisect_right(self._starts, place) - 1
+                indices.add(at)
+                place = self._text.find(text, self._starts[at + 1])  # once per line
+        return sorted(indices)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from provision import __version__
-from provision.core.findings import Diagnosis
+from provision.core.findings import Diagnosis, Finding
 from provision.core.privacy import anonymize
 from provision.core.text import harmless, plural
 from provision.doctor.environment import STACK, Environment, read_environment
@@ -21,6 +21,7 @@ _ASKED = (
     "The question is what is wrong, and what mends it. The findings come from rules, which can be"
     " wrong; the log decides. Of its {count} those that tell most:"
 )
+_BRIEF = re.compile(r"[\w.,:*;!-]{0,40}")  # a value that is long, or a path, is private
 
 
 def report(
@@ -30,26 +31,36 @@ def report(
     log: Log | None = None,
 ) -> str:
     """Return the facts of a machine and of an environment, the findings, and a log's excerpt."""
-    env = read_environment(prefix) if prefix else None
-    facts = (
-        (_machine(host) if host else {})
-        | result.facts
-        | (_environment(env) if env else {})
-    )
-    lines = [
-        f"provision {__version__}: doctor",
-        *(f"{name}: {facts[name]}" for name in facts),
+    facts = dict[str, str]()
+    if host:
+        facts |= _machine(host)
+    facts |= result.facts
+    if prefix:
+        env = read_environment(prefix)
+        prefix = env.prefix
+        facts |= _environment(env)
+    lines = [f"provision {__version__}: doctor"]
+    lines += [f"{name}: {value}" for name, value in facts.items()]
+    for finding in result.findings:
+        lines += _finding(finding)
+    if not result.findings:
+        lines += ["", "no known fault was found"]
+    telling = excerpt(log, result.findings) if log else []
+    if log and telling:
+        count = plural(log.raw[-1].number, "line")
+        lines += ["", _ASKED.format(count=count), *telling]
+    return private("\n".join(lines), prefix) + "\n"
+
+
+def _finding(finding: Finding) -> list[str]:
+    evidence = "\n".join(finding.evidence).splitlines()
+    return [
+        "",
+        f"{finding.level}: {finding.symptom} [{finding.code}]",
+        *(f"  {line}" for line in evidence),
+        f"  cause: {finding.cause}",
+        f"  remedy: {finding.remedy}",
     ]
-    for found in result.findings:
-        evidence = [
-            f"  {line}" for text in found.evidence for line in text.splitlines()
-        ]
-        lines += ["", f"{found.level}: {found.symptom} [{found.code}]", *evidence]
-        lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
-    lines += [] if result.findings else ["", "no known fault was found"]
-    if log and (telling := excerpt(log, result.findings)):
-        lines += ["", _ASKED.format(count=plural(log.raw[-1].number, "line")), *telling]
-    return private("\n".join(lines), env.prefix if env else None) + "\n"
 
 
 def private(text: str, prefix: Path | None = None) -> str:
@@ -59,22 +70,19 @@ def private(text: str, prefix: Path | None = None) -> str:
 
 
 def _machine(host: Host) -> dict[str, str]:
-    named = re.search(
-        r'^PRETTY_NAME="?([^"\n]+)', read_text(Path("/etc/os-release")), re.MULTILINE
-    )
-    system = named[1] if named else f"{platform.system()} {platform.release()}"
+    release = read_text(Path("/etc/os-release"))
+    name = re.search(r'^PRETTY_NAME="?([^"\n]+)', release, re.MULTILINE)
+    system = name[1] if name else f"{platform.system()} {platform.release()}"
     model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
-    brief = re.compile(
-        r"[\w.,:*;!-]{0,40}"
-    )  # a value that is long, or a path, is private
-    variables = (
-        f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items()
-    )
+    processor = model[1] if model else platform.machine()
+    variables = list[str]()
+    for variable, value in host.variables.items():
+        shown = _BRIEF.fullmatch(value)
+        variables.append(f"{variable}={value}" if shown else variable)
+    libc = " ".join(platform.libc_ver())
     return {
-        "system": ", ".join(
-            (system, " ".join(platform.libc_ver()), *host.surroundings)
-        ),
-        "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
+        "system": ", ".join((system, libc, *host.surroundings)),
+        "processor": f"{processor}, {os.cpu_count()} cores",
         "variables": ", ".join(variables) or "none that matter",
     }
 
@@ -83,12 +91,14 @@ def _environment(env: Environment) -> dict[str, str]:
     """Return who installed the environment, and the packages that torch needs or that need it."""
     kind = "virtual environment" if env.virtual else "conda or system"
     torch = env.get("torch")
-    near = {*STACK, *map(name_of, torch.requires if torch else ())}
-    near |= {dist.name for dist in env.dists if "torch" in map(name_of, dist.requires)}
-    near -= set(STACK)
+    required = {name_of(line) for line in torch.requires} if torch else set()
+    near = list[str]()
+    for dist in env.dists:
+        needs_torch = "torch" in map(name_of, dist.requires)
+        if (needs_torch or dist.name in required) and dist.name not in STACK:
+            near.append(str(dist))
     return {
         "Python": f"{env.markers['python_full_version']}, {kind}",
         "installed by": ", ".join(sorted({dist.installer for dist in env.dists})),
-        "near torch": ", ".join(str(d) for d in env.dists if d.name in near)
-        or "nothing else",
+        "near torch": ", ".join(near) or "nothing else",
     }

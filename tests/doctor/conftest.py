@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.doctor import diagnose_environment
+from provision.doctor.diagnosis import diagnose_environment
 from provision.host.model import Host
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ LOCK_CODES = {
     "lock-loses-cuda-libraries",
     "lock-cpu-build",
     "index-leaks",
-    "two-torches",
-    "requirement-invalid",
     "requirement-unread",
 }
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.process import clean_environment, run
-from provision.doctor import diagnose_environment, diagnose_log
+from provision.doctor import diagnose_log
+from provision.doctor.diagnosis import diagnose_environment
 from provision.host.model import Driver, Gpu, Host
 
 if TYPE_CHECKING:

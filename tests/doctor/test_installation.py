@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.doctor import diagnose_environment
+from provision.doctor.diagnosis import diagnose_environment
 from provision.doctor.environment import read_environment
 from provision.doctor.installation import read_installation
-from provision.doctor.libraries import foreign_symbols
 from provision.host.model import Host
 from tests.small import make_wheel
 
@@ -274,9 +273,3 @@ def test_garbage_does_not_raise(venv: Venv) -> None:
 def test_a_real_environment_is_as_it_was_installed(python: Path) -> None:
     env = read_environment(python.parents[1])
     assert read_installation(env) == {}
-    assert foreign_symbols(env) == {}
-    torch = env.get("torch")
-    assert torch is not None
-    assert sum(".so" in entry.path for entry in torch.entries) > 5, (
-        "which were looked into"
-    )

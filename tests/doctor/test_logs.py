@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import json
 import os
@@ -345,7 +344,6 @@ PREFIXES = [
     "    ",
     "│ ",
     "[rank0]: ",
-    "[default1]:",
     "worker-1  | ",
     "#12 0.415 ",
     "(RayWorker pid=12, ip=10.0.0.1) ",
@@ -359,15 +357,6 @@ PREFIXES = [
 ]
 
 
-def _wrapped(text: str, width: int) -> str:
-    parts = [
-        line[at : at + width]
-        for line in text.split("\n")
-        for at in range(0, len(line), width)
-    ]
-    return "\n".join(parts)
-
-
 def _boxed(text: str) -> str:
     rows = "\n".join(f"│ {line:96} │" for line in text.split("\n"))
     return f"╭─\n{rows}\n╰─"
@@ -379,13 +368,11 @@ def _docker(text: str) -> str:
 
 
 WAYS: dict[str, Callable[[str], str | bytes]] = {
-    "wrapped at 80": lambda text: _wrapped("x" * 90 + "\n" + text, 80),
     "in a box": _boxed,
     "as JSON": lambda text: json.dumps({"level": "error", "message": text}),
     "as Docker keeps it": _docker,
-    "as HTML": lambda text: html.escape(text).replace(" ", "\u00a0"),
     "after a mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
-    "UTF-16 without a mark": lambda text: text.encode("utf-16-le"),
+    "UTF-16": lambda text: text.encode("utf-16"),
     "CRLF": lambda text: text.replace("\n", "\r\n"),
 }
 

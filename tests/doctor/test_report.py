@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.findings import Diagnosis
-from provision.doctor import diagnose_environment
+from provision.doctor.diagnosis import diagnose_environment
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import read_log
 from provision.doctor.report import private, report

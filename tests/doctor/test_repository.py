@@ -82,16 +82,6 @@ version = "9.10.2.21"
 marker = "sys_platform == 'linux'"
 wheels = [{{name = "nvidia_cudnn_cu12-9.10.2.21-py3-none-any.whl", hashes = {{sha256 = "00"}} }}]
 """
-CONDA = """
-name: x
-channels: [pytorch]
-dependencies:
-  - python=3.11
-  - pytorch=2.2.2=py3.11_cuda11.8_cudnn8.7.0_0
-  - torchvision=0.16.2
-  - pip:
-    - torch==2.3.0
-"""
 POETRY = f"""
 [[package]]
 name = "torch"
@@ -130,24 +120,10 @@ torchvision==0.18.0+cpu --hash=sha256:00
             ),
             ["lock-loses-cuda-libraries"],
         ),
-        ("environment.yml", CONDA, ["two-torches", "torch-companion-mismatch"]),
-        (
-            "environment.yml",
-            CONDA.partition("  - pip")[0].replace("0.16.2", "0.17.2"),
-            [],
-        ),
         ("poetry.lock", POETRY, ["lock-loses-cuda-libraries", "index-leaks"]),
         ("requirements.txt", HASHED, ["torch-companion-mismatch"]),
         ("requirements-gpu.txt", HASHED.replace("0.18.0", "0.19.0"), []),
         ("requirements.txt", "torch\ntorchvision>=0.15\n-e .\n", []),
-        ("requirements.txt", "torch\n-r other.txt\n", ["requirement-invalid"]),
-        ("requirements.txt", "torch=2.13.0\n", ["requirement-invalid"]),
-        ("requirements.txt", "foo bar\n", ["requirement-invalid"]),
-        (
-            "pyproject.toml",
-            '[project]\ndependencies = ["x=1"]\n',
-            ["requirement-invalid"],
-        ),
         (
             "requirements.txt",
             "torch==2.13.0\nxformers==0.0.20\n",
@@ -172,8 +148,6 @@ def test_every_format_is_read(
         ("uv.lock", '[[package]]\nname = "torch"\nsource = 1\n'),
         ("uv.lock", "[[package]]\nname = 3\n"),
         ("poetry.lock", '[[package]]\nname = "torch"\nfiles = ["x"]\n'),
-        ("environment.yml", "a: b: c"),
-        ("environment.yml", "- 1\n- 2\n"),
         ("requirements.txt", b"\xff\xfe\x00"),
     ],
 )
@@ -369,9 +343,6 @@ def test_what_pip_accepts_is_not_accused(tmp_path: Path, devices: Devices) -> No
     (tmp_path / "requirements.txt").write_text(INNOCENT, "utf-8")
     assert codes(tmp_path, devices) == []
     assert "requirement-unread" not in [f.code for f in found(tmp_path, devices)]
-    conda = "# $ conda create --name x --file requirements.txt\nnumpy=1.26.4=py311_0\n"
-    (tmp_path / "requirements.txt").write_text(conda, "utf-8")
-    assert found(tmp_path, devices) == []
 
 
 def test_included_files_are_read_in_place_and_what_is_unread_is_named(
@@ -384,8 +355,8 @@ def test_included_files_are_read_in_place_and_what_is_unread_is_named(
     (tmp_path / "requirements.txt").write_text(lines, "utf-8")
     (tmp_path / "requirements-dev.txt").write_text("-r requirements.txt\n", "utf-8")
     told = {f.code: f for f in found(tmp_path, devices)}
-    assert told["requirement-invalid"].evidence == ("sub/base.txt:2: nope nope",)
     assert told["requirement-unread"].evidence == (
+        "sub/base.txt:2: nope nope",
         "requirements.txt:3: -r https://x.example/y.txt",
         "requirements.txt:4: x @ ${HOME}/x",
     )

@@ -14,15 +14,15 @@ import pytest
 
 from provision.core.errors import UsageError
 from provision.core.findings import Level
-from provision.doctor import diagnose_environment, diagnose_machine, rules
+from provision.doctor import rules
 from provision.doctor.context import Findings
+from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
 from provision.doctor.rules import ENVIRONMENT_RULES
 from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
 from provision.spec.reader import load_spec
 from tests.calls import count_calls
-from tests.doctor.test_libraries import elf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,31 +162,6 @@ def new_numpy(env: Env) -> None:
     env.add("numpy", "2.1.2")
 
 
-@case("torch-too-old-for-transformers")
-def transformers_for_a_newer_torch(env: Env) -> None:
-    env.torch("2.1.2")
-    env.add(
-        "transformers",
-        "5.1.0",
-        "torch>=2.4; extra == 'torch'",
-        "torch>=2.4; extra == 'all'",
-    )
-
-
-@case("bitsandbytes-no-gpu-build")
-def bitsandbytes_of_an_older_cuda(env: Env) -> None:
-    env.torch("2.13.0+cu130", cuda="13.0")
-    env.add("bitsandbytes", "0.47.0")
-    for runtime in ("cpu", "cuda118", "cuda129"):
-        (env.site / "bitsandbytes" / f"libbitsandbytes_{runtime}.so").touch()
-
-
-@case("bitsandbytes-no-gpu-build")
-def bitsandbytes_beside_a_cpu_torch(env: Env) -> None:
-    env.torch("2.13.0+cpu")
-    env.add("bitsandbytes", "0.50.2")
-
-
 @case("dependency-conflict")
 def contradiction(env: Env) -> None:
     env.add("transformers", "5.0.0", "huggingface-hub>=1.0")
@@ -260,16 +235,6 @@ def user_site_before_an_open_environment(env: Env) -> None:
     env.home = env.prefix.parent / "home"
     user = env.home / ".local/lib/python3.11/site-packages"
     (user / "torch-2.5.1.dist-info").mkdir(parents=True)
-
-
-@case("python-version-unsupported")
-def python_below_what_a_package_requires(env: Env) -> None:
-    env.add("transformers", "5.0.0", requires_python=">=3.12")
-
-
-@case("python-version-unsupported")
-def python_of_another_minor_than_the_target(env: Env) -> None:
-    env.target = target("cpu", python="3.12")
 
 
 @case("oneapi-version-conflict")
@@ -372,21 +337,6 @@ def cpu_torch_beside_what_only_cuda_uses(env: Env) -> None:
     env.add("xformers", "0.0.18", "torch==2.0.0")
 
 
-@case("cpu-build-of-torch-installed")
-def cpu_torch_beside_the_libraries_of_a_cuda_torch(env: Env) -> None:
-    env.torch("2.8.0", "nvidia-nccl-cu12==2.27.3; platform_machine == 'x86_64'")
-    env.add(
-        "torchaudio", "2.8.0", "torch==2.8.0", tag="cp311-cp311-manylinux_2_28_aarch64"
-    )
-    env.add("nvidia-nccl-cu12", "2.27.3")
-
-
-@case("torch-companion-mismatch")
-def torchtext_of_another_release(env: Env) -> None:
-    env.torch("2.4.0")
-    env.add("torchtext", "0.18.0", "torch>=2.3.0")
-
-
 @case("torch-companion-mismatch")
 def xformers_pins_another_torch(env: Env) -> None:
     env.torch("2.5.0+cu124", cuda="12.4")
@@ -434,26 +384,10 @@ def triton_windows_for_another_torch(env: Env) -> None:
     env.add("triton-windows", "3.3.1.post19", module="triton")
 
 
-@case("cpu-build-of-torch-installed")
-def pip_replaced_the_torch_of_conda(env: Env) -> None:
-    env.torch("2.3.1+cpu")
-    (env.prefix / "conda-meta").mkdir()
-    (
-        env.prefix / "conda-meta" / "pytorch-2.3.1-py3.11_cuda12.1_cudnn8.9.2_0.json"
-    ).touch()
-
-
 @case("ipex-torch-version-mismatch")
 def ipex_for_xpu_beside_the_cpu_build(env: Env) -> None:
     env.torch("2.0.1+cpu")
     env.add(IPEX, "2.0.110+xpu")
-
-
-@case("bitsandbytes-no-gpu-build")
-def bitsandbytes_that_asks_for_the_very_cuda(env: Env) -> None:
-    env.torch("2.7.0+cu128", cuda="12.8")
-    env.add("bitsandbytes", "0.45.2")
-    (env.site / "bitsandbytes" / "libbitsandbytes_cuda126.so").touch()
 
 
 @case("cuda-library-mismatch")
@@ -482,59 +416,6 @@ def modules_for_another_python(env: Env) -> None:
     record.write_text(record.read_text() + f"{module},,\n")
     (env.site / module).parent.mkdir()
     (env.site / module).touch()
-
-
-@case("wrong-interpreter-site-packages")
-def debians_modules_for_another_python(env: Env) -> None:
-    (env.site / "numpy-1.17.4.egg-info").write_text(
-        "Name: numpy\nVersion: 1.17.4\n\nwords\n"
-    )
-    (env.site / "numpy/core").mkdir(parents=True)
-    (env.site / "numpy/core/_simd.cpython-38-x86_64-linux-gnu.so").touch()
-
-
-@case("python-version-unsupported")
-def python_above_what_a_package_allows(env: Env) -> None:
-    env.add("TTS", "0.22.0", requires_python=">=3.9,<3.11")
-
-
-def native(env: Env, machine: int = 62, **symbols: str) -> Path:
-    """Give it an interpreter: a file of that processor, whose own modules are in files."""
-    program = env.prefix.parent / f"base/bin/python{env.python}"
-    program.parent.mkdir(parents=True)
-    built_in = tuple(f"PyInit_{name}" for name in symbols)
-    data = bytearray(elf(has=built_in))
-    data[18] = machine
-    program.write_bytes(data)
-    (env.prefix / "bin").mkdir(exist_ok=True)
-    (env.prefix / "bin/python").symlink_to(program)
-    modules = program.parent.parent / f"lib/python{env.python}/lib-dynload"
-    modules.mkdir(parents=True)
-    for name in ("_json", "_ctypes", "_ssl", "zlib", "_bz2", "_lzma", "_sqlite3"):
-        if name not in symbols:
-            (modules / f"{name}.cpython-311-x86_64-linux-gnu.so").touch()
-    return modules
-
-
-def generated(
-    env: Env, name: str, *texts: str, requires: str = "protobuf (>=3.6)"
-) -> None:
-    """Install a package with modules that protoc wrote, beside a compiled protobuf."""
-    if not (env.site / "google").exists():
-        env.add("protobuf", "6.31.0", module="google")
-        (env.site / "google/_upb").mkdir()
-        (env.site / "google/_upb/_message.abi3.so").touch()
-    info = env.add(name, "2.8.0", requires)
-    for number, text in enumerate(texts):
-        (env.site / name / f"m{number}_pb2.py").write_text(text)
-        with (info / "RECORD").open("a") as record:
-            record.write(f"{name}/m{number}_pb2.py,,\n")
-
-
-OLD_CODE = (
-    "_M = _descriptor.Descriptor(\n fields=[_descriptor.FieldDescriptor(name='a')])\n"
-)
-NEW_CODE = "from google.protobuf.internal import builder as _builder\n"
 
 
 @pytest.mark.parametrize(
@@ -590,19 +471,6 @@ def test_the_cpu_target_beside_a_card_is_a_choice(env: Env) -> None:
     env.target = target("cpu")
     env.host = linux(ARC)
     assert env.codes() == []
-
-
-def test_a_torch_above_what_transformers_knew_of_is_left_alone(env: Env) -> None:
-    env.torch("2.7.0+cpu")
-    env.add("transformers", "4.52.4", "torch<2.7,>=2.1; extra == 'torch'")
-    assert env.codes() == []
-
-
-def test_bitsandbytes_for_linux_serves_nobody_on_windows(windows_env: Env) -> None:
-    windows_env.torch("2.1.0+cu121", cuda="12.1")
-    windows_env.add("bitsandbytes", "0.41.0")
-    (windows_env.site / "bitsandbytes" / "libbitsandbytes_cuda121.so").touch()
-    assert windows_env.codes() == ["bitsandbytes-no-gpu-build"]
 
 
 @pytest.mark.parametrize(
@@ -661,20 +529,6 @@ def test_wheels_of_the_abi_of_their_torch_are_left_alone(
 ) -> None:
     env.torch(torch, cuda="12.4")
     env.add("flash-attn", f"2.8.3+cu12torch{torch[:3]}cxx11abi{abi}")
-    assert env.codes() == []
-
-
-def test_bitsandbytes_that_takes_a_near_cuda_is_left_alone(env: Env) -> None:
-    env.torch("2.9.1+cu129", cuda="12.9")
-    env.add("bitsandbytes", "0.50.0")
-    (env.site / "bitsandbytes" / "libbitsandbytes_cuda128.so").touch()
-    assert env.codes() == []
-
-
-def test_nccl_that_another_package_asks_for_is_no_leftover(env: Env) -> None:
-    env.torch("2.9.1+cpu")
-    env.add("tensorflow", "2.18.0", "nvidia-nccl-cu12==2.23.4; extra == 'and-cuda'")
-    env.add("nvidia-nccl-cu12", "2.23.4")
     assert env.codes() == []
 
 
@@ -920,12 +774,3 @@ def test_one_fault_is_told_once_with_the_remedy_of_the_lock(env: Env) -> None:
         assert "`provision verify cpu-linux --repair`" in about[0].remedy
     assert [f.remedy for f in found if "uv pip" in f.remedy] == []
     assert [f for f in found if str(shadow) in " ".join(f.evidence)]
-
-
-def per_user(env: Env, name: str, version: str) -> None:
-    (env.prefix / "pyvenv.cfg").unlink(missing_ok=True)
-    base = env.prefix.parent / "base-of-user"
-    info = base / f"lib/python3.11/site-packages/{name}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n\n")
-    env.home, env.host = env.prefix.parent, linux(PYTHONUSERBASE=str(base))

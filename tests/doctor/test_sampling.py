@@ -26,15 +26,19 @@ class Endless(io.RawIOBase):
         self._block, self._left, self._end = block, size, end
         self.given = self.largest = 0
 
-    def read(self, size: int = -1) -> bytes:
-        self.largest = max(self.largest, size if size >= 0 else sys.maxsize)
-        part = self._part(size)
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        self.largest = max(self.largest, len(buffer))
+        part = self._part(len(buffer))
+        buffer[: len(part)] = part
         self.given += len(part)
-        return part
+        return len(part)
 
     def _part(self, size: int) -> bytes:
         if self._left > 0:
-            part = self._block[: min(size, len(self._block))]
+            part = self._block[:size]
             if self._block is NOISE:
                 letters = random.Random(self._left).sample(LETTERS, len(LETTERS))
                 part = part.translate(bytes.maketrans(LETTERS, bytes(letters)))

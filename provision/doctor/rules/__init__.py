@@ -1,12 +1,9 @@
 """The environment rules: pure functions of the context, which yield cases of ``cases.toml``."""
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
-from types import ModuleType
 
 from provision.core.findings import Finding, worst_first
-from provision.doctor.context import DoctorContext, Findings, Rule
+from provision.doctor.context import DoctorContext, Rule
 from provision.doctor.rules import (
     binaries,
     companions,
@@ -20,68 +17,61 @@ from provision.doctor.rules import (
     transformers,
 )
 
-
-def _rules_of(*modules: ModuleType) -> tuple[Rule, ...]:
-    functions = (found for module in modules for found in vars(module).values())
-    kinds = ("Findings", Findings)  # delayed in modules that delay annotations
-    return tuple(
-        f for f in functions if getattr(f, "__annotations__", {}).get("return") in kinds
-    )
-
-
-# The order counts, here and in each module: `unless` sees the findings of earlier rules only, and
-# among findings of one level the earlier is reported first, as the deeper cause.
-ENVIRONMENT_RULES = _rules_of(
-    python,
-    files,
-    intel,
-    torch,
-    companions,
-    transformers,
-    requirements,
-    binaries,
-    machine,
-    drivers,
+# The order counts: `unless` sees the findings of earlier rules only, and among findings of one
+# level the earlier is reported first, as the deeper cause.
+# On files and versions, which `verify` compares with the lock where there is one.
+FILE_RULES: tuple[Rule, ...] = (python.half_installed, files.installation)
+# On packages that do not work together, whatever the machine: a lock is judged by them too.
+PACKAGE_RULES: tuple[Rule, ...] = (
+    intel.ipex_beside_ipex_llm,
+    intel.ipex_in_cuda,
+    intel.ipex_other_torch,
+    intel.cuda_packages_with_xpu,
+    intel.old_accelerate,
+    intel.retired,
+    companions.companions,
+    companions.extensions,
+    companions.tritons,
+    transformers.transformers_for_ipex_llm,
 )
-# Rules on packages that do not work together, whatever the machine: a lock is judged by them too.
-PACKAGE_RULES = _rules_of(intel, companions, transformers)
-MACHINE_RULES = _rules_of(machine, drivers)
+MACHINE_RULES: tuple[Rule, ...] = (
+    machine.selector,
+    machine.hidden_card,
+    machine.unusable,
+    machine.small_bar,
+    machine.no_runtime,
+    machine.old_system,
+    machine.little_room,
+    machine.gpu_log,
+    machine.unsupported_gpu,
+    drivers.old_driver,
+)
+# On what a lock does not tell of an environment.
+STATE_RULES: tuple[Rule, ...] = (
+    python.interpreter,
+    python.other_python,
+    python.shadowed,
+    python.user_site,
+    torch.wrong_build,
+    torch.cpu_build,
+    *PACKAGE_RULES,
+    binaries.setvars,
+    binaries.missing_libraries,
+    *MACHINE_RULES,
+)
+ENVIRONMENT_RULES: tuple[Rule, ...] = (
+    *FILE_RULES,
+    *STATE_RULES,
+    requirements.numpy2,
+    requirements.unmet_requirements,
+)
 
 
-def apply_rules(
-    context: DoctorContext, rules: tuple[Rule, ...] = ENVIRONMENT_RULES
-) -> list[Finding]:
+def apply_rules(context: DoctorContext, rules: Sequence[Rule]) -> list[Finding]:
     """Return what is wrong, worst first, causes before their symptoms."""
-    found: list[Finding] = []
+    findings = list[Finding]()
     for rule in rules:
         explained = getattr(rule, "unless", ())
-        if not any(finding.bad and finding.code in explained for finding in found):
-            found += rule(context)
-    return worst_first(found)
-
-
-def merged(
-    context: DoctorContext,
-    found: list[Finding],
-    damage: Sequence[Finding],
-    names: set[str],
-) -> list[Finding]:
-    """Return what the rules and ``verify`` found: of one file or package what ``verify`` says."""
-    said = re.split(
-        r"[\s:,/]+", " ".join(w for d in damage for w in (d.symptom, *d.evidence))
-    )
-    told, machine = (
-        {w for w in said if w in names or "." in w},
-        apply_rules(context, MACHINE_RULES),
-    )
-    heads = re.compile(r"(?m)^[^\s:]+|(?<=-packages/)[^\s:,/]+")
-    new = (
-        f
-        for f in found
-        if told.isdisjoint(heads.findall("\n".join(f.evidence))) or f in machine
-    )
-    mend = (
-        (d, d.remedy if "--repair" in d.remedy else context.repair or d.remedy)
-        for d in damage
-    )
-    return [*(replace(each, remedy=remedy) for each, remedy in mend), *new]
+        if not any(finding.bad and finding.code in explained for finding in findings):
+            findings += rule(context)
+    return worst_first(findings)

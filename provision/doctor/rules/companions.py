@@ -4,17 +4,15 @@ import re
 from urllib.parse import unquote
 
 from provision.core.findings import Finding, Level
-from provision.doctor.context import DoctorContext, Findings, case, unless
-from provision.doctor.rules.files import reinstall
+from provision.doctor.context import DoctorContext, Findings, unless
 from provision.doctor.rules.requirements import meets, pinned, requirements
 from provision.doctor.targets import build_command
 from provision.environment.installed import InstalledDistribution as Dist
 
-# The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
-# (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
-_NUMBERED = ("torchvision", "torchtext")
-_AHEAD = 15
-_COMPANIONS = (*_NUMBERED, "torchaudio", "xformers")
+COMPANIONS = ("torchvision", "torchaudio", "xformers")
+# The minor versions of torchvision are 15 above torch's: 0.15 is for torch 2.0
+# (https://github.com/pytorch/vision#installation).
+VISION_AHEAD = 15
 # The first releases that call torch through its stable ABI alone:
 # https://github.com/pytorch/audio/pull/4212, https://github.com/pytorch/vision/releases/tag/v0.29.1
 _STABLE = {"torchaudio": "2.11", "torchvision": "0.29"}
@@ -33,7 +31,7 @@ TRITONS = (
     "triton-windows",
 )
 # The triton that each torch was built with (https://github.com/woct0rdho/triton-windows).
-TRITON_OF_TORCH = {
+_TRITON_OF_TORCH = {
     "2.4": "3.1",
     "2.5": "3.1",
     "2.6": "3.2",
@@ -41,9 +39,6 @@ TRITON_OF_TORCH = {
     "2.8": "3.4",
     "2.9": "3.5",
 }
-# Packages that work without their compiled part, only slower, and say so.
-_OPTIONAL_KERNELS = {"torchao"}
-_REINSTALL = "install the one that torch requires, at its version, with --no-deps from torch's own index"  # noqa: E501
 
 
 def companions(context: DoctorContext) -> Findings:
@@ -52,88 +47,74 @@ def companions(context: DoctorContext) -> Findings:
     torch = env.get("torch")
     if torch is None or not torch.version or _is_own_build(torch):
         return
-    named = [dist for name in _COMPANIONS if (dist := env.get(name))]
-    wrong = []
-    for dist in named:
-        if not dist.version:
-            continue
-        built_for = (
-            _goes_with(dist, torch)
-            or _of_cuda(dist, torch, context)
-            or _of_other_index(dist, torch)
+    wrong = list[str]()
+    for name in COMPANIONS:
+        dist = env.get(name)
+        if dist and dist.version:
+            built_for = _other_release(dist, torch) or _other_build(
+                dist, torch, context
+            )
+            if built_for:
+                wrong.append(f"{dist} is for torch {built_for}")
+    if wrong:
+        together = "Install all of them in one command from one index"
+        if env.source:
+            together = (
+                f"Name releases in {env.source} that belong together, from one index"
+            )
+        yield Finding(
+            code="torch-companion-mismatch",
+            level=Level.ERROR,
+            symptom="A package that was built for one torch stands beside another",
+            cause="Each release and each build of torch has companions of its own",
+            remedy=f"{together}; {build_command(context.accelerator, env.platform)} does",
+            evidence=(env.says(torch), *wrong),
         )
-        if built_for:
-            wrong.append(f"{dist} is for torch {built_for}")
-    if not wrong:
-        return
-    together = "Install all of them in one command from one index"
-    if env.source:
-        together = f"Name releases in {env.source} that belong together, from one index"
-    yield Finding(
-        code="torch-companion-mismatch",
-        level=Level.ERROR,
-        symptom="A package that was built for one torch stands beside another",
-        cause="Each release and each build of torch has companions of its own",
-        remedy=f"{together}; {build_command(context.accelerator, env.platform)} does",
-        evidence=(env.says(torch), *wrong),
-    )
 
 
-def _goes_with(dist: Dist, torch: Dist) -> str:
-    """Return the torch that a companion requires, or "" if it is the installed one."""
+def _other_release(dist: Dist, torch: Dist) -> str:
+    """Return the release of torch that a companion is for, or "" if it is the installed one."""
     pins = pinned(dist, "torch", extras=False)
-    if pins.isdisjoint((torch.version, torch.version.partition("+")[0])) and pins:
-        return sorted(pins)[0]
-    wanted = "" if pins or _takes_newer(dist, torch) else _release_of(dist)
-    if wanted not in ("", torch.minor):
-        return f"{wanted}.*"
-    of_one_build = (
-        dist.name != "xformers"
-    )  # whose CUDA may have another minor version than torch's
-    builds = _BUILD.fullmatch(dist.local), _BUILD.fullmatch(torch.local)
-    if of_one_build and all(builds) and dist.local != torch.local:
-        return f"{torch.version.partition('+')[0]}+{dist.local}"
-    return ""
-
-
-def _takes_newer(dist: Dist, torch: Dist) -> bool:
-    """Whether a companion works with every torch from its own release on."""
-    since = _STABLE.get(dist.name)
-    stable = since and dist.parsed and not dist.is_before(since)
-    return bool(stable and torch.parsed and not torch.is_before(_release_of(dist)))
-
-
-def _of_cuda(dist: Dist, torch: Dist, context: DoctorContext) -> str:
-    """Return the torch of a companion that is the default index's CUDA build for Linux, or ""."""
-    if not _is_on_linux(context) or dist.local or torch.local not in ("cpu", "xpu"):
+    if pins:
+        same = pins.intersection((torch.version, torch.version.partition("+")[0]))
+        return "" if same else sorted(pins)[0]
+    release = _release_of(dist)
+    if release in ("", torch.minor):
         return ""
-    pins = pinned(dist, "torch", extras=False)  # a build from source has none
-    return f"{sorted(pins)[0]} with CUDA" if _is_compiled(dist) and pins else ""
-
-
-def _of_other_index(dist: Dist, torch: Dist) -> str:
-    """Return the torch of a locked companion, as its index tells, or "" if it is the locked one."""
-    differ = dist.index != torch.index and _is_compiled(dist)
-    return f"of the index {dist.index!r}, not of {torch.index!r}" if differ else ""
-
-
-def _is_compiled(dist: Dist) -> bool:
-    """Whether a companion has a build per accelerator; torchaudio since 2.9 has one for all."""
-    return dist.name in _NUMBERED or (
-        dist.name == "torchaudio" and dist.is_before("2.9")
-    )
+    since = _STABLE.get(dist.name)
+    if since and not dist.is_before(since) and not torch.is_before(release):
+        return ""
+    return f"{release}.*"
 
 
 def _release_of(dist: Dist) -> str:
+    """Return the release of torch that the number of a companion tells, or ""."""
     version = dist.parsed
-    if (
-        version
-        and dist.name in _NUMBERED
-        and version.major == 0
-        and version.minor >= _AHEAD
+    if version and dist.name == "torchaudio":
+        return dist.minor
+    if version and dist.name == "torchvision" and version.minor >= VISION_AHEAD:
+        return f"2.{version.minor - VISION_AHEAD}"
+    return ""
+
+
+def _other_build(dist: Dist, torch: Dist, context: DoctorContext) -> str:
+    """Return the build of torch that a companion is for, or "" if it is the installed one."""
+    builds = _BUILD.fullmatch(dist.local) and _BUILD.fullmatch(torch.local)
+    # The CUDA of xformers may have another minor version than torch's.
+    if builds and dist.local != torch.local and dist.name != "xformers":
+        return f"{torch.version.partition('+')[0]}+{dist.local}"
+    # torchaudio has one build for all accelerators since 2.9.
+    if dist.name == "xformers" or (
+        dist.name == "torchaudio" and not dist.is_before("2.9")
     ):
-        return f"2.{version.minor - _AHEAD}"
-    return dist.minor if version and dist.name == "torchaudio" else ""
+        return ""
+    pins = pinned(dist, "torch", extras=False)  # a build from source has none
+    of_cpu = torch.local in ("cpu", "xpu") and _is_on_linux(context)
+    if of_cpu and pins and not dist.local:  # the default index has CUDA for Linux
+        return f"{sorted(pins)[0]} with CUDA"
+    if dist.index != torch.index:
+        return f"of the index {dist.index!r}, not of {torch.index!r}"
+    return ""
 
 
 def _is_own_build(torch: Dist) -> bool:
@@ -149,12 +130,13 @@ def _is_on_linux(context: DoctorContext) -> bool:
 @unless("half-installed")
 def extensions(context: DoctorContext) -> Findings:
     """A compiled package was built for another torch, which its requirements do not state."""
-    torch, dists = context.env.get("torch"), context.env.dists
-    if torch is None:
+    torch = context.env.get("torch")
+    if torch is None or not torch.parsed:
         return
-    wrong = []
-    for dist in dists:
-        built_for = _other_torch(dist, torch) or _other_abi(dist, torch, context)
+    wrong = list[str]()
+    for dist in context.env.dists:
+        wheel = f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
+        built_for = _other_torch(wheel, torch) or _other_abi(wheel, torch, context)
         if built_for:
             wrong.append(f"{dist} was built for torch {built_for}")
     if wrong:
@@ -170,52 +152,27 @@ def extensions(context: DoctorContext) -> Findings:
         )
 
 
-@unless(
-    "half-installed",
-    "torch-companion-mismatch",
-    "ipex-torch-version-mismatch",
-    "compiled-extension-abi-mismatch",
-)
-def symbols(context: DoctorContext) -> Findings:
-    """A library of a package needs symbols that torch does not define."""
-    torch, foreign = context.env.get("torch"), context.foreign
-    if torch and foreign:
-        needs = [f"{d}: {lib} needs {name}" for d, (lib, name) in foreign.items()]
-        dist = torch if torch in foreign else next(iter(foreign))
-        optional = {dist.name for dist in foreign} <= _OPTIONAL_KERNELS
-        name = "symbols-of-torch" if dist is torch else "symbols"
-        how = "" if dist is torch else f"--no-build-isolation --no-binary {dist.name} "
-        command, level = (
-            reinstall(context, [dist], how),
-            Level.NOTE if optional else None,
-        )
-        evidence = (f"{torch} is installed", *needs[:4])
-        yield case(name, evidence, level=level, torch=torch, command=command)
-
-
-def _wheel(dist: Dist) -> str:
-    return f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
-
-
-def _other_torch(dist: Dist, torch: Dist) -> str:
+def _other_torch(wheel: str, torch: Dist) -> str:
     """Return the torch in the name of a wheel, or "" if it is the installed one."""
-    found = _BUILT_FOR.search(_wheel(dist))
-    minor = ".".join(filter(None, found.groups())) if found else ""
+    named = _BUILT_FOR.search(wheel)
+    if named is None:
+        return ""
+    minor = ".".join(filter(None, named.groups()))
     return minor if minor != torch.minor or _is_own_build(torch) else ""
 
 
-def _other_abi(dist: Dist, torch: Dist, context: DoctorContext) -> str:
+def _other_abi(wheel: str, torch: Dist, context: DoctorContext) -> str:
     """Return the C++ ABI in the name of a wheel, or "" if it is that of the installed torch."""
-    abi = _ABI.search(_wheel(dist))
+    abi = _ABI.search(wheel)
     published = _BUILD.fullmatch(torch.local) or any(
         "nvidia-" in line for line in torch.requires
     )
-    if not (abi and published and torch.parsed and _is_on_linux(context)):
+    if not (abi and published and _is_on_linux(context)):
         return ""
     # The new ABI came to some builds in 2.6, to all in 2.7: https://pytorch.org/blog/pytorch2-6/
-    first = (2, 6) if torch.local.startswith(("cu126", "xpu", "rocm")) else (2, 7)
-    new = torch.parsed.release >= first
-    return f"with cxx11abi{abi[1]}" if new != (abi[1] == "TRUE") else ""
+    since = "2.6" if torch.local.startswith(("cu126", "xpu", "rocm")) else "2.7"
+    right = "FALSE" if torch.is_before(since) else "TRUE"
+    return "" if abi[1] == right else f"with cxx11abi{abi[1]}"
 
 
 @unless("wrong-interpreter-site-packages")
@@ -224,57 +181,44 @@ def tritons(context: DoctorContext) -> Findings:
     env = context.env
     torch = env.get("torch")
     tritons = [dist for name in TRITONS if (dist := env.get(name))]
-    cause = (
-        "Another package, or a second index, brings another triton than torch requires"
-    )
-    then = "as torch requires its own" if env.source else f"then {_REINSTALL}"
-    symptom = remedy = ""
     evidence = [env.says(dist) for dist in tritons]
-    foreign = _foreign_to_xpu(context, tritons)
-    unmet = _unmet_triton(context, tritons)
-    windows = env.get("triton-windows")
-    pair = TRITON_OF_TORCH.get(torch.minor) if torch else None
-    if foreign:
-        symptom = "A triton for other GPUs overwrites the one of torch for Intel GPUs"
-        build = build_command("xpu", env.platform)
-        remedy = (
-            f"{env.leave_out(*(dist.name for dist in foreign))}, {then}; or {build}"
-        )
-    elif len(tritons) > 1:
+    xpu = env.torch is not None and env.torch.accelerator == "xpu"
+    foreign = [dist for dist in tritons if xpu and "xpu" not in str(dist)]
+    wanted = _unmet(torch, tritons, context) if torch else ""
+    if foreign or len(tritons) > 1:
+        # https://github.com/unslothai/unsloth/issues/10018: triton-windows overwrites triton-xpu.
         symptom = "Two packages bring the module triton"
-        remedy = f"{env.leave_out(*(dist.name for dist in tritons))}, {then}"
-    elif torch and windows and pair not in (None, windows.minor):
-        symptom = "triton was built for another torch"
-        evidence.insert(0, f"{torch} requires triton {pair}")
-        remedy = f"Install the one of this torch: `uv pip install --no-deps 'triton-windows=={pair}.*'`"
-    elif unmet:
+        if foreign:
+            symptom = (
+                "A triton for other GPUs overwrites the one of torch for Intel GPUs"
+            )
+        names = [dist.name for dist in foreign or tritons]
+        build = build_command(context.accelerator, env.platform)
+        remedy = f"{env.leave_out(*names)}, and install the one that torch requires; or {build}"
+    elif wanted:
         symptom = "The triton that torch requires is not there"
-        evidence.insert(0, f"torch requires {unmet}")
-        remedy = _REINSTALL.capitalize()
-    if symptom:
-        yield Finding(
-            code="triton-missing-or-incompatible",
-            level=Level.ERROR,
-            symptom=symptom,
-            cause=cause,
-            remedy=remedy,
-            evidence=tuple(evidence),
+        remedy = (
+            f"Install the quoted one with --no-deps, from torch's own index: {wanted}"
         )
+        evidence.insert(0, f"{torch} requires {wanted}")
+    else:
+        return
+    yield Finding(
+        code="triton-missing-or-incompatible",
+        level=Level.ERROR,
+        symptom=symptom,
+        cause="Another package, or a second index, brings another triton than torch requires",
+        remedy=remedy,
+        evidence=tuple(evidence),
+    )
 
 
-def _foreign_to_xpu(context: DoctorContext, tritons: list[Dist]) -> list[Dist]:
-    """Return the tritons that are not for Intel GPUs, where torch is built for these."""
-    # https://github.com/unslothai/unsloth/issues/10018: triton-windows overwrites triton-xpu.
-    if context.env.torch is None or context.env.torch.accelerator != "xpu":
-        return []
-    return [dist for dist in tritons if "xpu" not in f"{dist.name}+{dist.local}"]
-
-
-def _unmet_triton(context: DoctorContext, tritons: list[Dist]) -> str:
-    """Return the requirement of torch on triton that nothing meets, or ""."""
-    torch = context.env.get("torch")
-    if torch is None:
-        return ""
+def _unmet(torch: Dist, tritons: list[Dist], context: DoctorContext) -> str:
+    """Return the triton that torch requires and nothing meets, or ""."""
+    windows = context.env.get("triton-windows")
+    pair = _TRITON_OF_TORCH.get(torch.minor)
+    if windows and pair not in (None, windows.minor):
+        return f"triton-windows=={pair}.*"
     for wanted in requirements(torch, context.env):
         met = [d for d in tritons if d.name == wanted.name and meets(d, wanted)]
         if wanted.name in TRITONS and not met:

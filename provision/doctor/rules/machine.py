@@ -4,7 +4,12 @@ import re
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
-from provision.host.compatibility import hindrances, missing_runtimes, old_libraries
+from provision.host.compatibility import (
+    Obstacle,
+    hindrances,
+    missing_runtimes,
+    old_libraries,
+)
 from provision.host.drivers import satisfies
 from provision.host.intel import malformed
 from provision.host.model import Gpu
@@ -19,7 +24,8 @@ _LEAST_ROOM = {"memory": 512, "cgroup": 512, "disk": 200, "temporary": 50, "shm"
 def selector(context: DoctorContext) -> Findings:
     """ONEAPI_DEVICE_SELECTOR has a syntax that SYCL refuses."""
     value = context.host.variables.get("ONEAPI_DEVICE_SELECTOR", "")
-    if part := malformed(value):
+    part = malformed(value)
+    if part:
         yield case("selector", (f"ONEAPI_DEVICE_SELECTOR={value}",), part=part)
 
 
@@ -27,71 +33,71 @@ def selector(context: DoctorContext) -> Findings:
 def hidden_card(context: DoctorContext) -> Findings:
     """An environment variable hides the GPU, or all GPUs except an integrated one."""
     covered = hidden(context.host)
-    own = [gpu for gpu in context.own_gpus if gpu.supported]
-    gone = [gpu for gpu in own if gpu.address in covered]
-    left = [gpu for gpu in context.own_gpus if gpu.address not in covered]
-    if not gone:
+    visible = [gpu for gpu in context.own_gpus if gpu.address not in covered]
+    evidence = list[str]()
+    for gpu in _supported(context):
+        if gpu.address in covered:
+            evidence.append(f"{covered[gpu.address]} hides {gpu.name}")
+    if not evidence:
         return
-    evidence = tuple(f"{covered[gpu.address]} hides {gpu.name}" for gpu in gone)
-    variable = covered[gone[0].address].partition("=")[0]
-    if left and all(gpu.integrated for gpu in left):
-        yield case(
-            "hidden-discrete-card", evidence, name=left[0].name, variable=variable
-        )
-    elif not left:
+    variable = evidence[0].partition("=")[0]
+    if not visible:
         yield case("hidden-cards", evidence, variable=variable)
+    elif all(gpu.integrated for gpu in visible):
+        name = visible[0].name
+        yield case("hidden-discrete-card", evidence, name=name, variable=variable)
+
+
+def _supported(context: DoctorContext) -> list[Gpu]:
+    return [gpu for gpu in context.own_gpus if gpu.supported]
 
 
 def unusable(context: DoctorContext) -> Findings:
     """Something keeps every GPU that the environment could use from working."""
-    own = [gpu for gpu in context.own_gpus if gpu.supported]
-    found = [
-        (gpu, cause)
-        for gpu in own
-        if (cause := next(hindrances(gpu, context.host), None))
-    ]
-    # One that works is enough: another may belong to a virtual machine, or to the display.
-    for _, cause in found[:1] if len(found) == len(own) else ():
-        lines = (f"{gpu.name} at {gpu.address}: {it.reason}" for gpu, it in found[:4])
-        yield case(cause.name, lines, remedy=cause.remedy[0].upper() + cause.remedy[1:])
+    causes = list[tuple[Gpu, Obstacle]]()
+    for gpu in _supported(context):
+        cause = next(hindrances(gpu, context.host), None)
+        # One that works is enough: another may belong to a virtual machine, or to the display.
+        if cause is None:
+            return
+        causes.append((gpu, cause))
+    if causes:
+        first = causes[0][1]
+        lines = [f"{gpu.name} at {gpu.address}: {it.reason}" for gpu, it in causes]
+        remedy = first.remedy[0].upper() + first.remedy[1:]
+        yield case(first.name, lines[:4], remedy=remedy)
 
 
 def small_bar(context: DoctorContext) -> Findings:
     """A card of Intel's maps its memory through a small window, which is slow with i915."""
-    for gpu in context.own_gpus:
-        driver = gpu.driver.name if gpu.driver and gpu.supported else ""
-        if driver == "i915" and gpu.resizable_bar is False:
+    for gpu in _supported(context):
+        i915 = gpu.driver is not None and gpu.driver.name == "i915"
+        if i915 and gpu.resizable_bar is False:
             yield case("slow-bar", (f"{gpu.name} at {gpu.address}",))
 
 
 @unless("driver-missing", "oneapi-runtime-missing")
 def no_runtime(context: DoctorContext) -> Findings:
     """Intel's user-mode driver or the Level Zero loader is not installed."""
-    own = [
-        gpu
-        for gpu in context.gpus("intel")
-        if gpu.supported and gpu in context.own_gpus
-    ]
-    if own and (absent := [*missing_runtimes(own[0], context.host)]):
-        packages = " ".join(each.name for each in absent)
-        yield case(
-            "no-runtime",
-            (i.reason for i in absent),
-            name=own[0].name,
-            packages=packages,
-        )
+    gpus = [gpu for gpu in _supported(context) if gpu.vendor == "intel"]
+    absent = list(missing_runtimes(gpus[0], context.host)) if gpus else []
+    if absent:
+        packages = " ".join(runtime.name for runtime in absent)
+        reasons = [runtime.reason for runtime in absent]
+        yield case("no-runtime", reasons, name=gpus[0].name, packages=packages)
 
 
 def old_system(context: DoctorContext) -> Findings:
     """The system's C or C++ library is older than the wheels need."""
-    if old := old_libraries(context.host):
+    old = old_libraries(context.host)
+    if old:
         yield case("old-system", (old,))
 
 
 def little_room(context: DoctorContext) -> Findings:
     """Memory, a disk, or a container's shared memory is nearly used up, or too small."""
     for kind, least in _LEAST_ROOM.items():
-        evidence = []
+        evidence = list[str]()
         for place, free in context.host.system.room.items():
             mebibytes = free >> 20
             if place.startswith(kind) and mebibytes < least:
@@ -103,29 +109,37 @@ def little_room(context: DoctorContext) -> Findings:
 def gpu_log(context: DoctorContext) -> Findings:
     """The kernel reported since its start that a GPU failed."""
     for name, pattern in data("packages")["kernel-log"].items():
-        if lines := [
-            line for line in context.host.system.gpu_log if re.search(pattern, line)
-        ]:
+        log = context.host.system.gpu_log
+        lines = [line for line in log if re.search(pattern, line)]
+        if lines:
             yield case(name, lines[-3:])
 
 
 def unsupported_gpu(context: DoctorContext) -> Findings:
     """The wheels have no kernels for the generation of any GPU of this machine."""
-    known = [gpu for gpu in context.own_gpus if gpu.device_id]
-    bad = [line for gpu in known if (line := _unsupported(gpu, context))]
-    if known and len(bad) == len(known):
-        yield case("unsupported-gpu", bad[:4])
+    reasons = list[str]()
+    for gpu in context.own_gpus:
+        if gpu.device_id:
+            reasons.append(_unsupported(gpu, context))
+    if reasons and all(reasons):
+        yield case("unsupported-gpu", reasons[:4])
 
 
 def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
+    """Return why a GPU has no kernels, or "" if it may have."""
     if not gpu.supported:
         return f"PyTorch does not support {gpu.name} (family {gpu.family or 'unknown'})"
-    cuda = context.env.torch.cuda if context.env.torch else None
-    oldest = data("packages")["oldest_card"].get((cuda or "").partition(".")[0])
-    if (
-        gpu.compute_capability
-        and oldest
-        and not satisfies(gpu.compute_capability, f">={oldest}")
-    ):
-        return f"{gpu.name} has compute capability {gpu.compute_capability}, below {oldest}"
+    torch, capability = context.env.torch, gpu.compute_capability
+    if torch and torch.cuda and capability:
+        served = _served(torch.cuda)
+        if not satisfies(capability, served):
+            what = f"which is not in {served}, as CUDA {torch.cuda} needs it"
+            return f"{gpu.name} has compute capability {capability}, {what}"
     return ""
+
+
+def _served(cuda: str) -> str:
+    """Return the compute capabilities that torch's wheels for a CUDA serve; all if unknown."""
+    rows = data("packages")["cards"].items()
+    served = {start: range_ for start, range_ in rows if cuda.startswith(start)}
+    return served[max(served, key=len)] if served else ">=0"

@@ -10,22 +10,6 @@ from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.environment import Environment
 from provision.environment.installed import InstalledDistribution, name_of
 
-# The first release of each package that works with NumPy 2. Of torch see pytorch/pytorch#107302;
-# of each other one this release was imported with NumPy 2.0.2, and the one before failed.
-_NUMPY2 = {
-    "torch": "2.3",
-    "pandas": "2.2.2",
-    "scipy": "1.13.0",
-    "scikit-learn": "1.4.2",
-    "scikit-image": "0.23.1",
-    "matplotlib": "3.8.4",
-    "numba": "0.60.0",
-    "pyarrow": "16.0.0",
-    "opencv-python": "4.10.0.84",
-    "opencv-python-headless": "4.10.0.84",
-    "onnxruntime": "1.19.0",
-}
-_NUMPY2_WINDOWS = {"torch": "2.4"}
 # The beginnings of the names of libraries that torch's CUDA and XPU builds require.
 _NVIDIA = ("nvidia-",)
 _ONEAPI = (
@@ -44,26 +28,22 @@ _ONEAPI = (
 
 
 def numpy2(context: DoctorContext) -> Findings:
-    """A package was compiled for NumPy 1 and does not work with the installed NumPy 2."""
+    """Torch was compiled for NumPy 1 and does not work with the installed NumPy 2."""
     env = context.env
-    numpy = env.get("numpy")
-    if numpy is None or not numpy.parsed or numpy.parsed.major < 2:
+    numpy, torch = env.get("numpy"), env.get("torch")
+    # https://github.com/pytorch/pytorch/issues/107302
+    first = "2.4" if env.windows else "2.3"
+    if not (numpy and numpy.parsed and torch):
         return
-    firsts = _NUMPY2 | (_NUMPY2_WINDOWS if env.windows else {})
-    old = []
-    for name, first in firsts.items():
-        dist = env.get(name)
-        if dist and dist.is_before(first):
-            old.append(f"{dist}: NumPy 2 needs {first}")
-    if old:
+    if numpy.parsed.major >= 2 and torch.is_before(first):
         yield Finding(
             code="numpy2-abi",
             level=Level.ERROR,
-            symptom=f"Packages do not work with NumPy {numpy.version}",
-            cause="They were built for NumPy 1",
+            symptom=f"torch does not work with NumPy {numpy.version}",
+            cause=f"It was built for NumPy 1; NumPy 2 needs torch {first}",
             remedy=f"Run `uv pip install --python {env.prefix} --no-deps numpy==1.26.4`"
-            " (Python 3.12 and older), or install newer releases of the named packages",
-            evidence=(env.says(numpy), *old[:5]),
+            " (Python 3.12 and older), or install a newer torch",
+            evidence=(env.says(numpy), env.says(torch)),
         )
 
 
@@ -96,34 +76,37 @@ def unmet_requirements(context: DoctorContext) -> Findings:
 def _case_of(name: str) -> str:
     if name.startswith(_NVIDIA):
         return "cuda-library-replaced"
-    return (
-        "oneapi-library-replaced" if name.startswith(_ONEAPI) else "requirement-unmet"
-    )
+    if name.startswith(_ONEAPI):
+        return "oneapi-library-replaced"
+    return "requirement-unmet"
 
 
 def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
     """Return the versions of ``name`` that a distribution pins exactly, in any of its extras."""
-    versions = set()
+    versions = set[str]()
     for line in dist.requires:
         wanted = requirement(line) if name in line.lower() else None
         if wanted is None or wanted.name != name:
             continue
         if extras or "extra" not in str(wanted.marker):
-            versions |= {s.version for s in wanted.specifier if s.operator == "=="}
+            versions.update(s.version for s in wanted.specifier if s.operator == "==")
     return versions
 
 
 def requirements(
-    dist: InstalledDistribution, env: Environment, extra: str = ""
+    dist: InstalledDistribution, env: Environment
 ) -> Iterator[Requirement]:
     """Yield the requirements of a distribution that apply to this platform and Python."""
-    marker_values = {**env.markers, "extra": extra}
     for line in dist.requires:
         # Most lines are of extras, and slow to parse.
-        if not extra and "extra ==" in line and " or " not in line:
+        if "extra ==" in line and " or " not in line:
             continue
         wanted = requirement(line)
-        if wanted and (wanted.marker is None or wanted.marker.evaluate(marker_values)):
+        if wanted is None:
+            continue
+        if wanted.marker is None or wanted.marker.evaluate(
+            {**env.markers, "extra": ""}
+        ):
             yield wanted
 
 

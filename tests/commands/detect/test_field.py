@@ -13,7 +13,7 @@ import pytest
 
 from provision.commands.detect import detect
 from provision.core.findings import Level
-from provision.doctor import diagnose_machine
+from provision.doctor.diagnosis import diagnose_machine
 from provision.host import macos, nvidia
 from provision.host.model import User
 from provision.host.probe import read_host
