@@ -17,7 +17,6 @@ _TAIL_LINES = 8_000
 _LINE = 4_000  # a longer line loses its middle; pip lists all versions of a package in one line
 _BLOCK = 1 << 17  # signs that are read at a time
 _TEMPLATES = 200_000  # distinct lines to remember
-_NO_DIGITS = str.maketrans("", "", "0123456789")
 _COLOUR = re.compile(
     r"(?:\x1b|\\u001b|\\x1b|\^\[)\[[0-9;?]*[A-Za-z]|\[\d\d?(?:;\d+)*m(?!\])"
 )
@@ -52,7 +51,7 @@ def sample(source: str | BinaryIO) -> list[Line]:
             read += len(block)
             head += [_line(number, text) for number, text in numbered]
             continue
-        shapes = list(map(hash, block.translate(_NO_DIGITS).split("\n")))
+        shapes = [hash(shape) for shape in _without_digits(block).split(b"\n")]
         new = set(shapes) - templates
         if not new:  # as in most blocks of a long log
             continue
@@ -63,6 +62,10 @@ def sample(source: str | BinaryIO) -> list[Line]:
             if shape in new:
                 tail.append(_line(number, text))
     return [*head, *tail]
+
+
+def _without_digits(block: str) -> bytes:
+    return block.encode().translate(None, b"0123456789")
 
 
 def _line(number: int, text: str) -> Line:
