@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from provision.commands.known_wrong import known_wrong_here, locked_torch
 from provision.commands.machine import this_host
 from provision.core.errors import UsageError
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
@@ -72,7 +74,10 @@ def detect_machine(project: Project) -> Detection:
     """Return which targets of a project fit this machine, and why the others do not."""
     # Outside of a project they are the shipped ones.
     targets = read_hardware(project.specs) or read_hardware(shipped().specs)
-    return detect(targets, this_host(project))
+    found = detect(targets, this_host(project))
+    torch = locked_torch(project.lock(found.chosen)) if found.chosen else ""
+    wrong = known_wrong_here(project, found.host, torch)
+    return dataclasses.replace(found, advice=(*found.advice, *wrong))
 
 
 def choose_target(found: Detection) -> str:

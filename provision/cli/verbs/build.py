@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 def handle(call: Call) -> Outcome:
     from provision.ui.results import show_build
 
-    better = _choose(call) if call.arguments.target == "auto" else []
+    automatic = call.arguments.target == "auto"
+    better = _choose(call) if automatic else []
+    if not automatic:  # which has said it with the detection
+        _note_known_wrong(call)
     built = build_target(call)
     # After the build, whose output has pushed the detection off the screen.
     for note in better:
@@ -27,6 +30,18 @@ def build_target(call: Call) -> BuildResult:
     from provision.core.process import run
 
     return build(call.build_request(), run, call.console)
+
+
+def _note_known_wrong(call: Call) -> None:
+    """Say before a build which numbers of its torch are wrong with this machine's driver."""
+    from provision.commands.known_wrong import known_wrong_here, locked_torch
+    from provision.commands.machine import this_host
+
+    target = call.target
+    if target.accelerator == "xpu":
+        torch = locked_torch(call.project.lock(target.name))
+        for line in known_wrong_here(call.project, this_host(call.project), torch):
+            call.console.note(line)
 
 
 def _choose(call: Call) -> list[str]:
