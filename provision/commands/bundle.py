@@ -114,7 +114,11 @@ def _refuse_foreign(folder: Path, *, locked: bool) -> None:
     # A run that was killed just before it had tagged the folder leaves a part of the tag.
     own = {_LOCK, *(name for name in names if name.startswith(f".{TAG}."))}
     if names - own and not is_tagged(folder):
-        raise UsageError.of("no-bundle", folder=folder)
+        raise UsageError(
+            f"{folder} exists and is not a bundle",
+            cause="files that are not part of the bundle would be removed from it",
+            remedy="name a folder that is empty or does not exist",
+        )
 
 
 def _artifacts(

@@ -54,7 +54,11 @@ def emit(
     found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))
     if found is None or found.lock != lock.digest:
-        raise UsageError.of("no-full-report", target=target.name)
+        name = target.name
+        raise UsageError(
+            f"no report of the full suite is about the lock of {name}",
+            remedy=f"`provision build {name}` and `provision smoke {name} --full` make one",
+        )
     made = statement(found, suite_digest(project))
     write_atomic(file, sign(made, key, passphrase))
     return _evidence(file, made, key.stem)
@@ -63,7 +67,10 @@ def emit(
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
     """Return the state of each file of evidence."""
     if not files:
-        raise UsageError.of("no-evidence-files")
+        raise UsageError(
+            "there is no evidence to verify",
+            remedy="name the files, or put them into docs/evidence",
+        )
     known = trusted_keys(keys)
     found = []
     for file in files:

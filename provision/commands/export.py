@@ -61,11 +61,18 @@ def export(
     Raises ToolError if a wheel is not listed, UsageError for a file that is not to be written.
     """
     if kind == "pylock" and file and not is_valid_pylock_path(file):
-        raise UsageError.of("no-pylock-name", name=file.name)
+        raise UsageError(
+            f"{file.name} is not a name for this format",
+            cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
+            remedy="name it pylock.toml",
+        )
     if file and file.is_file():
         signature = formats.SIGNATURES[kind].encode()
         if signature not in (read_if_any(file) or b""):
-            raise UsageError.of("not-an-export", file=file)
+            raise UsageError(
+                f"{file} exists, and was not made by this export",
+                remedy="name another file, or remove it first",
+            )
     # Sorted, and only those in use: the same lock gives the same text.
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
@@ -131,9 +138,12 @@ def _require_all(lock: Lock, addresses: Addresses) -> None:
         if (artifact.index, artifact.filename) not in addresses:
             missing.append(artifact)
     if missing:
-        files = [artifact.filename for artifact in missing]
-        counts = {"missing": len(missing), "all": len(lock.artifacts)}
-        raise ToolError.of("no-address", *files, **counts)
+        raise ToolError(
+            f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels",
+            evidence="\n".join(artifact.filename for artifact in missing),
+            cause="the index no longer lists them, or lists no sha256",
+            remedy="lock again, or use `--format requirements`, which needs no address",
+        )
 
 
 def _without_login(url: str) -> str:

@@ -50,8 +50,10 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
         places = [generation.folder for generation in found]
         older = [g for g in found[places.index(now.folder) + 1 :] if not g.misplaced()]
         if not older:
-            raise UsageError.of(
-                "no-earlier-generation", target=target, now=now.folder.name
+            raise UsageError(
+                f"{target} has no earlier generation",
+                cause=f"{now.folder.name} is the oldest one that runs here",
+                remedy=f"check out the lock you want, then `provision build {target}`",
             )
         swap_link(home / CURRENT, older[0].folder)
     return RolledBack(target, now.folder.name, older[0])

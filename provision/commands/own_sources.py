@@ -56,8 +56,12 @@ def _build_locked(builder: SourceBuilder, artifact: Artifact) -> Path:
     digest = sha256_file(wheel)
     if (wheel.name, digest) != (artifact.filename, artifact.sha256):
         locked = f"{artifact.filename} {artifact.sha256}"
-        evidence = f"built: {wheel.name} {digest}, locked: {locked}"
-        raise ToolError.of("other-build", evidence, name=artifact.name)
+        raise ToolError(
+            f"the build of {artifact.name} gives another wheel than the locked one",
+            evidence=f"built: {wheel.name} {digest}, locked: {locked}",
+            cause="its build depends on this machine, or on what it downloads",
+            remedy="name the wheelhouse/ of whoever made it with --wheelhouse, or lock again",
+        )
     return wheel
 
 

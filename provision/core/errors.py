@@ -3,12 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
-from pathlib import Path
-from typing import Self
 
-from provision.core.findings import toml_table
 from provision.core.privacy import redact
-from provision.core.program import program_name
 
 
 class Exit(IntEnum):
@@ -41,16 +37,6 @@ class ProvisionError(Exception):
         self.cause = redact(cause)
         self.remedy = redact(remedy)
         super().__init__(self.what)
-
-    @classmethod
-    def of(cls, name: str, /, *evidence: str, **facts: object) -> Self:
-        """Return the error of a name in ``errors.toml``, with the facts that its texts name."""
-        texts = toml_table(Path(__file__).with_suffix(".toml"))[name]
-        facts.setdefault("program", program_name())
-        what, cause, remedy = (
-            texts.get(key, "").format(**facts) for key in ("what", "cause", "remedy")
-        )
-        return cls(what, evidence="\n".join(evidence), cause=cause, remedy=remedy)
 
 
 class UsageError(ProvisionError):

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from provision.core.errors import ToolError, os_errors
 
+if sys.platform == "win32":
+    import _winapi
+
 # Not CACHEDIR.TAG, which uv writes into every environment, so it would not prove who made it.
 TAG = "provision.tag"
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
@@ -192,8 +195,6 @@ def _swap_symlink(link: Path, folder: Path) -> None:
 
 def _swap_junction(link: Path, folder: Path) -> None:
     if sys.platform == "win32":
-        import _winapi  # noqa: PLC0415
-
         if is_link(link):
             link.rmdir()
         try:

@@ -1,5 +1,6 @@
 """The result type of verify, smoke, compare and doctor."""
 
+import tomllib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -51,8 +52,6 @@ def described(table: Path, name: str, /, *evidence: str, **facts: object) -> Fin
 @cache
 def toml_table(path: Path) -> dict[str, Any]:
     """Return a table of texts or facts that comes with the toolkit."""
-    import tomllib  # noqa: PLC0415 - where nothing is found, nothing is read
-
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 

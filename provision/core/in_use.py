@@ -15,6 +15,9 @@ from provision.core.errors import ToolError
 from provision.core.filesystem import TAG, remove_link, remove_tagged, swap_link
 from provision.core.locking import try_lock
 
+if sys.platform != "win32":
+    import fcntl
+
 _HIGH = 64  # shell scripts use descriptors from 3 on by their number
 
 
@@ -23,8 +26,6 @@ def hold(folder: Path) -> int | None:
     with contextlib.suppress(OSError), (folder / TAG).open("rb") as tag:
         if sys.platform == "win32":
             return os.dup(tag.fileno())
-        import fcntl  # noqa: PLC0415 - absent on Windows
-
         with contextlib.suppress(OSError):  # the file system has no locks
             fcntl.flock(tag, fcntl.LOCK_SH)
         # While this waited, a removal may have renamed the folder.

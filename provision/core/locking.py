@@ -11,6 +11,11 @@ from pathlib import Path
 from provision.core.errors import os_errors
 from provision.core.progress import Progress
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 # Polled, because msvcrt.LK_LOCK gives up after ten attempts, one per second.
 _POLL = 0.1  # seconds between two attempts to take the lock
 
@@ -48,12 +53,8 @@ def try_lock(handle: int) -> bool:
     """Take the lock of an open file, and return whether nobody else holds it."""
     try:
         if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415 - Windows only
-
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         else:
-            import fcntl  # noqa: PLC0415 - absent on Windows
-
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         # Held by another process: flock fails with EAGAIN, msvcrt with EACCES or EDEADLK.

@@ -6,6 +6,7 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 _BEING_LINKED = re.compile(r"\.current-\d+")
 _BEING_WRITTEN = re.compile(
@@ -28,8 +29,7 @@ def remove_litter(folder: Path) -> None:
 @contextlib.contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, removed at the end of the block."""
-    import tempfile  # noqa: PLC0415 - slow to import
-
-    make = tempfile.TemporaryDirectory
-    with make(prefix=".provision-", dir=parent, ignore_cleanup_errors=True) as made:
-        yield Path(made)
+    with TemporaryDirectory(
+        prefix=".provision-", dir=parent, ignore_cleanup_errors=True
+    ) as name:
+        yield Path(name)

@@ -1,5 +1,6 @@
 """Text for people and JSON for programs; what comes from elsewhere is made harmless here."""
 
+import difflib
 import json
 import math
 import re
@@ -59,8 +60,6 @@ def shortened(lines: Sequence[str], most: int) -> list[str]:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the name of some that a misspelt one may stand for, or ""."""
-    import difflib  # noqa: PLC0415 - only for what is wrong
-
     return next(iter(difflib.get_close_matches(word, known, 1)), "")
 
 

@@ -36,13 +36,13 @@ def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> N
     beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
     if code := [path for path in beyond if ".dist-info" not in path[len(site) :]]:
         length = len(code[-1])
-        facts = {
-            "paths": plural(len(code), "path"),
-            "longest": _LONGEST,
-            "lift": _LIFT,
-            "less": plural(length - _LONGEST, "character"),
-        }
-        raise ToolError.of("long-paths", f"{length} characters: {code[-1]}", **facts)
+        less = plural(length - _LONGEST, "character")
+        raise ToolError(
+            f"{plural(len(code), 'path')} longer than the {_LONGEST} characters of Windows",
+            evidence=f"{length} characters: {code[-1]}",
+            cause="long paths are not enabled on this machine, and the project's own path is long",
+            remedy=f"{_LIFT}; or move the project to a folder whose path is at least {less} shorter",
+        )
     if beyond:
         progress.note(
             f"{plural(len(beyond), 'file')} of metadata with paths longer than {_LONGEST} "

@@ -61,7 +61,12 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> dict[str, str
         changed.append(RECORD)
     if changed:
         tag(prefix)  # it may be what was replaced, and the folder has to be removed
-        raise ToolError.of("replaced-by-wheel", files=", ".join(sorted(changed)))
+        files = ", ".join(sorted(changed))
+        raise ToolError(
+            f"a wheel replaced files of the environment itself: {files}",
+            cause="its .data folder holds files of these names, which belong to no package",
+            remedy="find the wheel with `unzip -l`, and forbid it in the spec",
+        )
     return now
 
 

@@ -95,7 +95,11 @@ def statement(report: Report, checks_digest: str) -> Statement:
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad:
         evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
-        raise UsageError.of("nothing-proven", evidence, target=report.target)
+        raise UsageError(
+            f"the last report of {report.target} proves nothing",
+            evidence=evidence,
+            remedy=f"`provision smoke {report.target} --full` on the device makes one",
+        )
     device = {key: report.device[key] for key in _SHOWN if key in report.device}
     # By number: an address can hold a serial number on Windows.
     gpus = [key for key in report.stack if key.startswith("GPU ")]
@@ -130,7 +134,11 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
             private = load(data, passphrase().encode())
         signer = CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise UsageError.of("no-signing-key", str(error), key=key) from error
+        raise UsageError(
+            f"cannot sign with {key}",
+            evidence=str(error),
+            remedy="name one of ed25519 with --key; `ssh-keygen -t ed25519 -f FILE` makes one",
+        ) from error
     envelope = Envelope(
         content.model_dump_json(by_alias=True).encode(), _PAYLOAD_TYPE, {}
     )
@@ -151,7 +159,11 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
                 serialization.load_ssh_public_key(path.read_bytes())
             )
         except (OSError, ValueError) as error:
-            raise SpecError.of("no-public-key", str(error), path=path) from error
+            raise SpecError(
+                f"{path} is no public key in the format of OpenSSH",
+                evidence=str(error),
+                remedy="put the line of the owner's .pub file there, or remove it",
+            ) from error
         found[key.keyid] = (path.stem, key)
     return found
 
@@ -173,8 +185,11 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
         FormatError,
         VerificationError,
     ) as error:
-        raise ToolError.of(
-            "no-evidence", *faults_of(error, Statement), file=file
+        raise ToolError(
+            f"{file} is no evidence",
+            evidence="\n".join(faults_of(error, Statement)),
+            cause="it was changed, was not written by Provision, or its key is not known here",
+            remedy="ask its author for the file again, or put their public key among the known",
         ) from error
 
 

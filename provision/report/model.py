@@ -284,7 +284,11 @@ def read_report(path: Path) -> Report:
         OverflowError,
         RecursionError,
     ) as error:
-        raise ToolError.of("no-report", *faults_of(error, Report), path=path) from error
+        raise ToolError(
+            f"no usable smoke report at {path}",
+            evidence="\n".join(faults_of(error, Report)),
+            cause="the suite ended before it could write one",
+        ) from error
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:

@@ -8,8 +8,6 @@ import hashlib
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -72,23 +70,16 @@ def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:
     assert foreign.is_dir()
 
 
-def test_a_folder_that_was_killed_before_its_tag_can_be_removed(tmp_path: Path) -> None:
-    (tmp_path / ".making-1-ours").mkdir()
-    assert is_tagged(tmp_path / ".making-1-ours")
-    remove_tagged(tmp_path / ".making-1-ours")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_whose_removal_was_killed_after_its_tag_can_be_removed(
-    tmp_path: Path,
-) -> None:
-    left = tmp_path / ".removing-1-ours"
-    left.mkdir()
-    (left / "file").touch()
-    assert not is_tagged(left), "what is in it may be anybody's"
-    (left / "file").unlink()
-    assert is_tagged(left)
-    remove_tagged(left)
+def test_what_was_killed_while_made_or_removed_can_be_removed(tmp_path: Path) -> None:
+    fresh, doomed = tmp_path / ".making-1-ours", tmp_path / ".removing-1-ours"
+    fresh.mkdir()
+    doomed.mkdir()
+    (doomed / "file").touch()
+    assert not is_tagged(doomed), "what is in it may be anybody's"
+    (doomed / "file").unlink()
+    for folder in (fresh, doomed):
+        assert is_tagged(folder)
+        remove_tagged(folder)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -151,18 +142,14 @@ def _hash_while_locked(folder: Path, ready: Path) -> None:
 @pytest.mark.machine
 def test_the_workers_of_a_killed_process_let_go_of_its_lock(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    code = (
-        "from pathlib import Path; from tests.core.test_filesystem import _hash_while_locked; "
-        f"_hash_while_locked(Path({str(tmp_path)!r}), Path({str(ready)!r}))"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=Path(__file__).parents[2]
-    )
+    context = multiprocessing.get_context("spawn")
+    holder = context.Process(target=_hash_while_locked, args=(tmp_path, ready))
+    holder.start()
     while not ready.exists():
         time.sleep(0.02)
     time.sleep(0.5)
     holder.kill()
-    holder.wait()
+    holder.join()
     with (tmp_path / ".lock").open("r+") as lock:
         for _ in range(
             600

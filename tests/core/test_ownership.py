@@ -43,25 +43,20 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def test_a_project_of_ones_own_is_used(project: Path) -> None:
-    assert main.main(["targets"]) == Exit.OK
-
-
-@pytest.mark.parametrize(
-    "part", [".", "envs", "envs/catalog", "smoke", "lockfiles", ".envs"]
-)
+@pytest.mark.parametrize("part", [".", "envs/catalog", "smoke", ".envs"])
 def test_attack_a_planted_project_is_refused(
     project: Path,
     give_away: Callable[[Path], None],
     capsys: pytest.CaptureFixture[str],
     part: str,
 ) -> None:
+    assert main.main(["targets"]) == Exit.OK
     (project / part).mkdir(exist_ok=True)
     give_away(project / part)
     assert main.main(["targets"]) == Exit.USAGE
-    told = capsys.readouterr().err
-    assert "belongs to another user" in told
-    assert f"--project {project}" in told
+    message = capsys.readouterr().err
+    assert "belongs to another user" in message
+    assert f"--project {project}" in message
     assert main.main(["targets", "--project", str(project)]) == Exit.OK
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import TYPE_CHECKING
 
 from provision.core.temporary import scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_a_folder_is_there_while_the_block_runs(tmp_path: Path) -> None:
@@ -19,11 +16,3 @@ def test_a_folder_is_there_while_the_block_runs(tmp_path: Path) -> None:
         assert first != second
         assert sorted(tmp_path.iterdir()) == sorted([first, second])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_it_lies_in_the_folder_for_temporary_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with scratch() as made:
-        assert made.parent == tmp_path

@@ -40,17 +40,21 @@ def make_deb(
 
 
 def make_set(
-    catalog: Path, name: str, files: dict[str, bytes | None], url: str = ""
+    catalog: Path,
+    name: str,
+    files: dict[str, bytes | None],
+    url: str = "https://vendor.example",
+    version: str = VERSION,
 ) -> DriverSet:
     """Write a driver set over files of these contents; None is one whose hash is not known."""
     entries = tuple(
         DriverFile(
             filename=filename,
-            url=f"{url or 'https://vendor.example'}/{filename}",
+            url=f"{url}/{filename}",
             sha256=None if content is None else hashlib.sha256(content).hexdigest(),
         )
         for filename, content in files.items()
     )
-    made = DriverSet(version=VERSION, note="a test's", source="a test", files=entries)
+    made = DriverSet(version=version, note="a test's", source="a test", files=entries)
     (catalog / f"{name}.json").write_text(render_snapshot(made), encoding="utf-8")
     return made

@@ -215,36 +215,6 @@ def test_two_builds_from_scratch_are_the_same_image(
     assert first.layout.read_bytes() == second.layout.read_bytes()
 
 
-@pytest.mark.network
-def test_what_the_distribution_gives_is_the_same_too(
-    tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
-) -> None:
-    plain, _ = tiny
-    docker = Docker(apt=("libze1",))
-    image_request = dataclasses.replace(
-        plain,
-        target=plain.target.model_copy(update={"name": "tiny-apt", "docker": docker}),
-        supply=dataclasses.replace(plain.supply, offline=False),
-    )
-    shutil.copy(
-        plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml"
-    )
-    shutil.copytree(plain.lock.folder, plain.project.lock("tiny-apt"))
-    image_request = dataclasses.replace(
-        image_request, lock=read_lock(plain.project.lock("tiny-apt"))
-    )
-    digests = {
-        build_image(
-            image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar"
-        ).digest
-        for number in range(2)
-    }
-    assert len(digests) == 1
-    loader = "python -c 'import ctypes; ctypes.CDLL(\"libze_loader.so.1\")'"
-    assert inside(engine, image_request.tag, loader).returncode == 0
-    remove(engine, image_request)
-
-
 @pytest.fixture
 def with_drivers(
     tiny: tuple[ImageRequest, BuiltImage], tmp_path: Path, engine: str
@@ -390,41 +360,27 @@ def test_a_check_that_fails_makes_it_unhealthy(
         assert health(engine, name) == ("unhealthy", "it broke\n")
 
 
-def stand_in_wheels(folder: Path, target: str) -> list[Path]:
-    """Make stand-ins, in the locked versions, for packages that are not available here."""
-    real = read_lock(ROOT / "lockfiles" / target).versions
-    made = [
-        small.make_wheel(
-            folder,
-            "torch",
-            real["torch"],
-            {
-                "torch/__init__.py": STAND_IN,
-                "torch/version.py": VERSION.format(version=real["torch"]),
-            },
-        )
-    ]
-    for name in ("ipex-llm", "intel-extension-for-pytorch"):
-        if name in real:
-            module = name.replace("-", "_")
-            made.append(
-                small.make_wheel(
-                    folder, module, real[name], {f"{module}/__init__.py": ""}
-                )
-            )
-    return made
+def stand_in_wheel(folder: Path, target: str) -> Path:
+    """Make a stand-in, in the locked version, for a torch that is not available here."""
+    version = read_lock(ROOT / "lockfiles" / target).versions["torch"]
+    files = {
+        "torch/__init__.py": STAND_IN,
+        "torch/version.py": VERSION.format(version=version),
+    }
+    return small.make_wheel(folder, "torch", version, files)
 
 
-@pytest.fixture(params=["max-linux", "ipex-llm-linux"])
+@pytest.fixture
 def without_device(
-    request: pytest.FixtureRequest, tmp_path: Path, engine: str
+    tmp_path: Path, engine: str
 ) -> Iterator[tuple[ImageRequest, BuiltImage]]:
     """The image of a target for Intel GPUs: its own spec and checks, stand-ins for its wheels."""
     project = Project(tmp_path / "project")
     shutil.copytree(ROOT / "smoke", project.root / "smoke")
     shutil.copytree(ROOT / "envs" / "catalog", project.catalog)
-    wheels = stand_in_wheels(tmp_path / "wheels", request.param)
-    document = resolved(spec_chain(ROOT / "envs" / f"{request.param}.toml"))
+    name = "max-linux"
+    wheel = stand_in_wheel(tmp_path / "wheels", name)
+    document = resolved(spec_chain(ROOT / "envs" / f"{name}.toml"))
     document.pop("conda")
     deb = make_deb(tmp_path / "wheels", "libze-intel-gpu1", {LIBRARY: "driver"})
     make_set(project.catalog, "gpu", {deb.name: deb.read_bytes()})
@@ -432,9 +388,9 @@ def without_device(
     document["pip"]["requirements"] = ["torch", "pytest"]
     document["pip"].pop("index")
     text = tomlkit.dumps(document)
-    (project.specs / f"{request.param}.toml").write_text(text, encoding="utf-8")
-    target = load_target(project.specs, request.param)
-    lock = lock_with_pytest(project, target, wheels)
+    (project.specs / f"{name}.toml").write_text(text, encoding="utf-8")
+    target = load_target(project.specs, name)
+    lock = lock_with_pytest(project, target, wheel)
     found = read_pip_config()
     supply = ArtifactSources(
         wheelhouses=(tmp_path / "wheels", *found.wheelhouses),
@@ -446,16 +402,12 @@ def without_device(
     remove(engine, image_request)
 
 
-def lock_with_pytest(project: Project, target: Target, wheels: list[Path]) -> Lock:
-    """Lock stand-ins, and the real pytest that the checks run with."""
+def lock_with_pytest(project: Project, target: Target, wheel: Path) -> Lock:
+    """Lock the stand-in, and the real pytest that the checks run with."""
     needed = {"pytest", "iniconfig", "packaging", "pluggy", "pygments"}
     real = read_lock(ROOT / "lockfiles" / "cpu-linux").artifacts
     artifacts = [artifact for artifact in real if artifact.name in needed]
-    for wheel in wheels:
-        made = small.artifact(wheel)
-        artifacts.append(
-            dataclasses.replace(made, name=made.name.replace("_", "-"), index="default")
-        )
+    artifacts.append(dataclasses.replace(small.artifact(wheel), index="default"))
     header = {
         "spec": target.digest(),
         "catalog": catalog_digest(project.catalog, target),
