@@ -24,23 +24,12 @@ HARNESS = Path(__file__).with_name("harness.py")
 SUITE = Path(__file__).parents[2] / "smoke" / "run.py"
 
 
-TABLE = "table of faults"
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the tables that tests recorded: what a test prints in a process of xdist is lost."""
-    for report in terminalreporter.getreports("passed"):
-        for name, text in report.user_properties:
-            if name == TABLE:
-                terminalreporter.write_line(str(text))
-
-
-def failures(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def failures(checks: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the codes that a user's report has, which the toolkit completes."""
     return [
-        (each["id"], each["finding"]["code"])
-        for each in with_causes(found)
-        if each["finding"]
+        (check["id"], check["finding"]["code"])
+        for check in with_causes(checks)
+        if check["finding"]
     ]
 
 

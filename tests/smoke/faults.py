@@ -17,7 +17,7 @@ import warnings
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -34,12 +34,11 @@ class Fault:
     Attributes:
         name: What is wrong, as the name of the function that does it.
         check: Id of the one check that must fail.
-        code: Code of its finding in the completed report.
+        code: Code of its finding in the completed report, "" for a healthy state: it must pass.
         apply: Does it, as a context.
         world: ``cpu``, ``pretend`` (on the pretend accelerator), or ``process`` (in a process of
             its own, under the supervisor).
         expect: What of the expectation is different.
-        only: Run these checks beside, where the fault leaves no sense to the others.
         children: Whether it is applied in the children of the worker as well.
         arguments: More for the command line (``process`` only).
     """
@@ -50,14 +49,13 @@ class Fault:
     apply: Callable[[], AbstractContextManager[None]]
     world: str
     expect: dict[str, Any] = field(default_factory=dict)
-    only: tuple[str, ...] = ()
     children: bool = False
     arguments: tuple[str, ...] = ()
 
 
 FAULTS: list[Fault] = []
 # Each computes for a second, on values and not on what a device says of itself: they run on the few
-# devices of `test_profiles.FAULTY`, and where a fault aims at them.
+# devices of `test_profiles.DEEPLY`, and where a fault aims at them.
 DEEP = frozenset(
     {
         "attention.shapes",
@@ -95,17 +93,63 @@ def left_out(world: dict[str, Any]) -> set[str]:
 def fault(check: str, code: str, world: str = "cpu", **more: Any) -> Callable[..., Any]:
     """Register a generator function as a fault."""
 
-    def register(
-        function: Callable[[], Iterator[None]],
-    ) -> Callable[[], Iterator[None]]:
-        FAULTS.append(
-            Fault(
-                function.__name__, check, code, contextmanager(function), world, **more
-            )
-        )
-        return function
+    def register(apply: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
+        context = contextmanager(apply)
+        FAULTS.append(Fault(apply.__name__, check, code, context, world, **more))
+        return apply
 
     return register
+
+
+def operator(check: str, name: str, code: str = "wrong-numbers") -> Callable[..., Any]:
+    """Register a change of what an operator of the pretend device returns.
+
+    The function gets the result and the raw arguments, and returns the result.
+    """
+
+    def register(change: Callable[..., Any]) -> Callable[..., Any]:
+        def apply() -> Iterator[None]:
+            with module("pretend").spoiled(f"aten::{name}", change):
+                yield
+
+        apply.__name__ = change.__name__
+        fault(check, code, "pretend")(apply)
+        return change
+
+    return register
+
+
+def replaced(
+    check: str, code: str, home: str, name: str, world: str = "cpu", **more: Any
+) -> Callable[..., Any]:
+    """Register another function of ``module:Class``, which gets the original one first."""
+
+    def register(change: Callable[..., Any]) -> Callable[..., Any]:
+        def apply() -> Iterator[None]:
+            with changed(home, name, change):
+                yield
+
+        apply.__name__ = change.__name__
+        fault(check, code, world, **more)(apply)
+        return change
+
+    return register
+
+
+@contextmanager
+def changed(home: str, name: str, change: Callable[..., Any]) -> Iterator[None]:
+    """Let a function of a library be another one, which is given the original and its arguments."""
+    place, _, parts = home.partition(":")
+    owner = module(place)
+    for part in filter(None, parts.split(".")):
+        owner = getattr(owner, part)
+    original = getattr(owner, name)
+
+    def call(*args: Any, **more: Any) -> Any:
+        return change(original, *args, **more)
+
+    with patch.object(owner, name, call):
+        yield
 
 
 def check_ids() -> set[str]:
@@ -154,9 +198,8 @@ def distributions(*fakes: tuple[str, str, str]) -> Iterator[Path]:
 @fault("identity.python", "wrong-interpreter-site-packages")
 def a_folder_of_elsewhere_is_on_the_path() -> Iterator[None]:
     checks = module("smoke.checks.test_identity")
-    with patch.object(
-        checks, "PATH_AT_START", (*checks.PATH_AT_START, "/opt/elsewhere")
-    ):
+    path = (*checks.PATH_AT_START, "/opt/elsewhere")
+    with patch.object(checks, "PATH_AT_START", path):
         yield
 
 
@@ -171,29 +214,7 @@ def a_second_numpy_over_the_locked_one() -> Iterator[None]:
         yield
 
 
-@fault(
-    "identity.versions",
-    "not-as-locked",
-    expect={"packages": {"locked-and-absent": "1.0"}},
-)
-def a_locked_package_is_absent() -> Iterator[None]:
-    yield
-
-
-IDENTITY = (
-    "identity.python",
-    "identity.versions",
-    "identity.owners",
-    "identity.environment",
-)
-
-
-@fault(
-    "identity.forbidden",
-    "ipex-in-cuda-env",
-    expect={"accelerator": "cuda"},
-    only=IDENTITY,
-)
+@fault("identity.forbidden", "ipex-in-cuda-env", expect={"accelerator": "cuda"})
 def ipex_in_a_cuda_environment() -> Iterator[None]:
     with distributions((IPEX, "2.8.0", "intel_extension_for_pytorch")):
         yield
@@ -229,16 +250,6 @@ def a_second_triton() -> Iterator[None]:
         yield
 
 
-@fault(
-    "identity.requirements",
-    "missing-package",
-    expect={"requirements": ["half-installed"]},
-)
-def a_requirement_lacks_its_module() -> Iterator[None]:
-    with distributions(("half-installed", "1.0", "half_installed")):
-        yield
-
-
 @fault("identity.requirements", "missing-package", expect={"requirements": ["nowhere"]})
 def a_requirement_is_not_installed() -> Iterator[None]:
     yield
@@ -256,18 +267,13 @@ def torch_says(text: str) -> Iterator[None]:
             yield
 
 
-@fault("identity.build", "wrong-index-resolved", only=IDENTITY)
+@fault("identity.build", "wrong-index-resolved")
 def a_cuda_build_on_a_cpu_target() -> Iterator[None]:
     with torch_says("__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"):
         yield
 
 
-@fault(
-    "identity.build",
-    "cpu-build-of-torch-installed",
-    expect={"accelerator": "xpu"},
-    only=IDENTITY,
-)
+@fault("identity.build", "cpu-build-of-torch-installed", expect={"accelerator": "xpu"})
 def the_xpu_index_gave_a_cpu_build() -> Iterator[None]:
     with torch_says("__version__ = '2.13.0+cpu'\nxpu: Optional[str] = None\n"):
         yield
@@ -277,11 +283,10 @@ def the_xpu_index_gave_a_cpu_build() -> Iterator[None]:
 def a_library_of_elsewhere_is_loaded_for_torchs_own() -> Iterator[None]:
     checks, torch = module("smoke.checks.test_identity"), module("torch")
     own = next(Path(torch.__file__).parent.glob("lib/libtorch_cpu.so"))
+    elsewhere = Path("/opt/elsewhere", own.name)
     with tempfile.TemporaryDirectory() as folder:
         maps = Path(folder, "maps")
-        maps.write_text(
-            f"7f00-7f01 r-xp 00000000 08:01 9 {Path('/opt/elsewhere', own.name)}\n"
-        )
+        maps.write_text(f"7f00-7f01 r-xp 00000000 08:01 9 {elsewhere}\n")
         with patch.object(checks, "MAPS", maps):
             yield
 
@@ -307,6 +312,13 @@ def started_without_the_targets_variables() -> Iterator[None]:
 
 # Imports and probes that end or hang the process --------------------------------------------------
 
+# What IPEX prints to stdout, in the ways in which its versions then end the process.
+MISMATCH = "print('ERROR! IPEX needs to work with PyTorch 2.5.*, but PyTorch 2.13 is found.')\n"
+WITH_IPEX: dict[str, Any] = {
+    "expect": {"packages": {IPEX: "2.5.0"}},
+    "arguments": ("--only", "identity.import"),
+}
+
 
 @contextmanager
 def fake_ipex(source: str) -> Iterator[None]:
@@ -318,14 +330,6 @@ def fake_ipex(source: str) -> Iterator[None]:
             yield
         finally:
             sys.path.remove(folder)
-
-
-# What IPEX prints to stdout, in the ways in which its versions then end the process.
-MISMATCH = "print('ERROR! IPEX needs to work with PyTorch 2.5.*, but PyTorch 2.13 is found.')\n"
-WITH_IPEX = {
-    "expect": {"packages": {IPEX: "2.5.0"}},
-    "arguments": ("--only", "identity.import"),
-}
 
 
 @fault("identity.import", "ipex-torch-version-mismatch", "process", **WITH_IPEX)
@@ -340,127 +344,72 @@ def a_mismatched_ipex_that_exits() -> Iterator[None]:
         yield
 
 
-ON_PRETEND = {"expect": {"accelerator": "xpu"}, "arguments": ("--only", "device.ready")}
-
-
 @contextmanager
 def first_operation(act: Callable[[], object]) -> Iterator[None]:
     """Do something when the device is first asked to compute."""
-    from pretend import spoiled
 
     def change(result: Any, *_args: object) -> Any:
         act()
         return result
 
-    with spoiled("aten::mm", change):
+    with module("pretend").spoiled("aten::mm", change):
         yield
 
 
-def _segfault() -> None:
-    import ctypes
+def on_pretend(*arguments: str) -> dict[str, Any]:
+    """Return the settings of a supervised run of the first check on the pretend device."""
+    return {
+        "expect": {"accelerator": "xpu", "families": ["bmg"]},
+        "arguments": ("--only", "device.ready", *arguments),
+    }
 
-    ctypes.string_at(0)
 
-
-@fault("device.ready", "process-died", "process", **ON_PRETEND)
+@fault("device.ready", "process-died", "process", **on_pretend())
 def the_driver_crashes_the_process() -> Iterator[None]:
-    with first_operation(_segfault):
+    with first_operation(lambda: ctypes.string_at(0)):
         yield
 
 
-@fault("device.ready", "process-died", "process", **ON_PRETEND)
-def the_runtime_ends_the_process_with_127() -> Iterator[None]:
-    with first_operation(lambda: os._exit(127)):
-        yield
-
-
-@fault(
-    "device.ready",
-    "probe-hung",
-    "process",
-    expect={"accelerator": "xpu"},
-    arguments=("--only", "device.ready", "--limit", "10"),
-)
+@fault("device.ready", "probe-hung", "process", **on_pretend("--limit", "10"))
 def the_device_does_not_answer() -> Iterator[None]:
     with first_operation(lambda: module("time").sleep(60)):
         yield
 
 
-@fault(
-    "none",
-    "",
-    "process",
-    expect={"accelerator": "xpu"},
-    arguments=("--only", "device.ready", "--limit", "2"),
-)
+@fault("device.ready", "", "process", **on_pretend("--limit", "2"))
 def kernels_are_compiled_for_longer_than_the_limit() -> Iterator[None]:
     """Desktop Arrow Lake with torch's wheels, an A380 with IPEX 2.1: not in their list of chips."""
     with says(first_kernel=6.0):
         yield
 
 
-# Several devices ----------------------------------------------------------------------------------
-
-
-def _is_second() -> bool:
-    return os.environ["SMOKE_DEVICE"] == "1"
-
-
 @contextmanager
-def two_devices(broken: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Let there be two devices; one that is broken refuses to compute."""
-    import pretend
+def broken_second_device() -> Iterator[None]:
+    """Let there be two devices, of which the second refuses to compute."""
+    backend = module("pretend").Backend
 
     def act() -> None:
-        if broken():
+        if os.environ["SMOKE_DEVICE"] == "1":
             raise RuntimeError("this device does not compute")
 
-    with (
-        patch.object(pretend.Backend, "device_count", lambda _self: 2),
-        first_operation(act),
-    ):
+    with patch.object(backend, "device_count", lambda _self: 2), first_operation(act):
         yield
 
 
-ON_ALL = {
-    "expect": {"accelerator": "xpu", "families": ["bmg"]},
-    "arguments": ("--device", "all", "--only", "device.ready"),
-}
-
-
-@fault("device.ready@1", "op-fails", "process", **ON_ALL)
+@fault("device.ready@1", "op-fails", "process", **on_pretend("--device", "all"))
 def the_second_device_is_broken() -> Iterator[None]:
-    with two_devices(_is_second):
+    with broken_second_device():
         yield
 
 
-@fault("device.ready", "op-fails", "process", **ON_ALL)
-def the_first_device_of_two_is_broken() -> Iterator[None]:
-    with two_devices(lambda: not _is_second()):
-        yield
-
-
-@fault("device.ready@1", "process-died", "process", **ON_ALL)
-def the_driver_crashes_on_the_second_device() -> Iterator[None]:
-    with two_devices(lambda: _is_second() and _segfault() is None):
-        yield
-
-
-@fault("none", "", "process", **ON_ALL)
+@fault("device.ready", "", "process", **on_pretend("--device", "all"))
 def an_integrated_gpu_is_second() -> Iterator[None]:
-    known = module("smoke.device.intel_device")
-    families = known.families
+    def families(original: Any, *args: Any) -> Any:
+        second = os.environ["SMOKE_DEVICE"] == "1"
+        return frozenset({"xe-lp"}) if second else original(*args)
 
-    def of(*args: Any) -> frozenset[str]:
-        return frozenset({"xe-lp"}) if _is_second() else families(*args)
-
-    with two_devices(_is_second), patch.object(known, "families", of):
-        yield
-
-
-@fault("none", "", "process", **ON_ALL)
-def two_devices_work() -> Iterator[None]:
-    with two_devices():
+    home = "smoke.device.intel_device"
+    with broken_second_device(), changed(home, "families", families):
         yield
 
 
@@ -470,21 +419,11 @@ def two_devices_work() -> Iterator[None]:
 @contextmanager
 def says(**changes: object) -> Iterator[None]:
     """Let the pretend device say something else of itself."""
-    import pretend
-
-    with patch.dict(pretend.SAYS, changes):
+    with patch.dict(module("pretend").SAYS, changes):
         yield
 
 
-NOTHING_ELSE = ("device.ready",)
-
-
-@fault(
-    "device.ready",
-    "cpu-build-of-torch-installed",
-    expect={"accelerator": "cuda"},
-    only=NOTHING_ELSE,
-)
+@fault("device.ready", "cpu-build-of-torch-installed", expect={"accelerator": "cuda"})
 def torch_has_no_code_for_the_device() -> Iterator[None]:
     with patch("torch.version.cuda", None):
         yield
@@ -496,7 +435,6 @@ def invisible(
     access: bool = True,
     words: str = "nothing",
     driver: str | None = None,
-    wsl: str = "/nowhere",
 ) -> Iterator[None]:
     """Let no device show, with these device nodes, this driver, and these words of torch."""
     probe = module("smoke.checks.test_device")
@@ -504,7 +442,7 @@ def invisible(
         patch.object(probe.devices, "driver", lambda _accelerator: driver),
         says(available=False),
         patch.object(probe, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
-        patch.object(probe, "WSL", wsl),
+        patch.object(probe, "WSL", "/nowhere"),
         patch.object(probe.glob, "glob", lambda _pattern: list(nodes)),
         patch.object(probe.os, "access", lambda _node, _mode: access),
         patch.object(probe, "_init_error", lambda _module: words),
@@ -512,142 +450,53 @@ def invisible(
         yield
 
 
-@fault("device.ready", "driver-missing", "pretend", only=NOTHING_ELSE)
+@fault("device.ready", "driver-missing", "pretend")
 def no_kernel_driver_has_taken_the_gpu() -> Iterator[None]:
     with invisible():
         yield
 
 
-@fault(
-    "device.ready",
-    "driver-missing",
-    "pretend",
-    expect={"accelerator": "cuda"},
-    only=NOTHING_ELSE,
-)
-def no_nvidia_driver() -> Iterator[None]:
-    with invisible(words="Found no NVIDIA driver on your system."):
-        yield
-
-
-@fault("device.ready", "driver-missing", "pretend", only=NOTHING_ELSE)
-def wsl_has_no_library_for_its_gpu() -> Iterator[None]:
-    with invisible(wsl="/dev/null"):
-        yield
-
-
-@fault(
-    "device.ready",
-    "no-gpu-device-visible",
-    "pretend",
-    expect={"accelerator": "cuda"},
-    only=NOTHING_ELSE,
-)
-def a_container_hides_the_version_of_its_driver_and_a_selector_the_device() -> Iterator[
-    None
-]:
-    with invisible("/dev/nvidia0"):
-        yield
-
-
-@fault("device.ready", "driver-too-old", "pretend", only=NOTHING_ELSE)
-def torch_says_that_the_driver_is_too_old() -> Iterator[None]:
-    with invisible(
-        "/dev/dri/renderD128", words="The NVIDIA driver on your system is too old"
-    ):
-        yield
-
-
-@fault(
-    "device.ready",
-    "driver-too-old",
-    "pretend",
-    expect={"accelerator": "cuda"},
-    only=NOTHING_ELSE,
-)
+@fault("device.ready", "driver-too-old", "pretend", expect={"accelerator": "cuda"})
 def cuda_says_that_the_driver_is_insufficient() -> Iterator[None]:
     with invisible(words="CUDA driver version is insufficient", driver="470.10"):
         yield
 
 
-@fault("device.ready", "no-render-permission", "pretend", only=NOTHING_ELSE)
+@fault("device.ready", "no-render-permission", "pretend")
 def the_user_may_not_open_the_render_node() -> Iterator[None]:
     with invisible("/dev/dri/renderD128", access=False):
         yield
 
 
-@fault("device.ready", "no-gpu-device-visible", "pretend", only=NOTHING_ELSE)
+@fault("device.ready", "no-gpu-device-visible", "pretend")
 def a_selector_hides_the_device() -> Iterator[None]:
     with invisible("/dev/dri/renderD128"):
         yield
 
 
-def _raise(text: str) -> Callable[..., Any]:
-    def change(*_args: object) -> None:
-        raise RuntimeError(text)
-
-    return change
+@operator("device.ready", "mm", "driver-too-old")
+def available_and_every_operation_fails(*_args: object) -> None:
+    raise RuntimeError("could not make an engine with allocator")
 
 
-@fault("device.ready", "driver-too-old", "pretend", only=NOTHING_ELSE)
-def available_and_every_operation_fails() -> Iterator[None]:
-    from pretend import spoiled
-
-    with spoiled("aten::mm", _raise("could not make an engine with allocator")):
-        yield
+@operator("device.ready", "mm", "op-fails")
+def available_and_operations_fail_for_no_known_reason(*_args: object) -> None:
+    raise RuntimeError("Native API failed. Native API returns: -999")
 
 
-@fault("device.ready", "op-fails", "pretend", only=NOTHING_ELSE)
-def available_and_operations_fail_for_no_known_reason() -> Iterator[None]:
-    from pretend import spoiled
-
-    with spoiled("aten::mm", _raise("Native API failed. Native API returns: -999")):
-        yield
+@operator("device.ready", "mm")
+def the_first_sum_is_wrong(result: Any, *_args: object) -> Any:
+    return result + 1
 
 
-@fault("device.ready", "wrong-numbers", "pretend", only=NOTHING_ELSE)
-def the_first_sum_is_wrong() -> Iterator[None]:
-    from pretend import spoiled
-
-    with spoiled("aten::mm", lambda result, *_args: result + 1):
-        yield
+@operator("device.matmul", "mm")
+def products_in_half_precision_are_wrong(result: Any, a: Any, _b: Any) -> Any:
+    return result * 1.05 if str(a.dtype) == "torch.float16" else result
 
 
-def scaled(when: Callable[..., bool], by: float = 1.05) -> Callable[..., Any]:
-    """Return a change that makes a result a little too large for some arguments."""
-
-    def change(result: Any, *args: Any) -> Any:
-        return result * by if when(*args) else result
-
-    return change
-
-
-@fault("device.matmul", "wrong-numbers", "pretend")
-def products_in_half_precision_are_wrong() -> Iterator[None]:
-    import torch
-    from pretend import spoiled
-
-    with spoiled("aten::mm", scaled(lambda a, _b: a.dtype == torch.float16)):
-        yield
-
-
-@fault("device.matmul", "wrong-numbers", "pretend")
-def products_of_4096_terms_are_wrong() -> Iterator[None]:
-    from pretend import spoiled
-
-    with spoiled("aten::mm", scaled(lambda a, _b: a.shape[1] == 4096)):
-        yield
-
-
-@fault("device.gradient", "wrong-numbers", "pretend")
-def the_gradient_of_a_convolution_is_wrong() -> Iterator[None]:
-    from pretend import spoiled
-
-    with spoiled(
-        "aten::convolution_backward",
-        lambda result, *_args: (result[0], result[1] * 1.01, result[2]),
-    ):
-        yield
+@operator("device.gradient", "convolution_backward")
+def the_gradient_of_a_convolution_is_wrong(result: Any, *_args: Any) -> Any:
+    return result[0], result[1] * 1.01, result[2]
 
 
 @fault("device.family", "device-unsupported", "pretend", expect={"families": ["dg2"]})
@@ -655,16 +504,30 @@ def a_gpu_that_the_target_is_not_for() -> Iterator[None]:
     yield
 
 
+@fault("device.family", "device-unknown", "pretend")
+def a_device_that_is_in_no_list() -> Iterator[None]:
+    with says(name="Intel(R) Graphics", id=None):
+        yield
+
+
 def judged(verdict: str) -> dict[str, Any]:
     """Return what of the expectation the toolkit judged this machine's driver to be."""
     reason = f"the driver of the machine is {verdict}"
-    return {
-        "driver_judgement": {
-            "verdict": verdict,
-            "reason": reason,
-            "evidence": ["driver 1"],
-        }
-    }
+    judgement = {"verdict": verdict, "reason": reason, "evidence": ["driver 1"]}
+    return {"driver_judgement": judgement}
+
+
+@fault("device.driver", "driver-too-old", "pretend", expect=judged("too-old"))
+def a_driver_below_the_targets_floor() -> Iterator[None]:
+    yield
+
+
+@fault("device.driver", "driver-unknown", "pretend", expect=judged("unknown"))
+def a_driver_that_nobody_can_judge() -> Iterator[None]:
+    yield
+
+
+# The CPU in secret --------------------------------------------------------------------------------
 
 
 @fault("device.fallback", "cpu-fallback-enabled", "pretend")
@@ -683,16 +546,9 @@ def programs_of_the_caller_compute_on_the_cpu() -> Iterator[None]:
     yield
 
 
-@fault("none", "", "pretend")
-def a_fallback_that_is_switched_off() -> Iterator[None]:
-    with patch.dict(os.environ, PYTORCH_ENABLE_XPU_FALLBACK="0"):
-        yield
-
-
 @contextmanager
-def on_the_cpu(operator: str, named: str) -> Iterator[None]:
+def on_the_cpu(name: str, named: str) -> Iterator[None]:
     """Let the CPU compute an operator, which torch for XPU names so and warns of."""
-    from pretend import spoiled
 
     def warn(result: Any, *_arguments: Any) -> Any:
         # XPUFallback.cpp of torch-xpu-ops: an opening quote, and no closing one.
@@ -703,76 +559,34 @@ def on_the_cpu(operator: str, named: str) -> Iterator[None]:
         )
         return result
 
-    with spoiled(operator, warn):
+    with module("pretend").spoiled(f"aten::{name}", warn):
         yield
 
 
 @fault("device.gradient", "operator-on-cpu", "pretend")
 def the_cpu_computes_a_convolution() -> Iterator[None]:
-    with on_the_cpu("aten::convolution_backward", "convolution_backward"):
+    with on_the_cpu("convolution_backward", "convolution_backward"):
         yield
 
 
 @fault("operators.samples", "operator-on-cpu", "pretend", children=True)
 def the_cpu_computes_an_arc_tangent_in_a_child() -> Iterator[None]:
-    with on_the_cpu("aten::atan2", "atan2.out"):
+    with on_the_cpu("atan2", "atan2.out"):
         yield
 
 
-@fault("none", "", "pretend", only=("device.gradient",))
+@fault("device.gradient", "", "pretend")
 def the_cpu_computes_a_convolution_of_a_torch_that_nobody_read() -> Iterator[None]:
-    import torch
-
     with (
-        patch.object(torch, "__version__", "2.99.0+xpu"),
-        on_the_cpu("aten::convolution_backward", "convolution_backward"),
+        patch.object(module("torch"), "__version__", "2.99.0+xpu"),
+        on_the_cpu("convolution_backward", "convolution_backward"),
     ):
         yield
 
 
-@fault("none", "", "pretend", only=("operators.layers",))
+@fault("operators.layers", "", "pretend")
 def the_cpu_computes_what_torch_leaves_to_it() -> Iterator[None]:
-    with on_the_cpu("aten::linalg_qr", "linalg_qr.out"):
-        yield
-
-
-@fault("device.driver", "driver-too-old", "pretend", expect=judged("too-old"))
-def a_driver_below_the_targets_floor() -> Iterator[None]:
-    yield
-
-
-@fault("device.driver", "driver-unknown", "pretend", expect=judged("unknown"))
-def a_driver_that_nobody_can_judge() -> Iterator[None]:
-    yield
-
-
-@fault("device.driver", "driver-unknown", "pretend", expect={"driver_judgement": None})
-def a_machine_whose_driver_nobody_read() -> Iterator[None]:
-    yield
-
-
-@fault("none", "", "pretend")
-def a_driver_whose_version_torch_does_not_have() -> Iterator[None]:
-    """IPEX 2.1.10's properties hold none; the toolkit read it elsewhere."""
-    with says(driver=None):
-        yield
-
-
-@fault("device.family", "device-unsupported", "pretend")
-def an_integrated_gpu_is_first() -> Iterator[None]:
-    with says(name="Intel(R) UHD Graphics 770", id=None):
-        yield
-
-
-@fault("device.family", "device-unsupported", "pretend")
-def an_integrated_gpu_without_a_name_is_first() -> Iterator[None]:
-    with says(name="Intel(R) Graphics", id=0x4680):
-        yield
-
-
-@fault("device.family", "device-unknown", "pretend")
-def a_device_that_is_in_no_list() -> Iterator[None]:
-    with says(name="Intel(R) Graphics", id=None):
+    with on_the_cpu("linalg_qr", "linalg_qr.out"):
         yield
 
 
@@ -781,20 +595,13 @@ def a_device_that_is_in_no_list() -> Iterator[None]:
 
 @fault("selection.order", "wrong-device-selected")
 def another_device_answers_first() -> Iterator[None]:
-    import torch
-
-    def is_available() -> bool:
-        return True
-
-    with patch.object(torch.cuda, "is_available", as_of(torch.cuda, is_available)):
+    with patch.object(module("torch").cuda, "is_available", lambda: True):
         yield
 
 
 @fault("selection.clean", "foreign-code-loaded")
 def xpu_hijacks_cuda() -> Iterator[None]:
-    import torch
-
-    with patch.object(torch.cuda, "is_xpu_hijacked", True, create=True):
+    with patch.object(module("torch").cuda, "is_xpu_hijacked", True, create=True):
         yield
 
 
@@ -808,26 +615,17 @@ def ipex_is_imported_where_none_is_locked() -> Iterator[None]:
 # Fused operators ----------------------------------------------------------------------------------
 
 
-@fault("fused.attention", "wrong-numbers", "pretend")
-def the_softmax_of_attention_is_wrong() -> Iterator[None]:
-    from pretend import spoiled
-
+@operator("fused.attention", "_safe_softmax")
+def the_softmax_of_attention_is_wrong(result: Any, x: Any, *_args: Any) -> Any:
     # 257 words: the attention of this check, and nothing else.
-    with spoiled("aten::_safe_softmax", scaled(lambda x, *_args: x.shape[-1] == 257)):
-        yield
+    return result * 1.05 if x.shape[-1] == 257 else result
 
 
-@fault("fused.adamw", "wrong-numbers", "pretend")
-def the_fused_optimizer_steps_too_far() -> Iterator[None]:
-    from pretend import spoiled
-
-    def change(result: Any, parameters: Any, *_args: Any) -> Any:
-        for parameter in parameters:
-            parameter.mul_(1.001)
-        return result
-
-    with spoiled("aten::_fused_adamw_", change):
-        yield
+@operator("fused.adamw", "_fused_adamw_")
+def the_fused_optimizer_steps_too_far(result: Any, parameters: Any, *_: Any) -> Any:
+    for parameter in parameters:
+        parameter.mul_(1.001)
+    return result
 
 
 OVERLOADS = {
@@ -849,8 +647,7 @@ def stand_in(
     names: tuple[str, ...] = tuple(OVERLOADS),
 ) -> Iterator[None]:
     """Register torch_ipex::mul_add with a kernel for one dispatch key."""
-    import torch
-
+    torch = module("torch")
     library = torch.library.Library("torch_ipex", "FRAGMENT")
     try:
         for name in names:
@@ -862,18 +659,13 @@ def stand_in(
         vars(torch.ops.torch_ipex).pop("mul_add", None)
 
 
-MUL_ADD = {"expect": {"fused_ops": ["torch_ipex::mul_add"]}}
+MUL_ADD: dict[str, Any] = {"expect": {"fused_ops": ["torch_ipex::mul_add"]}}
 
 
-@fault("none", "", "pretend", **MUL_ADD)
+@fault("fused.operators", "", "pretend", **MUL_ADD)
 def mul_add_is_registered_and_right() -> Iterator[None]:
     with stand_in("PrivateUse1"):
         yield
-
-
-@fault("fused.operators", "fused-op-missing", "pretend", **MUL_ADD)
-def mul_add_is_not_registered() -> Iterator[None]:
-    yield
 
 
 @fault("fused.operators", "fused-op-missing", "pretend", **MUL_ADD)
@@ -907,50 +699,44 @@ def the_spec_names_an_operator_that_nobody_can_judge() -> Iterator[None]:
 # Rotary -------------------------------------------------------------------------------------------
 
 
-@fault("rotary.eager", "wrong-numbers", "pretend")
-def sine_is_coarse_for_large_angles() -> Iterator[None]:
-    from pretend import spoiled
-
-    with spoiled("aten::sin", scaled(lambda x: bool(x.abs().max() > 1000), by=0.9)):
-        yield
+@operator("rotary.eager", "sin")
+def sine_is_coarse_for_large_angles(result: Any, x: Any) -> Any:
+    return result * 0.9 if bool(x.abs().max() > 1000) else result
 
 
-WANTS_IPEX_LLM = {"expect": {"rotary": ["half", "interleaved", "ipex-llm"]}}
+@operator("rotary.attention", "addmm")
+def the_projection_of_attention_is_wrong(result: Any, _b: Any, x: Any, _w: Any) -> Any:
+    # Two sentences of nine words: the attention block of this check, and nothing else.
+    return result * 1.05 if x.shape[0] == 18 else result
 
 
-@fault("rotary.scripted", "fused-op-on-cpu-backend", "cpu", **WANTS_IPEX_LLM)
+WANTS_IPEX_LLM: dict[str, Any] = {
+    "expect": {"rotary": ["half", "interleaved", "ipex-llm"]}
+}
+FUSED_ROTATION = """
+import torch
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor):
+    width = 2 * cos.shape[-1]
+    first, second = x[..., 0:width:2], x[..., 1:width:2]
+    turned = torch.ops.torch_ipex.mul_add(second, cos, first * sin, 1)
+    turned = torch.stack([first * cos - second * sin, turned], -1).flatten(-2)
+    return torch.cat([turned, x[..., width:]], -1)
+"""
+
+
+@fault("rotary.scripted", "fused-op-on-cpu-backend", **WANTS_IPEX_LLM)
 def a_fusion_pass_puts_mul_add_on_cpu_tensors() -> Iterator[None]:
     """Do what IPEX's pass makes of a scripted rotation: the operator has a kernel for XPU only."""
-    import torch
-
     source = Path(tempfile.mkdtemp(), "fused_rotation.py")
-    source.write_text(
-        "import torch\n"
-        "def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor):\n"
-        "    width = 2 * cos.shape[-1]\n"
-        "    first, second = x[..., 0:width:2], x[..., 1:width:2]\n"
-        "    turned = torch.ops.torch_ipex.mul_add(second, cos, first * sin, 1)\n"
-        "    turned = torch.stack([first * cos - second * sin, turned], -1).flatten(-2)\n"
-        "    return torch.cat([turned, x[..., width:]], -1)\n"
-    )
+    source.write_text(FUSED_ROTATION)
     spec = importlib.util.spec_from_file_location("fused_rotation", source)
     fused = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fused)
-    script = torch.jit.script
-    with (
-        ipex_llm(1.0),
-        stand_in("XPU"),
-        patch.object(torch.jit, "script", lambda _f: script(fused.rotate)),
-    ):
-        yield
 
+    def script(original: Any, _function: Any) -> Any:
+        return original(fused.rotate)
 
-@fault("rotary.attention", "wrong-numbers", "pretend")
-def the_projection_of_attention_is_wrong() -> Iterator[None]:
-    from pretend import spoiled
-
-    # Two sentences of nine words: the attention block of this check, and nothing else.
-    with spoiled("aten::addmm", scaled(lambda _bias, x, _weight: x.shape[0] == 18)):
+    with ipex_llm(1.0), stand_in("XPU"), changed("torch.jit", "script", script):
         yield
 
 
@@ -969,16 +755,14 @@ def ipex_llm(spoil: float, *, fused: bool = False) -> Iterator[None]:
 
     home.chatglm2_attention_forward = forward  # type: ignore[attr-defined]
     utils.should_use_fuse_rope = lambda *_args: fused  # type: ignore[attr-defined]
-    fakes = {name: ModuleType(name) for name in names} | {
-        home.__name__: home,
-        utils.__name__: utils,
-    }
+    fakes = {name: ModuleType(name) for name in names}
+    fakes |= {home.__name__: home, utils.__name__: utils}
     low_bit = module(f"{__name__}_offload").low_bit_modules()
     with patch.dict(sys.modules, fakes | low_bit):
         yield
 
 
-@fault("none", "", **WANTS_IPEX_LLM)
+@fault("rotary.ipex-llm", "", **WANTS_IPEX_LLM)
 def the_attention_of_ipex_llm_is_right() -> Iterator[None]:
     with ipex_llm(1.0):
         yield
@@ -1001,62 +785,48 @@ def ipex_llm_is_promised_and_absent() -> Iterator[None]:
     yield
 
 
-@fault("rotary.transformers", "wrong-numbers")
-def transformers_turns_the_wrong_half() -> Iterator[None]:
-    llama = module("transformers.models.llama.modeling_llama")
-    with patch.object(llama, "rotate_half", lambda x: x.roll(x.shape[-1] // 2, -1)):
-        yield
+LLAMA = "transformers.models.llama.modeling_llama"
+
+
+@replaced("rotary.transformers", "wrong-numbers", LLAMA, "rotate_half")
+def transformers_turns_the_wrong_half(_original: Any, x: Any) -> Any:
+    return x.roll(x.shape[-1] // 2, -1)
 
 
 # Resume -------------------------------------------------------------------------------------------
 
+OPTIMIZER, SCALER = "torch.optim:Optimizer", "torch.amp:GradScaler"
 
-@fault("resume.fresh", "resume-differs", children=True)
-def a_resume_loses_the_optimizers_state() -> Iterator[None]:
-    import torch
 
-    with patch.object(
-        torch.optim.Optimizer, "load_state_dict", lambda _self, _state: None
-    ):
-        yield
+@replaced("resume.fresh", "resume-differs", OPTIMIZER, "load_state_dict", children=True)
+def a_resume_loses_the_optimizers_state(*_args: Any) -> None:
+    """Load nothing."""
 
 
 @fault("resume.state", "mixed-devices-on-resume", "pretend")
 def optimizer_state_stays_on_the_cpu() -> Iterator[None]:
-    import torch
-
     def as_it_is(_parameter: Any, value: Any, *_args: Any, **_more: Any) -> Any:
         return value
 
-    with patch.object(
-        torch.optim.Optimizer,
-        "_process_value_according_to_param_policy",
-        staticmethod(as_it_is),
-    ):
+    name = "_process_value_according_to_param_policy"
+    with patch.object(module("torch").optim.Optimizer, name, staticmethod(as_it_is)):
         yield
 
 
-@fault("resume.order", "wrong-order-unnoticed", "pretend")
-def stray_optimizer_state_is_not_seen() -> Iterator[None]:
-    with patch.object(
-        module("smoke.reference.training"), "mismatches", lambda _model, _update: []
-    ):
-        yield
-
-
-@fault("resume.order", "wrong-order-unnoticed")
-def stray_optimizer_state_is_not_seen_on_the_cpu() -> Iterator[None]:
-    with patch.object(
-        module("smoke.reference.training"), "mismatches", lambda _model, _update: []
-    ):
-        yield
+@replaced(
+    "resume.order",
+    "wrong-order-unnoticed",
+    "smoke.reference.training",
+    "mismatches",
+    "pretend",
+)
+def stray_optimizer_state_is_not_seen(*_args: Any) -> list[str]:
+    return []
 
 
 @fault("resume.trains", "optimizer-trains-nothing", "pretend")
 def moving_a_model_replaces_its_parameters() -> Iterator[None]:
-    import torch
-
-    future = torch.__future__
+    future = module("torch").__future__
     future.set_swap_module_params_on_conversion(False)
     future.set_overwrite_module_params_on_conversion(True)
     try:
@@ -1066,116 +836,42 @@ def moving_a_model_replaces_its_parameters() -> Iterator[None]:
         future.set_swap_module_params_on_conversion(True)
 
 
-@fault("resume.portable", "resume-differs", "pretend")
-def a_checkpoint_is_saved_with_other_weights() -> Iterator[None]:
-    import torch
-
-    save = torch.save
-
-    def spoil(state: Any, path: Any) -> None:
-        # Only what a program saves with its tensors on the device, as this check does.
-        model = state["model"].values() if isinstance(state, dict) else ()
-        if any(type(leaf).__name__ == "PretendTensor" for leaf in model):
-            state["model"] = {key: value * 1.1 for key, value in state["model"].items()}
-        save(state, path)
-
-    with patch.object(torch, "save", spoil):
-        yield
+@replaced("resume.portable", "resume-differs", "torch", "save", "pretend")
+def a_checkpoint_is_saved_with_other_weights(save: Any, state: Any, path: Any) -> None:
+    # Only what a program saves with its tensors on the device, as this check does.
+    model = state["model"] if isinstance(state, dict) else {}
+    if any(type(leaf).__name__ == "PretendTensor" for leaf in model.values()):
+        state["model"] = {key: value * 1.1 for key, value in model.items()}
+    save(state, path)
 
 
-@contextmanager
-def without_float64(**properties: object) -> Iterator[None]:
-    """Refuse arithmetic in float64 on the pretend device, and let casts pass, as DG2 does."""
-    import pretend
-    import torch
-
-    def change(result: Any, *args: Any) -> Any:
-        if args[0].dtype == torch.float64:
-            raise RuntimeError("Required aspect fp64 is not supported on the device")
-        return result
-
-    said = SimpleNamespace(
-        total_memory=2**34, device_id=pretend.SAYS["id"], **properties
-    )
-    with (
-        pretend.spoiled("aten::reciprocal", change),
-        patch.object(pretend.Backend, "get_device_properties", lambda *_args: said),
-    ):
-        yield
-
-
-@fault("none", "", "pretend")
-def a_card_without_float64() -> Iterator[None]:
-    with without_float64(has_fp64=False):
-        yield
-
-
-@fault("none", "", "pretend")
-def a_card_without_float64_as_ipex_2_1_10_says_it() -> Iterator[None]:
-    with without_float64(support_fp64=0):
-        yield
-
-
-@fault("resume.scaler", "fp64-unsupported", "pretend")
-def a_card_that_promises_float64_refuses_it() -> Iterator[None]:
-    with without_float64(has_fp64=True):
-        yield
-
-
-@fault("resume.scaler", "resume-differs")
-def the_loss_scale_starts_over() -> Iterator[None]:
-    import torch
-
-    with patch.object(
-        torch.amp.GradScaler, "load_state_dict", lambda _self, _state: None
-    ):
-        yield
+@replaced("resume.scaler", "resume-differs", SCALER, "load_state_dict")
+def the_loss_scale_starts_over(*_args: Any) -> None:
+    """Load nothing."""
 
 
 # Offload ------------------------------------------------------------------------------------------
 
 
-@fault("offload.cpu", "tensors-elsewhere", "pretend")
-def cpu_offload_computes_on_the_cpu() -> Iterator[None]:
-    accelerate = module("accelerate")
-    original = accelerate.cpu_offload
-
-    def on_cpu(model: Any, execution_device: Any, **more: Any) -> Any:
-        return original(model, execution_device="cpu", **more)
-
-    with patch.object(accelerate, "cpu_offload", on_cpu):
-        yield
+@replaced("offload.cpu", "tensors-elsewhere", "accelerate", "cpu_offload", "pretend")
+def cpu_offload_computes_on_the_cpu(original: Any, model: Any, **more: Any) -> Any:
+    return original(model, **more | {"execution_device": "cpu"})
 
 
-@fault("offload.disk", "wrong-numbers", "pretend")
-def other_weights_come_back_from_disk() -> Iterator[None]:
-    import torch
-
-    accelerate = module("accelerate")
-    original = accelerate.disk_offload
-
-    def spoil(model: Any, folder: str, **more: Any) -> Any:
-        model.norm.weight = torch.nn.Parameter(model.norm.weight.detach() * 1.5)
-        return original(model, folder, **more)
-
-    with patch.object(accelerate, "disk_offload", spoil):
-        yield
+HOOK = "accelerate.hooks:AlignDevicesHook"
 
 
-@fault("offload.tied", "accelerate-offload-keyerror", "pretend")
-def a_tied_weight_is_filed_under_another_name() -> Iterator[None]:
+@replaced(
+    "offload.tied", "accelerate-offload-keyerror", HOOK, "post_forward", "pretend"
+)
+def a_tied_weight_is_filed_under_another_name(
+    original: Any, hook: Any, owner: Any, output: Any
+) -> Any:
     """Do what Accelerate 1.4 and 1.5 did: file by number, look up by name."""
-    hook = module("accelerate.hooks").AlignDevicesHook
-    original = hook.post_forward
-
-    def post_forward(self: Any, owner: Any, output: Any) -> Any:
-        for pointer, device in self.tied_pointers_to_remove if self.offload else ():
-            if isinstance(device, int):
-                del self.tied_params_map[pointer][f"pretend:{device}"]
-        return original(self, owner, output)
-
-    with patch.object(hook, "post_forward", post_forward):
-        yield
+    for pointer, device in hook.tied_pointers_to_remove if hook.offload else ():
+        if isinstance(device, int):
+            del hook.tied_params_map[pointer][f"pretend:{device}"]
+    return original(hook, owner, output)
 
 
 # Speed, precision, compiler, memory, transfer -----------------------------------------------------
@@ -1190,43 +886,27 @@ def the_device_is_no_faster_than_the_cpu() -> Iterator[None]:
         yield
 
 
-@fault(
-    "throughput.training",
-    "tensors-elsewhere",
-    "pretend",
-    expect={"speedup_over_cpu": 0.001},
-)
+@fault("throughput.training", "tensors-elsewhere", "pretend")
 def the_model_stays_on_the_cpu() -> Iterator[None]:
     models = module("smoke.reference.models")
     with patch.object(models.PlateReader, "to", lambda self, *_args: self, create=True):
         yield
 
 
-@fault("autocast.forward", "autocast-has-no-effect")
-def autocast_does_nothing() -> Iterator[None]:
-    import torch
-
-    with patch.object(torch, "autocast", lambda *_args, **_more: ExitStack()):
-        yield
+@replaced("autocast.forward", "autocast-has-no-effect", "torch", "autocast")
+def autocast_does_nothing(*_args: Any, **_more: Any) -> ExitStack:
+    return ExitStack()
 
 
 @fault("compile.mul_add", "compile-falls-back")
 def compilation_is_switched_off() -> Iterator[None]:
-    config = module("torch._dynamo").config
-    with config.patch(disable=True):
+    with module("torch._dynamo").config.patch(disable=True):
         yield
 
 
-@fault("compile.mul_add", "compile-falls-back")
-def a_graph_is_run_without_kernels() -> Iterator[None]:
-    torch = module("torch")
-    plain = torch.compile
-
-    def compile_(function: Any, **more: Any) -> Any:
-        return plain(function, backend="eager", **more)
-
-    with patch.object(torch, "compile", compile_):
-        yield
+@replaced("compile.mul_add", "compile-falls-back", "torch", "compile")
+def a_graph_is_run_without_kernels(plain: Any, function: Any, **more: Any) -> Any:
+    return plain(function, backend="eager", **more)
 
 
 def kernels(graph: Any, _inputs: Any) -> Any:
@@ -1235,49 +915,29 @@ def kernels(graph: Any, _inputs: Any) -> Any:
     return graph.forward
 
 
-@fault("compile.mul_add", "wrong-numbers")
-def the_compiled_kernel_is_wrong() -> Iterator[None]:
-    import torch
-
-    compile_ = torch.compile
-
-    def spoil(_function: Any, **_more: Any) -> Any:
-        return compile_(lambda a, b, c: a * b + c, backend=kernels, fullgraph=True)
-
-    with patch.object(torch, "compile", spoil):
-        yield
+@replaced("compile.mul_add", "wrong-numbers", "torch", "compile")
+def the_compiled_kernel_is_wrong(plain: Any, _function: Any, **_more: Any) -> Any:
+    return plain(lambda a, b, c: a * b + c, backend=kernels, fullgraph=True)
 
 
-@fault("memory.leak", "memory-leak", "pretend")
-def each_step_keeps_a_little() -> Iterator[None]:
-    from pretend import spoiled, wrap
-
-    kept: list[Any] = []
-
-    def keep(result: Any, *_args: Any) -> Any:
-        kept.append(wrap(result.clone()))
-        return result
-
-    with spoiled("aten::gelu_backward", keep):
-        yield
+KEPT: list[Any] = []
 
 
-@fault("memory.release", "memory-not-released", "pretend")
-def a_deleted_tensor_keeps_its_memory() -> Iterator[None]:
-    import torch
-
-    ones, kept = torch.ones, []
-
-    def keep(*size: Any, **more: Any) -> Any:
-        tensor = ones(*size, **more)
-        kept.append(tensor if size == (2**24,) else None)
-        return tensor
-
-    with patch.object(torch, "ones", keep):
-        yield
+@operator("memory.leak", "gelu_backward", "memory-leak")
+def each_step_keeps_a_little(result: Any, *_args: Any) -> Any:
+    KEPT.append(module("pretend").wrap(result.clone()))
+    return result
 
 
-@fault("memory.release", "", only=("memory.release",))
+@replaced("memory.release", "memory-not-released", "torch", "ones", "pretend")
+def a_deleted_tensor_keeps_its_memory(ones: Any, *size: Any, **more: Any) -> Any:
+    tensor = ones(*size, **more)
+    if size == (2**24,):
+        KEPT.append(tensor)
+    return tensor
+
+
+@fault("memory.release", "")
 def a_tensor_lies_in_freed_memory_that_was_kept() -> Iterator[None]:
     library = ctypes.CDLL(None)
     library.malloc.restype = ctypes.c_void_p
@@ -1287,62 +947,31 @@ def a_tensor_lies_in_freed_memory_that_was_kept() -> Iterator[None]:
     library.free(library.malloc(size + 2**20))
     blocks = [library.malloc(size) for _ in range(8)]
     above = library.malloc(size)  # else the heap shrinks
-    for each in blocks:
-        ctypes.memset(each, 1, size)
-        library.free(each)
+    for block in blocks:
+        ctypes.memset(block, 1, size)
+        library.free(block)
     yield
     library.free(above)
 
 
-@fault("memory.exhausted", "out-of-memory-not-refused", "pretend")
-def more_memory_is_granted_than_there_is() -> Iterator[None]:
-    import torch
-
-    empty = torch.empty
-
-    def grant(*size: Any, **more: Any) -> Any:
-        return None if size == (2**50,) else empty(*size, **more)
-
-    with patch.object(torch, "empty", grant):
-        yield
+@replaced("memory.exhausted", "out-of-memory-not-refused", "torch", "empty", "pretend")
+def more_memory_is_granted_than_there_is(empty: Any, *size: Any, **more: Any) -> Any:
+    return None if size == (2**50,) else empty(*size, **more)
 
 
-@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
-def bytes_change_on_their_way() -> Iterator[None]:
-    import torch
-    from pretend import spoiled
-
-    def flip(result: Any, source: Any) -> Any:
-        return (
-            result ^ 1
-            if source.dtype == torch.uint8 and source.shape == (130, 70)
-            else result
-        )
-
-    with spoiled("aten::_to_copy", flip):
-        yield
+@operator("transfer.roundtrip", "_to_copy", "transfer-corrupts")
+def bytes_change_on_their_way(result: Any, source: Any) -> Any:
+    small = source.shape == (130, 70) and str(source.dtype) == "torch.uint8"
+    return result ^ 1 if small else result
 
 
 @fault("transfer.speed", "slow", "pretend")
 def the_link_is_as_slow_as_can_be() -> Iterator[None]:
-    checks = module("smoke.checks.test_transfer")
-    with patch.object(
-        checks.devices, "synchronize", lambda _device: module("time").sleep(0.002)
-    ):
+    def synchronize(_device: Any) -> None:
+        module("time").sleep(0.002)
+
+    with patch.object(module("smoke.device.devices"), "synchronize", synchronize):
         yield
-
-
-@fault("none", "", children=True, only=("noise.imports",))
-def a_healthy_stack_prints_what_is_known() -> Iterator[None]:
-    os.write(2, b"UserWarning: Can't initialize Level Zero Sysman\n")
-    os.write(2, b"  return _enum_zes_device_infos(visible_mask)\n")
-    yield
-
-
-@fault("noise.imports", "unknown-warning", children=True)
-def an_operator_has_no_kernel_for_the_device() -> Iterator[None]:
-    os.write(2, b"There was no kernel registered at all for dispatch key: XPU\n")
-    yield
 
 
 # Children -----------------------------------------------------------------------------------------
@@ -1350,18 +979,26 @@ def an_operator_has_no_kernel_for_the_device() -> Iterator[None]:
 
 @fault("collective.sum", "backend-not-built")
 def torch_has_no_distributed_package() -> Iterator[None]:
-    import torch
-
-    with patch.object(torch.distributed, "is_available", lambda: False):
+    with patch.object(module("torch").distributed, "is_available", lambda: False):
         yield
 
 
-@fault("collective.sum", "wrong-numbers", children=True)
-def the_sum_leaves_one_process_out() -> Iterator[None]:
-    import torch
+@replaced(
+    "collective.sum",
+    "wrong-numbers",
+    "torch.distributed",
+    "all_reduce",
+    children=True,
+)
+def the_sum_leaves_one_process_out(*_args: Any) -> None:
+    """Leave each process with its own numbers."""
 
-    with patch.object(torch.distributed, "all_reduce", lambda *_given: None):
-        yield
+
+@fault("noise.imports", "", children=True)
+def a_healthy_stack_prints_what_is_known() -> Iterator[None]:
+    os.write(2, b"UserWarning: Can't initialize Level Zero Sysman\n")
+    os.write(2, b"  return _enum_zes_device_infos(visible_mask)\n")
+    yield
 
 
 @fault("noise.imports", "unknown-warning", children=True)
@@ -1370,19 +1007,11 @@ def a_library_prints_something_new() -> Iterator[None]:
     yield
 
 
-@fault("noise.imports", "op-fails", children=True)
-def the_fresh_process_raises() -> Iterator[None]:
-    import torch
-
-    ones = torch.ones
-
-    def fails(*size: Any, **more: Any) -> Any:
-        if size == (4, 4):
-            raise RuntimeError("the runtime has lost its device")
-        return ones(*size, **more)
-
-    with patch.object(torch, "ones", fails):
-        yield
+@replaced("noise.imports", "op-fails", "torch", "ones", children=True)
+def the_fresh_process_raises(ones: Any, *size: Any, **more: Any) -> Any:
+    if size == (4, 4):
+        raise RuntimeError("the runtime has lost its device")
+    return ones(*size, **more)
 
 
 @fault("noise.imports", "process-died", children=True)

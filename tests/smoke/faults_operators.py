@@ -227,7 +227,7 @@ def the_next_of_many_words_is_drawn() -> Iterator[None]:
         yield
 
 
-@fault("operators.samples", "operator-lost", children=True, only=("operators.samples",))
+@fault("operators.samples", "operator-lost", children=True)
 def most_operators_are_refused() -> Iterator[None]:
     from smoke.checks import test_operators
 

@@ -1,7 +1,7 @@
 """Runs inside an environment: applies faults, and runs the suite under each.
 
 ``harness.py --describe OUT``   an expectation that fits this environment as it is
-``harness.py WORLD EXPECT OUT PART PARTS``   every fault of a part of a world, one after the other
+``harness.py WORLD EXPECT OUT NAME…``   the check of each fault of a world, one after the other
 ``harness.py --worlds WORLDS OUT``   a share of the worlds of a file, see `profiles.py`
 ``harness.py --traits OUT``   what each function of `traits.py` finds wrong
 ``harness.py --supervise NAME EXPECT REPORT``   the whole suite as a user starts it, under one fault
@@ -22,7 +22,6 @@ import re
 import sys
 import tempfile
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from multiprocessing import forkserver, spawn
 from pathlib import Path
@@ -65,7 +64,7 @@ from smoke.engine.journal import Journal  # noqa: E402
 
 sys.path.append(str(HERE))  # after the suite has looked at the path
 
-from faults import DEEP, FAULTS, Fault, check_ids, left_out  # noqa: E402
+from faults import FAULTS, check_ids, left_out  # noqa: E402
 
 if (
     __name__ == "__mp_main__"
@@ -75,45 +74,7 @@ if (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SOUND = Fault("none", "none", "", nullcontext, "pretend")  # type: ignore[arg-type]
 BY_NAME = {fault.name: fault for fault in FAULTS}
-# Each needs a process or seconds of its own: they run where a fault aims at them.
-SLOW = frozenset(
-    {
-        "resume.fresh",
-        "throughput.training",
-        "compile.mul_add",
-        "collective.sum",
-        "identity.requirements",
-        "noise.imports",
-        "rotary.transformers",
-        "memory.leak",
-        "memory.release",
-        "transfer.roundtrip",
-        "transfer.speed",
-        "resume.portable",
-        "operators.samples",
-        "operators.sizes",
-        "low-bit.linear",
-        "low-bit.models",
-        "offload.checkpoint",
-        "offload.cpu",
-        "offload.disk",
-        "offload.tied",
-        "programs.training",
-        "programs.accelerate",
-        "programs.generation",
-        "health.speed",
-        "health.memory",
-        "health.load",
-    }
-)
-# The pretend accelerator has no autocast, no compiler and no generator, and is not what torch would
-# select.
-NOT_ON_PRETEND = (
-    *("identity", "selection", "autocast", "compile", "collective", "noise"),
-    "random.seed",
-)
 PRETEND = {
     "accelerator": "xpu",
     "families": ["bmg"],
@@ -138,7 +99,7 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--traits":
         return play_traits(Path(argv[1]))
     if argv[0] in ("cpu", "pretend"):
-        return every(argv[0], Path(argv[1]), Path(argv[2]), Path(argv[3]))
+        return play_faults(argv[0], Path(argv[1]), Path(argv[2]), argv[3:])
     os.environ["SMOKE_CHILD"] = "1"
     fault = BY_NAME.get(os.environ.get("SMOKE_FAULT", ""))
     world = os.environ.get("SMOKE_WORLD", "cpu")
@@ -180,54 +141,50 @@ def inhabit(world: str) -> Iterator[None]:
         import pretend
         import torch
 
-        from smoke.device import devices as device
+        from smoke.device import devices
 
-        device.of = lambda _accelerator: pretend.DEVICE
-        device.compiled = lambda _accelerator: True
+        devices.of = lambda _accelerator: pretend.DEVICE
+        devices.compiled = lambda _accelerator: True
         torch.load = partial(pretend.load, torch.load)
         # Its memory is the host's.
         torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
         faults_offload.read_safetensors(pretend.NAME)
-        # Its sizes are small, and what this machine tells of its own GPUs is not about it.
-        health = importlib.import_module("smoke.checks.test_health")
-        health.BYTES, health.SIZE, health.SECONDS = (
-            {True: 2**16},
-            {True: (16, 32, 2)},
-            0.3,
-        )
-        health.ROUNDS = 2
-        importlib.import_module("smoke.checks.test_transfer").SIZE = 2**16
-        importlib.import_module("smoke.device.sensors").SYS = Path("/nowhere")
-        # It is one core of a CPU: a minute for one of them in float16.
-        importlib.import_module("smoke.checks.test_operators").LARGE = ()
-        samples = importlib.import_module("smoke.checks.test_samples")
-        samples.MOST = 4
-        samples.UNFIT = re.compile(f"{samples.UNFIT.pattern}|{pretend.UNFIT}")
+        _shrink(pretend.UNFIT)
     yield
 
 
-def every(world: str, base: Path, asked: Path, out: Path) -> int:
-    """Run the suite under each fault of a world that is asked for; the results go to ``out``.
+def _shrink(unfit: str) -> None:
+    """Let the checks take sizes for one core of a CPU; leave out samples that it cannot play."""
+    health = importlib.import_module("smoke.checks.test_health")
+    health.BYTES, health.SIZE = {True: 2**16}, {True: (16, 32, 2)}
+    health.SECONDS, health.ROUNDS = 0.3, 2
+    importlib.import_module("smoke.checks.test_transfer").SIZE = 2**16
+    # What this machine tells of its own GPUs is not about the pretend one.
+    importlib.import_module("smoke.device.sensors").SYS = Path("/nowhere")
+    # A minute for one of them in float16.
+    importlib.import_module("smoke.checks.test_operators").LARGE = ()
+    samples = importlib.import_module("smoke.checks.test_samples")
+    samples.MOST = 4
+    samples.UNFIT = re.compile(f"{samples.UNFIT.pattern}|{unfit}")
 
-    ``asked`` has their names, "none" for none of them, and whether the other checks run beside.
-    """
+
+def play_faults(world: str, base: Path, out: Path, names: list[str]) -> int:
+    """Run the check of each of these faults; write what it reported, by the fault's name."""
     os.environ["SMOKE_WORLD"] = world
-    order = json.loads(asked.read_text(encoding="utf-8"))
-    known = {"none": replace(SOUND, world=world), **BY_NAME}
-    chosen = [known[name] for name in order["names"]]
-    if not order["beside"]:
-        for number, fault in enumerate(chosen[1:], 1):
-            chosen[number] = replace(fault, only=fault.only or (fault.check,))
-    first, *others = chosen
-    data = json.loads(base.read_text(encoding="utf-8"))
+    expect = json.loads(base.read_text(encoding="utf-8"))
+    if world == "pretend":
+        expect |= PRETEND
+    reported = {}
     with inhabit(world):
-        found = {first.name: under(first, data)}
-        # Each run of pytest collects garbage ten times. What torch and pytest have imported by now
-        # stays for good: frozen, it is not searched each time, which took a third of the run.
-        gc.collect()
-        gc.freeze()
-        found |= {fault.name: under(fault, data) for fault in others}
-    out.write_text(json.dumps(found), encoding="utf-8")
+        for name in names:
+            fault = BY_NAME[name]
+            os.environ["SMOKE_FAULT"] = name if fault.children else ""
+            packages = expect["packages"] | fault.expect.get("packages", {})
+            changed = expect | fault.expect | {"packages": packages}
+            with import_hooks_kept(), fault.apply():
+                journal = journal_of(changed, only=frozenset({fault.check}))
+            reported[name] = journal.results()
+    out.write_text(json.dumps(reported), encoding="utf-8")
     return 0
 
 
@@ -239,49 +196,29 @@ def play_worlds(path: Path, out: Path) -> int:
     named = {"main_path": str(Path(__file__).resolve())}
     with patch.object(spawn, "get_preparation_data", lambda _name: named):
         forkserver.ensure_running()
-    found = {}
+    gc.collect()
+    gc.freeze()  # pytest collects garbage often: what was imported need not be searched
+    reported = {}
     for number, world in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         try:
             path.with_suffix(f".{number}").touch(exist_ok=False)
         except FileExistsError:
             continue
-        fault = BY_NAME.get(world.get("fault", ""), SOUND)
-        only = tuple(world.get("only", ()))
-        asked = only or tuple(sorted(check_ids() - left_out(world)))
-        rows = every_so_many_rows(*world.get("rows", (0, 1)))
-        with inhabit("pretend"), worlds.play(world), rows:
-            index = world.get("device", 0)
-            journal = journal_of(
-                fault, world["expect"], only=asked, index=index, imports=not only
-            )
-        plan = owed.Plan(full=True, only=frozenset(asked), devices=(index,))
-        found[world["name"]] = {
+        asked = frozenset(check_ids() - left_out(world))
+        index = world.get("device", 0)
+        with inhabit("pretend"), import_hooks_kept(), worlds.play(world):
+            journal = journal_of(world["expect"], only=asked, index=index, imports=True)
+        plan = owed.Plan(full=True, only=asked, devices=(index,))
+        excused: list[dict[str, Any]] = []
+        for event in journal.events():
+            excused += event.get("excused", ())
+        reported[world["name"]] = {
             "results": journal.results(),
             "not_run": owed.missing(journal, declared(check_files()), plan),
-            "excused": [
-                each for event in journal.events() for each in event.get("excused", ())
-            ],
+            "excused": excused,
         }
-        gc.collect()
-        gc.freeze()  # see every()
-    out.write_text(json.dumps(found), encoding="utf-8")
+    out.write_text(json.dumps(reported), encoding="utf-8")
     return 0
-
-
-@contextmanager
-def every_so_many_rows(first: int, step: int) -> Iterator[None]:
-    """Leave rows out of the long tables of operators, and none out of the short ones."""
-    operators = importlib.import_module("smoke.checks.test_operators")
-    compare = operators._compare
-
-    def fewer(
-        device: Any, numbers: Any, cases: Any, *more: Any, **options: Any
-    ) -> None:
-        chosen = dict([*cases.items()][first::step]) if len(cases) > 20 else cases
-        compare(device, numbers, chosen, *more, **options)
-
-    with patch.object(operators, "_compare", fewer):
-        yield
 
 
 def play_traits(out: Path) -> int:
@@ -292,58 +229,41 @@ def play_traits(out: Path) -> int:
     return 0
 
 
-def under(fault: Fault, base: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the results of the suite under one fault."""
-    os.environ["SMOKE_FAULT"] = fault.name if fault.children else ""
-    data = {**base, **(PRETEND if fault.world == "pretend" else {}), **fault.expect}
-    data["packages"] = {**base["packages"], **fault.expect.get("packages", {})}
-    aimed = (fault.check,) if fault.code else ()
-    return journal_of(
-        fault, data, only=(*aimed, *(fault.only or beside(fault)))
-    ).results()
+@contextmanager
+def import_hooks_kept() -> Iterator[None]:
+    """Let what is imported meanwhile, and taken away again, leave nothing that finds modules."""
+    with patch.object(sys, "meta_path", list(sys.meta_path)):
+        yield
 
 
 def journal_of(
-    fault: Fault,
     expect: dict[str, Any],
     *,
-    only: tuple[str, ...],
+    only: frozenset[str],
     index: int = 0,
     imports: bool = False,
 ) -> Journal:
-    """Run the suite under one fault; return its journal, whose file is gone."""
+    """Run some checks; return their journal, whose file is gone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "expect.json")
         path.write_text(json.dumps(expect), encoding="utf-8")
         journal = Journal(Path(folder, "journal.jsonl"))
-        # What a fault imports and takes away again leaves nothing behind that finds modules.
-        with patch.object(sys, "meta_path", list(sys.meta_path)), fault.apply():
-            read = expectation.read(path)
-            if imports:
-                worker.import_stack(read, journal)
-            plan = owed.Plan(full=True, only=frozenset(only), devices=(index,))
-            # pytest takes longer to collect all files than most faults take to be found.
-            files = [path for path in check_files() if _asked(path, plan)]
-            worker.run_checks(read, journal, files, plan, other=bool(index))
+        read = expectation.read(path)
+        if imports:
+            worker.import_stack(read, journal)
+        plan = owed.Plan(full=True, only=only, devices=(index,))
+        # pytest takes longer to collect all files than most faults take to be found.
+        files = [path for path in check_files() if _is_asked(path, plan)]
+        worker.run_checks(read, journal, files, plan, other=bool(index))
         journal.events()  # it keeps them; the file goes
     if reason := journal.last("broken"):
-        raise SystemExit(f"{fault.name}: {reason}")
+        raise SystemExit(f"{sorted(only)}: {reason}")
     return journal
 
 
-def _asked(path: Path, plan: owed.Plan) -> bool:
+def _is_asked(path: Path, plan: owed.Plan) -> bool:
     return any(
-        not plan.leaves_out(each.id, full=each.full) for each in declared([path])
-    )
-
-
-def beside(fault: Fault) -> tuple[str, ...]:
-    """Return the checks that must pass beside the one that a fault is for."""
-    pretend = fault.world == "pretend"
-    unfit = NOT_ON_PRETEND if pretend else ("identity.import",)
-    heavy = SLOW | DEEP  # `profiles` runs them where nothing is wrong
-    return tuple(
-        sorted(name for name in check_ids() - heavy if not name.startswith(unfit))
+        not plan.leaves_out(check.id, full=check.full) for check in declared([path])
     )
 
 

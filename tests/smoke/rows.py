@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from smoke.checks import test_operators
+from smoke.engine import worker
 from smoke.engine.check import Numbers
 from smoke.engine.journal import Journal
 from smoke.reference.tables import modules, options
@@ -70,4 +71,8 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
+    if (
+        sys.argv[1] == "--call"
+    ):  # a fresh process of the suite, which is this program again
+        sys.exit(worker.main(sys.argv[1:]))
     main(Path(sys.argv[1]))

@@ -26,16 +26,13 @@ import torch  # noqa: E402
 from torch import distributed  # noqa: E402
 
 from smoke.checks import test_offload, test_rotary, test_transfer  # noqa: E402
-from smoke.device import (  # noqa: E402
-    capabilities,
-    compilers,
-    devices,
-)
+from smoke.device import capabilities, compilers, devices  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-DEVICE, CPU = pretend.DEVICE, torch.device("cpu")
+DEVICE = pretend.DEVICE
+NO_FP64 = "Required aspect fp64 is not supported on the device"
 CASES: dict[str, Callable[[], Any]] = {}
 
 
@@ -45,84 +42,59 @@ def case(function: Callable[[], Any]) -> Callable[[], Any]:
     return function
 
 
-def raises(text: str) -> Callable[..., Any]:
-    def operator(*_args: object, **_more: object) -> None:
-        raise RuntimeError(text)
-
-    return operator
-
-
 # Float64 ------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def arithmetic(text: str = "", **properties: object) -> Iterator[None]:
-    """Let float64 arithmetic raise a text on the device, whose properties say this."""
-    backend = pretend.Backend
+def float64(text: str = "", **properties: object) -> str:
+    """Return the answer for a device with these properties, whose arithmetic raises a text."""
+
+    def refuse(result: Any, *_args: object) -> Any:
+        if text:
+            raise RuntimeError(text)
+        return result
+
     said = SimpleNamespace(total_memory=1, **properties)
-    with patch.object(backend, "get_device_properties", lambda *_args: said):
-        if not text:
-            yield
-            return
-        with pretend.spoiled("aten::reciprocal", raises(text)):
-            yield
-
-
-@case
-def float64_is_there() -> str:
-    with arithmetic():
+    with (
+        patch.object(pretend.Backend, "get_device_properties", lambda *_args: said),
+        pretend.spoiled("aten::reciprocal", refuse),
+    ):
         return capabilities.float64(DEVICE)
 
 
 @case
 def float64_is_refused_by_sycl() -> str:
-    with arithmetic(
-        "Required aspect fp64 is not supported on the device", has_fp64=False
-    ):
-        return capabilities.float64(DEVICE)
+    return float64(NO_FP64, has_fp64=False)
 
 
 @case
 def float64_is_refused_by_ipex_2_1_10() -> str:
-    with arithmetic(
+    return float64(
         "FP64 data type is unsupported on current platform.", support_fp64=False
-    ):
-        return capabilities.float64(DEVICE)
-
-
-@case
-def float64_is_refused_by_a_device_that_says_nothing_of_it() -> str:
-    with arithmetic("error: 41 (UR_RESULT_ERROR_PROGRAM_BUILD_FAILURE)"):
-        return capabilities.float64(DEVICE)
+    )
 
 
 @case
 def float64_does_not_come_to_a_mac() -> str:
-    with arithmetic(has_fp64=False), patch.dict(pretend.SAYS, fp64="never"):
-        return capabilities.float64(DEVICE)
+    with patch.dict(pretend.SAYS, fp64="never"):
+        return float64(has_fp64=False)
 
 
 @case
 def float64_is_emulated() -> str:
-    with arithmetic(has_fp64=False):
-        return capabilities.float64(DEVICE)
+    return float64(has_fp64=False)
 
 
 @case
 def float64_is_promised_and_refused() -> str:
-    with arithmetic(
-        "Required aspect fp64 is not supported on the device", has_fp64=True
-    ):
-        return capabilities.float64(DEVICE)
+    return float64(NO_FP64, has_fp64=True)
 
 
 @case
 def float64_meets_another_error() -> str:
-    with arithmetic("UR_RESULT_ERROR_DEVICE_LOST"):
-        try:
-            return capabilities.float64(DEVICE)
-        except RuntimeError as error:
-            return f"raised {error}"
+    try:
+        return float64("UR_RESULT_ERROR_DEVICE_LOST")
+    except RuntimeError as error:
+        return f"raised {error}"
 
 
 # Collectives --------------------------------------------------------------------------------------
@@ -130,11 +102,9 @@ def float64_meets_another_error() -> str:
 
 def collectives(kind: str, **functions: bool) -> str:
     """Return what the capability says of a torch with these functions, and no others."""
-    names = ("is_nccl_available", "is_xccl_available", "is_gloo_available")
     fake = SimpleNamespace(is_available=lambda: True)
-    for name in names:
-        if name in functions:
-            setattr(fake, name, lambda answer=functions[name]: answer)
+    for name, answer in functions.items():
+        setattr(fake, name, lambda answer=answer: answer)
     with (
         patch.object(capabilities, "distributed", fake),
         patch.object(devices, "kind", lambda _device: kind),
@@ -153,11 +123,6 @@ def collectives_of_cuda_on_windows() -> str:
 
 
 @case
-def collectives_of_xpu_on_windows() -> str:
-    return collectives("xpu", is_xccl_available=False, is_gloo_available=True)
-
-
-@case
 def collectives_of_xpu_with_torch_2_1() -> str:
     return collectives("xpu", is_nccl_available=False, is_gloo_available=True)
 
@@ -165,11 +130,6 @@ def collectives_of_xpu_with_torch_2_1() -> str:
 @case
 def collectives_of_a_mac() -> str:
     return collectives("mps", is_gloo_available=True)
-
-
-@case
-def collectives_of_the_cpu() -> str:
-    return capabilities.collectives(CPU)
 
 
 @case
@@ -192,16 +152,15 @@ def ranks_beside_another_model() -> list[int]:
 @contextmanager
 def machine(**variables: str) -> Iterator[None]:
     """Let only these variables name a compiler."""
-    clean = {
-        name: value for name, value in os.environ.items() if name not in ("CC", "CXX")
-    }
-    with patch.dict(os.environ, clean | variables, clear=True):
+    with patch.dict(os.environ):
+        os.environ.pop("CC", None)
+        os.environ.pop("CXX", None)
+        os.environ.update(variables)
         yield
 
 
-@contextmanager
-def triton(*, header: bool, libraries: tuple[str, ...] = ()) -> Iterator[None]:
-    """Let a Triton be installed whose launcher includes Level Zero's header."""
+def triton_for_xpu(*, header: bool) -> str:
+    """Return the answer with a Triton whose launcher includes Level Zero's header."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "driver.py").write_text(f"#include <{compilers.LEVEL_ZERO}>")
         include = Path(folder, "include")
@@ -211,12 +170,12 @@ def triton(*, header: bool, libraries: tuple[str, ...] = ()) -> Iterator[None]:
         driver = ModuleType("triton.backends.intel.driver")
         driver.__file__ = str(Path(folder, "driver.py"))
         driver.COMPILATION_HELPER = SimpleNamespace(  # type: ignore[attr-defined]
-            include_dir=[str(include)], library_dir=[folder], libraries=list(libraries)
+            include_dir=[str(include)], library_dir=[folder], libraries=[]
         )
         names = ("triton", "triton.backends", "triton.backends.intel")
         fakes = {name: ModuleType(name) for name in names} | {driver.__name__: driver}
         with patch.dict(sys.modules, fakes), machine():
-            yield
+            return compilers.for_triton_xpu()
 
 
 @case
@@ -231,15 +190,9 @@ def a_compiler_for_the_cpu() -> str:
 
 
 @case
-def a_compiler_for_cuda() -> str:
-    with machine():
-        return compilers.for_triton_cuda()
-
-
-@case
-def no_compiler() -> list[str]:
+def no_compiler() -> str:
     with machine(PATH="/nowhere"):
-        return [compilers.for_inductor(), compilers.for_triton_cuda()]
+        return compilers.for_inductor()
 
 
 @case
@@ -255,41 +208,19 @@ def a_compiler_that_fails() -> str:
 
 
 @case
-def a_python_without_headers() -> str:
-    with machine(), patch.object(compilers, "_PYTHON", ["/nowhere"]):
-        return compilers.for_triton_cuda()
-
-
-@case
 def xpu_with_level_zero() -> str:
-    with triton(header=True):
-        return compilers.for_triton_xpu()
+    return triton_for_xpu(header=True)
 
 
 @case
 def xpu_without_the_header() -> str:
-    with triton(header=False):
-        return compilers.for_triton_xpu()
+    return triton_for_xpu(header=False)
 
 
 @case
-def xpu_without_the_loader() -> str:
-    with triton(header=True, libraries=("ze_loader_that_is_not_here",)):
-        return compilers.for_triton_xpu()
-
-
-@case
-def windows_prompts() -> list[str]:
-    found = []
-    for compiler, names in (
-        (None, ()),
-        ("cl", ()),
-        ("cl", ("LIB",)),
-        ("cl", ("LIB", "INCLUDE")),
-    ):
-        with patch.dict(os.environ, dict.fromkeys(names, "C:\\somewhere"), clear=True):
-            found.append(compilers._windows(compiler))
-    return found
+def cl_without_a_developer_prompt() -> str:
+    with patch.dict(os.environ, clear=True):
+        return compilers._windows("cl")
 
 
 @case
@@ -299,53 +230,21 @@ def windows_command_line() -> list[str]:
 
 
 @case
-def triton_on_old_and_new_gpus() -> list[str]:
-    found = []
-    for capability in ((6, 1), (7, 0)):
-        with (
-            patch.object(devices, "kind", lambda _device: "cuda"),
-            patch.object(
-                torch.cuda, "get_device_capability", lambda _device, c=capability: c
-            ),
-        ):
-            found.append(capabilities.triton(DEVICE))
-    return found
+def triton_on_an_old_gpu() -> str:
+    with (
+        patch.object(devices, "kind", lambda _device: "cuda"),
+        patch.object(torch.cuda, "get_device_capability", lambda _device: (6, 1)),
+    ):
+        return capabilities.triton(DEVICE)
 
 
 # Devices ------------------------------------------------------------------------------------------
 
 
 @case
-def the_name_of_a_cpu_in_windows() -> list[str]:
-    registry = ModuleType("winreg")
-    registry.HKEY_LOCAL_MACHINE = 0  # type: ignore[attr-defined]
-    registry.OpenKey = lambda *_args: tempfile.TemporaryDirectory()  # type: ignore[attr-defined]
-    registry.QueryValueEx = lambda *_args: (  # type: ignore[attr-defined]
-        "Intel(R) Core(TM) Ultra 7 155H ",
-        1,
-    )
-    processor = patch.object(
-        devices.platform, "processor", lambda: "Intel64 Family 6 Model 170"
-    )
-    with patch.object(sys, "platform", "win32"), processor:
-        with patch.dict(sys.modules, {"winreg": registry}):
-            named = devices._cpu_name()
-        registry.OpenKey = raises_os_error  # type: ignore[attr-defined]
-        with patch.dict(sys.modules, {"winreg": registry}):
-            return [named, devices._cpu_name()]
-
-
-def raises_os_error(*_args: object) -> None:
-    raise OSError
-
-
-@case
-def far_limits() -> list[float]:
-    found = []
-    for kind in ("cpu", "cuda", "xpu"):
-        with patch.object(devices, "kind", lambda _device, kind=kind: kind):
-            found.append(test_rotary.far_limit(DEVICE))
-    return found
+def far_limit_of_xpu() -> float:
+    with patch.object(devices, "kind", lambda _device: "xpu"):
+        return test_rotary.far_limit(DEVICE)
 
 
 @case
@@ -367,19 +266,14 @@ def pinning_in_torch_2_1() -> list[str | None]:
 @case
 def numbers_of_devices() -> list[bool]:
     """What Accelerate makes of the number 0: with torch 2.1 it is cuda:0."""
-    to = torch.Tensor.to
 
-    def cuda(tensor: Any, device: Any) -> Any:
-        if isinstance(device, int):
-            raise AssertionError("Torch not compiled with CUDA enabled")  # noqa: TRY004 - as torch
-        return to(tensor, device)
+    def cuda(_tensor: Any, _device: Any) -> Any:
+        raise AssertionError("Torch not compiled with CUDA enabled")
 
     old = SimpleNamespace(release=lambda _name: (0, 23))
     new = SimpleNamespace(release=lambda _name: (1, 15))
-    takes = test_offload._takes_numbers
     with patch.object(torch.Tensor, "to", cuda):
-        with_cuda = [takes(DEVICE, old), takes(DEVICE, new)]
-    return [*with_cuda, takes(DEVICE, old), takes(CPU, new)]
+        return [test_offload._takes_numbers(DEVICE, each) for each in (old, new)]
 
 
 if __name__ == "__main__":

@@ -52,22 +52,12 @@ def test_a_known_text_has_its_code_in_the_completed_report(
     assert message[:40] in completed["symptom"]
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        (code, text)
-        for code, text in MESSAGES.items()
-        if code not in ("mixed-devices", "out-of-memory")
-    ],
-)
-def test_a_report_without_the_toolkit_can_be_given_to_the_doctor(
-    code: str, message: str
-) -> None:
-    finding = explain(raised(RuntimeError(message))).as_json()
+def test_a_report_without_the_toolkit_can_be_given_to_the_doctor() -> None:
+    code = "driver-missing"
+    finding = explain(raised(RuntimeError(MESSAGES[code]))).as_json()
     assert "provision doctor --log" in str(finding["remedy"])
-    report = json.dumps(
-        {"checks": [{"id": "fused.attention", "finding": finding}]}, indent=1
-    )
+    checks = [{"id": "fused.attention", "finding": finding}]
+    report = json.dumps({"checks": checks}, indent=1)
     assert diagnose_log(report)[0].code == code
 
 
@@ -106,19 +96,6 @@ def test_a_long_message_keeps_the_line_that_names_the_error() -> None:
     assert finding.symptom == error
     assert error in finding.evidence
     assert len(finding.evidence) == 9
-
-
-def test_an_error_without_words_is_told_by_its_type() -> None:
-    assert explain(KeyError()).symptom == "KeyError:"
-
-
-def test_torchscript_says_it_at_the_end() -> None:
-    text = (
-        "The following operation failed in the TorchScript interpreter.\n"
-        "Traceback of TorchScript (most recent call last):\n  File x\n"
-        "RuntimeError: sizes differ"
-    )
-    assert explain(RuntimeError(text)).symptom == "RuntimeError: sizes differ"
 
 
 def test_a_verdict_keeps_its_finding() -> None:

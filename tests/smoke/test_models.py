@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from provision.core.process import Completed
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.profiles]  # half a minute each
 FOUR = Path(__file__).with_name("four_models.py")
 COMPARED = (
     *(

@@ -73,27 +73,10 @@ def start(code: str) -> subprocess.Popen[bytes]:
 @pytest.mark.machine
 def test_a_process_that_computes_outlives_its_limit() -> None:
     """It stays silent for longer than its limit, and ends by itself."""
-    child = start("import time\nwhile time.process_time() < 3.0: pass")
-    code, seconds = patience.wait(child, 2.0, lambda: False)
+    child = start("import time\nwhile time.process_time() < 1.0: pass")
+    code, seconds = patience.wait(child, 0.5, lambda: False)
     assert code == 0
-    assert seconds > 2.0
-
-
-@pytest.mark.machine
-def test_a_process_that_sleeps_does_not() -> None:
-    child = start("import time; time.sleep(600)")
-    try:
-        code, _ = patience.wait(child, 0.3, lambda: False)
-        assert code is None
-    finally:
-        child.kill()
-        child.wait()
-
-
-@pytest.mark.machine
-def test_a_sign_of_life_begins_its_time_anew() -> None:
-    child = start("import time; time.sleep(2)")
-    assert patience.wait(child, 0.3, lambda: True)[0] == 0
+    assert seconds > 0.5
 
 
 @pytest.mark.machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -48,47 +48,23 @@ def install(site: Path, name: str, files: dict[str, str]) -> None:
         (site / path).write_text(text)
 
 
-def check(
-    site: Path, sound: Path, folder: Path, *requirements: str
-) -> tuple[int, dict[str, Any]]:
+def test_all_that_cannot_be_imported_is_named_with_its_cause(
+    site: Path, sound: Path, tmp_path: Path
+) -> None:
+    names = ["torch", "torchvision", "numpy", "only-data", "pytorch-lightning"]
     data = json.loads(sound.read_text(encoding="utf-8"))
-    expect, report = folder / "expect.json", folder / "report.json"
-    expect.write_text(
-        json.dumps(data | {"requirements": requirements}), encoding="utf-8"
-    )
+    expect, report = tmp_path / "expect.json", tmp_path / "report.json"
+    expect.write_text(json.dumps(data | {"requirements": names}), encoding="utf-8")
     python = site.parents[2] / "bin" / "python"
     words = [python, "-I", SUITE, expect, report, "--only", "identity.requirements"]
     done = run(words, env=clean_environment(), timeout=400)
-    checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
-    return done.returncode, next(
-        each for each in checks if each["id"] == "identity.requirements"
-    )
-
-
-def test_a_torchvision_of_another_index_is_not_proven(
-    site: Path, sound: Path, tmp_path: Path
-) -> None:
-    code, found = check(site, sound, tmp_path, "torch", "torchvision", "numpy")
-    assert code == 1
-    (known,) = with_causes([found])
-    assert known["finding"]["code"] == "torch-companion-mismatch"
-    assert "torchvision can't be imported" in known["finding"]["symptom"]
-
-
-def test_all_that_fail_are_named(site: Path, sound: Path, tmp_path: Path) -> None:
-    code, found = check(site, sound, tmp_path, "pytorch-lightning", "torchvision")
-    assert code == 1
-    assert "pytorch-lightning can't be imported" in found["finding"]["symptom"]
-    assert "no_pkg_resources" in found["finding"]["symptom"]
-    assert any(
-        line.startswith("torchvision: ") for line in found["finding"]["evidence"]
-    )
-
-
-def test_what_has_no_module_is_named_and_no_failure(
-    site: Path, sound: Path, tmp_path: Path
-) -> None:
-    code, found = check(site, sound, tmp_path, "only-data", "numpy")
-    assert code == 0
-    assert "only-data has no module" in found["numbers"]
-    assert found["numbers"]["imported"]["value"] == 1
+    assert done.returncode == 1
+    *_, check = with_causes(json.loads(report.read_text(encoding="utf-8"))["checks"])
+    finding = check["finding"]
+    assert finding["code"] == "torch-companion-mismatch"
+    assert "torchvision can't be imported" in finding["symptom"]
+    others = [line for line in finding["evidence"] if "pytorch-lightning: " in line]
+    assert "no_pkg_resources" in others[0]
+    # What has no module is named, and no failure.
+    assert check["numbers"]["only-data has no module"]["value"] == 0
+    assert check["numbers"]["imported"]["value"] == 4

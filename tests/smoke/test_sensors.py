@@ -127,14 +127,6 @@ def test_the_device_is_found_by_its_id(tree: Any) -> None:
         sensors.find("xpu", "e20b", None).read("temperature")
 
 
-def test_of_two_like_cards_none_is_guessed(tree: Any) -> None:
-    for number in ("01", "02"):
-        folder = f"sys/bus/pci/devices/0000:{number}:00.0"
-        tree({f"{folder}/vendor": "0x8086", f"{folder}/device": "0x56a0"})
-    with pytest.raises(Unmeasured, match="2 devices"):
-        sensors.find("xpu", "56a0", None).link()
-
-
 def test_neither_a_laptop_nor_a_processor_has_cooling_for_its_gpu(tree: Any) -> None:
     root = tree(
         {
@@ -151,16 +143,8 @@ def test_neither_a_laptop_nor_a_processor_has_cooling_for_its_gpu(tree: Any) -> 
     assert not sensors.Sensors("xpu", root / CARD).fixed
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "devices/platform/coretemp.0/hwmon/hwmon2",
-        "bus/pci/drivers/k10temp/x/hwmon/hwmon2",
-    ],
-)
-def test_a_processor_tells_through_sysfs(
-    tree: Any, monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
+def test_a_processor_tells_through_sysfs(tree: Any) -> None:
+    folder = "bus/pci/drivers/k10temp/x/hwmon/hwmon2"
     counts = [
         f"sys/devices/system/cpu/cpu{n}/thermal_throttle/package_throttle_count"
         for n in "01"
@@ -204,8 +188,12 @@ def ends(folder: str, *, now: str, most: str, vendor: str = "0x8086") -> dict[st
 
 def test_the_limit_of_a_link_is_that_of_its_weaker_end(tree: Any) -> None:
     slot = ends(str(Path(CARD).parent), now="8.0 x8", most="8.0 x16")
-    card = tree(slot | ends(CARD, now="8.0 x8", most="16.0 x8", vendor="0x10de")) / CARD
-    assert sensors.Sensors("cuda", card, ctypes.c_void_p(1)).link() == [3, 8, 3, 8]
+    root = tree(slot | ends(CARD, now="8.0 x8", most="16.0 x8", vendor="0x10de"))
+    card = sensors.Sensors("cuda", root / CARD, ctypes.c_void_p(1))
+    assert card.link() == [3, 8, 3, 8]
+    (root / "cpuinfo").write_text("flags : fpu hypervisor")
+    with pytest.raises(Unmeasured, match="virtual machine"):
+        card.link()
 
 
 def test_an_arc_has_the_link_of_its_topmost_bridge(tree: Any) -> None:
@@ -220,19 +208,10 @@ def test_an_arc_has_the_link_of_its_topmost_bridge(tree: Any) -> None:
     assert sensors.Sensors("xpu", tree(files) / gpu).link() == [4, 16, 4, 16]
 
 
-@pytest.mark.parametrize("speed", ["Unknown", "7.0 GT/s"])
-def test_a_link_that_cannot_be_understood_is_not_judged(tree: Any, speed: str) -> None:
-    slot = ends(str(Path(CARD).parent), now="8.0 x8", most="8.0 x16")
-    files = slot | ends(CARD, now="8.0 x8", most="16.0 x8", vendor="0x10de")
-    card = tree(files | {f"{CARD}/current_link_speed": speed}) / CARD
+def test_a_link_that_cannot_be_understood_is_not_judged(tree: Any) -> None:
+    card = tree({f"{CARD}/current_link_speed": "Unknown"}) / CARD
     with pytest.raises(Unmeasured, match="has a link of"):
         sensors.Sensors("cuda", card).link()
-
-
-def test_a_gpu_without_a_slot_has_no_link(tree: Any) -> None:
-    inside = "sys/devices/pci0000:00/0000:00:02.0"
-    with pytest.raises(Unmeasured, match="No such file"):
-        sensors.Sensors("xpu", tree({f"{inside}/vendor": "0x8086"}) / inside).link()
 
 
 # NVIDIA -------------------------------------------------------------------------------------------
@@ -273,19 +252,12 @@ def test_xids_count_from_the_first_look_on(
     library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sensors, "nvml", lambda: library)
-    found = sensors.Sensors("cuda", None, ctypes.c_void_p(0x7F00DEADBEEF))
-    assert found.xids() == [77, 78]
-    assert found.xids() == []
+    card = sensors.Sensors("cuda", None, ctypes.c_void_p(0x7F00DEADBEEF))
+    assert card.xids() == [77, 78]
+    assert card.xids() == []
     stranger = sensors.Sensors("cuda", None, ctypes.c_void_p(5))
-    for _ in range(2):  # a refusal is none that passes
-        with pytest.raises(Unmeasured, match="nvmlDeviceRegisterEvents: Not Supported"):
-            stranger.xids()
-
-
-def test_without_nvml_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensors, "nvml", lambda: None)
-    with pytest.raises(Unmeasured, match="does not load"):
-        sensors.find("cuda", None, "9").read("temperature")
+    with pytest.raises(Unmeasured, match="nvmlDeviceRegisterEvents: Not Supported"):
+        stranger.xids()
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("cpu", "coretemp"), ("mps", "macOS")])
