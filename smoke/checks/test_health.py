@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from typing import Any
 
 import torch
 
@@ -62,31 +63,40 @@ class Product:
 def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Products are exact in each type; they and copies are as fast as the device's peak allows."""
     there = torch.ones(BYTES[device.type != "cpu"] // 8, device=device)
-    speeds = [
-        copy_speed(torch.empty_like(there), there, device) for _ in range(ROUNDS + 1)
-    ]
-    copied = [2 * speed * 2**30 / 1e9 for speed in speeds[1:]]  # it reads and writes
-    rates = {"memory": numbers.sample("memory", copied, "GB/s")}
-    reason = capabilities.float64(device)
-    numbers.missing |= {"float64": reason} if reason else {}
-    types = ["float32", "bfloat16"] + ["float64"] * (not reason)
-    types += ["float16"] * (device.type != "cpu")  # torch 2.1 multiplies none there
+    copied = []
+    for _ in range(ROUNDS + 1):
+        speed = copy_speed(torch.empty_like(there), there, device)
+        copied.append(2 * speed * 2**30 / 1e9)  # it reads and writes
+    rates = {"memory": numbers.sample("memory", copied[1:], "GB/s")}
+    types = ["float32", "bfloat16"]
+    if device.type != "cpu":  # torch 2.1 multiplies no float16 there
+        types.append("float16")
+    if reason := capabilities.float64(device):
+        numbers.missing["float64"] = reason
+    else:
+        types.append("float64")
     for name in types:
         numbers.step(f"product in {name}")
         product = Product(device, getattr(torch, name))
-        found = [product.rate(0.05) for _ in range(ROUNDS)]
-        rates[name] = numbers.sample(name, found, "TFLOP/s")
+        rounds = [product.rate(0.05) for _ in range(ROUNDS)]
+        rates[name] = numbers.sample(name, rounds, "TFLOP/s")
         product.verify("wrong-numbers", name)
+    _compare_with_peak(expect, str(devices.facts(device)["name"]), rates, numbers)
+
+
+def _compare_with_peak(
+    expect: Expect, device_name: str, rates: dict[str, float], numbers: Numbers
+) -> None:
+    """Fail where a device reaches a small part of its data sheet."""
     promised = {essence(name): peak for name, peak in expect.peaks.items()}
-    peak = promised.get(essence(str(devices.facts(device)["name"])), {})
-    shares = {name: rate / peak[name] for name, rate in rates.items() if name in peak}
-    for name, share in shares.items():
-        numbers.record(f"{name}, share of the peak", share, "1")
-    if low := [
-        f"{name}: {share:.0%} of the peak"
-        for name, share in shares.items()
-        if share < LOW
-    ]:
+    low = []
+    for name, peak in promised.get(essence(device_name), {}).items():
+        if name in rates:
+            share = rates[name] / peak
+            numbers.record(f"{name}, share of the peak", share, "1")
+            if share < LOW:
+                low.append(f"{name}: {share:.0%} of the peak")
+    if low:
         fail("slow", f"{low[0]}, {LOW:.0%} at least is usual", low)
 
 
@@ -98,29 +108,19 @@ def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
 def test_memory(device: torch.device, numbers: Numbers) -> None:
     """A part of the memory holds walking ones, its own addresses, and the inverse of each."""
     count = BYTES[device.type != "cpu"] // 4
-    try:
-        torch.empty(
-            4 * count, dtype=torch.int32, device=device
-        )  # all that is used at once
-    except RuntimeError:  # somebody else uses the memory
-        count //= 16
-    words = torch.empty_like(
-        addresses := torch.arange(count, dtype=torch.int32, device=device)
-    )
-    ones = {
-        f"a one at bit {bit}": (1 << bit) - (1 << 32) * (bit == 31) for bit in range(32)
-    }
-    for name, pattern in {**ones, "addresses": addresses}.items():
+    addresses = torch.arange(count, dtype=torch.int32, device=device)
+    words = torch.empty_like(addresses)
+    patterns: dict[str, Any] = {"addresses": addresses}
+    for bit in range(31):
+        patterns[f"a one at bit {bit}"] = 1 << bit
+    for name, pattern in patterns.items():
         numbers.step(name)
         words.zero_().add_(pattern)
-        for kind, wanted in (("", pattern), ("the inverse of ", ~pattern)):
-            if wrong := int((words != wanted).sum()):
-                symptom = f"{wrong} of {len(words)} words do not hold {kind}{name}"
-                fail(
-                    "memory-corrupts",
-                    symptom,
-                    [f"{words.nbytes >> 20} MiB on {device}"],
-                )
+        for kind, right in (("", pattern), ("the inverse of ", ~pattern)):
+            if wrong := int((words != right).sum()):
+                symptom = f"{wrong} of {count} words do not hold {kind}{name}"
+                evidence = [f"{words.nbytes >> 20} MiB on {device}"]
+                fail("memory-corrupts", symptom, evidence)
             words.bitwise_not_()
     numbers.record("tested", words.nbytes >> 20, "MiB")
 
@@ -132,51 +132,57 @@ def test_memory(device: torch.device, numbers: Numbers) -> None:
 )
 def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Under load results stay exact, heat slows nothing, and the driver tells no error."""
-    seconds, readings = expect.soak or SECONDS, devices.sensors_of(device)
-    product = Product(device, torch.float32 if device.type == "cpu" else torch.float16)
-    courses: dict[str, list[float]] = {name: [] for name in UNITS}
-    reasons, every = Counter[str](), min(30.0, max(0.2, seconds / 240))
-    began, used = time.monotonic(), time.process_time()
-    with numbers.measuring("power"):
-        readings.read(
-            "power"
-        )  # some count energy: power is what it grew by since the last look
-    while (passed := time.monotonic() - began) < seconds:
-        numbers.step(f"load for {seconds:.0f} s")
-        courses["throughput"].append(product.rate(every, every_one=True))
-        product.verify("values-drift", f"after {passed:.0f} s")
-        for name in UNITS.keys() - {"throughput"}:
-            with numbers.measuring(name):
-                courses[name] += readings.read(name)[:1]
-        with numbers.measuring("throttle reasons"):
-            reasons.update(readings.throttled())
+    seconds = expect.soak or SECONDS
+    readings = devices.sensors_of(device)
+    began = time.monotonic()
+    courses, reasons = _under_load(device, seconds, readings, numbers)
     rounds = len(courses["throughput"])
-    total = (
-        f" over {seconds:.0f} s" if expect.soak else ""
-    )  # minutes heat more: another number
-    for name, course in (
-        drawn := {name: each for name, each in courses.items() if each}
-    ).items():
-        numbers.sample(name + total, course, UNITS[name], passed / rounds)
+    every = (time.monotonic() - began) / rounds
+    # Minutes heat more: they are another number.
+    total = f" over {seconds:.0f} s" if expect.soak else ""
+    for name, course in courses.items():
+        numbers.sample(name + total, course, UNITS[name], every)
     for reason, times in reasons.items():
         numbers.record(f"throttled: {reason}", times / rounds, "1")
     if expect.on_gpu:
         _errors(readings, numbers)
-    else:  # what tells a busy host from a slow processor, when reports are compared
-        numbers.record("CPU share", (time.process_time() - used) / passed, "1")
     if hot := sorted(set(reasons) & set(sensors.TABLE["heat"])):
-        symptom = (
-            f"throttled by heat in {reasons[hot[0]]} of {rounds} readings ({hot[0]})"
-        )
-        facts = [
-            f"{name} {each[0]:.4g} to {each[-1]:.4g}" for name, each in drawn.items()
-        ]
+        times = reasons[hot[0]]
         fail(
             "throttled-by-heat",
-            symptom,
-            facts,
+            f"throttled by heat in {times} of {rounds} readings ({hot[0]})",
+            [
+                f"{name} {each[0]:.4g} to {each[-1]:.4g}"
+                for name, each in courses.items()
+            ],
             "error" if readings.fixed else "warning",
         )
+
+
+def _under_load(
+    device: torch.device, seconds: float, readings: sensors.Sensors, numbers: Numbers
+) -> tuple[dict[str, list[float]], Counter[str]]:
+    """Multiply for so long; return what was measured, and how often the clock was throttled."""
+    product = Product(device, torch.float32 if device.type == "cpu" else torch.float16)
+    courses: dict[str, list[float]] = {name: [] for name in UNITS}
+    reasons = Counter[str]()
+    every = min(30.0, max(0.2, seconds / 240))
+    began, used = time.monotonic(), time.process_time()
+    with numbers.measuring("power"):
+        # Some count energy: power is what it grew by since the last look.
+        readings.read("power")
+    while (passed := time.monotonic() - began) < seconds:
+        numbers.step(f"load for {seconds:.0f} s")
+        courses["throughput"].append(product.rate(every, every_one=True))
+        product.verify("values-drift", f"after {passed:.0f} s")
+        for name in ("temperature", "power", "clock"):
+            with numbers.measuring(name):
+                courses[name] += readings.read(name)[:1]
+        with numbers.measuring("throttle reasons"):
+            reasons.update(readings.throttled())
+    if device.type == "cpu":  # tells a busy host from a slow processor
+        numbers.record("CPU share", (time.process_time() - used) / passed, "1")
+    return {name: course for name, course in courses.items() if course}, reasons
 
 
 def _errors(readings: sensors.Sensors, numbers: Numbers) -> None:

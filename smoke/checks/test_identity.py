@@ -14,13 +14,14 @@ import sysconfig
 from collections.abc import Iterator
 from importlib import metadata
 from importlib.machinery import PathFinder
+from itertools import product
 from pathlib import Path
 
 from smoke import PATH_AT_START
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.finding import fail, fail_if
-from smoke.engine.requirements import NOT_CODE, installed, normal
+from smoke.engine.requirements import NOT_CODE, installed
 from smoke.engine.runner import OWN
 
 REBUILD = "build the environment again from its lock"
@@ -39,17 +40,15 @@ PACKAGE = re.compile(r"\w+/__init__\.py")
 def test_python(expect: Expect) -> None:
     """The interpreter is the target's, and imports from its own environment only."""
     version = "{}.{}".format(*sys.version_info)
+    if version != expect.python:
+        fail(
+            "python-version-unsupported",
+            f"this is Python {version}, the target's is {expect.python}",
+            [sys.executable],
+        )
+    outside = "modules can be imported from outside of the environment: "
     fail_if(
-        [f"this is Python {version}, the target's is {expect.python}", sys.executable]
-        * (version != expect.python),
-        "python-version-unsupported",
-    )
-    fail_if(
-        [
-            f"modules can be imported from outside of the environment: {p}"
-            for p in _foreign_paths()
-        ],
-        "wrong-interpreter-site-packages",
+        [outside + path for path in _foreign_paths()], "wrong-interpreter-site-packages"
     )
 
 
@@ -72,13 +71,14 @@ def _foreign_paths() -> list[str]:
 @check("identity.versions", stands_for="a later install replaced the locked torch")
 def test_versions(expect: Expect, numbers: Numbers) -> None:
     """Every locked distribution is installed once, in its locked version."""
-    found = installed()
-    numbers.record("distributions", len(found), "count")
-    wrong = [
-        f"{name}: locked {version}, installed {', '.join(sorted(found.get(name, ()))) or 'nothing'}"
-        for name, version in sorted(expect.packages.items())
-        if found.get(name) != {version}
-    ]
+    distributions = installed()
+    numbers.record("distributions", len(distributions), "count")
+    wrong = []
+    for name, version in sorted(expect.packages.items()):
+        versions = distributions.get(name, set())
+        if versions != {version}:
+            words = ", ".join(sorted(versions)) or "nothing"
+            wrong.append(f"{name}: locked {version}, installed {words}")
     fail_if(wrong, "not-as-locked")
 
 
@@ -99,18 +99,21 @@ def test_forbidden(expect: Expect) -> None:
 
 def _standing(expect: Expect) -> dict[str, str]:
     """Return what no target of this kind may have, in addition to its spec."""
+    if expect.locks(IPEX):
+        return {}
     if expect.locks("ipex-llm"):
         why = "this stack's ipex-llm has no IPEX; one beside it breaks its operators"
     else:
         why = "IPEX replaces operators of torch for every device; this target has none locked"
-    return {} if expect.locks(IPEX) else {IPEX: why}
+    return {IPEX: why}
 
 
 def _forbidden_code(name: str, expect: Expect) -> str:
     if name == IPEX and expect.locks("ipex-llm"):
         return "ipex-llm-with-separate-ipex"
-    in_cuda = name == IPEX and expect.accelerator == "cuda"
-    return "ipex-in-cuda-env" if in_cuda else "forbidden-distribution"
+    if name == IPEX and expect.accelerator == "cuda":
+        return "ipex-in-cuda-env"
+    return "forbidden-distribution"
 
 
 @check(
@@ -119,16 +122,12 @@ def _forbidden_code(name: str, expect: Expect) -> str:
 )
 def test_owners() -> None:
     """No module is provided by two distributions."""
-    owners = metadata.packages_distributions()
-    names = {module: sorted({*owners.get(module, ())}) for module in TABLE["contested"]}
-    fail_if(
-        [
-            f"{module} comes from {' and '.join(of)}"
-            for module, of in names.items()
-            if len(of) > 1
-        ],
-        "two-owners-of-a-module",
-    )
+    wrong = []
+    for module, names in metadata.packages_distributions().items():
+        owners = sorted(set(names))
+        if module in TABLE["contested"] and len(owners) > 1:
+            wrong.append(f"{module} comes from {' and '.join(owners)}")
+    fail_if(wrong, "two-owners-of-a-module")
 
 
 @check("identity.build", stands_for="a CPU build of torch came from the XPU index")
@@ -137,13 +136,9 @@ def test_build(expect: Expect) -> None:
     words = _torch_version_file()
     made_for = _made_for(words, expect)
     if made_for not in (expect.accelerator, *_unused(expect)):
-        code = (
-            "cpu-build-of-torch-installed"
-            if made_for == "cpu"
-            else "wrong-index-resolved"
-        )
+        of_cpu = "cpu-build-of-torch-installed"
         fail(
-            code,
+            of_cpu if made_for == "cpu" else "wrong-index-resolved",
             f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
             evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
         )
@@ -181,13 +176,15 @@ def _torch_version_file() -> dict[str, str]:
     stands_for="a .pth file or sitecustomize maps torch.cuda to torch.xpu",
 )
 def test_code() -> None:
-    """What runs at Python's start, what finds modules, and versions are as they were installed."""
-    records = (each.read_text("RECORD") or "" for each in metadata.distributions())
-    lines = (line.rsplit(",", 2) for record in records for line in record.splitlines())
-    files = {line[0]: line[1] for line in lines if len(line) > 1}
-    looks = (_finders, _start_lines, _own_versions, _shadows)
+    """What runs at Python's start and what finds modules is as it was installed."""
+    files: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        for line in (distribution.read_text("RECORD") or "").splitlines():
+            fields = line.rsplit(",", 2)
+            if len(fields) > 1:
+                files[fields[0]] = fields[1]
     fail_if(
-        [*_libraries(), *(each for look in looks for each in look(files))],
+        [*_libraries(), *_finders(files), *_start_lines(files), *_shadows(files)],
         "foreign-code-loaded",
         cause="a file was added or edited after the build, or a program changes imports",
         remedy=f"remove it, or {REBUILD}",
@@ -200,24 +197,17 @@ def _libraries() -> Iterator[str]:
         sys.float_info.min / 2 == 0
     ):  # as libraries of -ffast-math do when they are loaded
         yield "a library lets this process take small numbers for zero"
-    folders = [
-        Path(sys.prefix, "lib"),
-        *(
-            each
-            for home in SITES
-            for part in TABLE["libraries"]
-            for each in home.glob(part)
-        ),
-    ]
-    own = {each.name: each for folder in folders for each in folder.glob("lib*.so*")}
-    lines = MAPS.read_text(encoding="utf-8").splitlines() if MAPS.is_file() else []
-    for loaded in sorted(
-        {Path(line.split(maxsplit=5)[5]) for line in lines if ".so" in line}
-    ):
+    if not MAPS.is_file():
+        return
+    own = {path.name: path for path in Path(sys.prefix, "lib").glob("lib*.so*")}
+    for home, part in product(SITES, TABLE["libraries"]):
+        own.update({path.name: path for path in home.glob(f"{part}/lib*.so*")})
+    lines = MAPS.read_text(encoding="utf-8").splitlines()
+    for name in sorted({line.split(maxsplit=5)[5] for line in lines if ".so" in line}):
+        loaded = Path(name)
         ours = own.get(loaded.name, loaded)
-        if ours.resolve() != loaded.resolve() and not re.match(
-            TABLE["drivers"], loaded.name
-        ):
+        is_driver = re.match(TABLE["drivers"], loaded.name)
+        if not is_driver and ours.resolve() != loaded.resolve():
             yield f"{loaded} was loaded, not {ours}"
 
 
@@ -235,15 +225,12 @@ def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:
 
 def _finders(files: dict[str, str]) -> Iterator[str]:
     """Yield what finds modules or runs at the start, and is not Python's or a distribution's."""
-    found = [
-        (each.__module__, f"{each!r:.80}") for each in (*sys.meta_path, *sys.path_hooks)
-    ]
-    found += [
-        (name, name)
-        for name in ("sitecustomize", "usercustomize")
-        if name in sys.modules
-    ]
-    for name, words in found:
+    hooks = [*sys.meta_path, *sys.path_hooks]
+    finders = [(hook.__module__, f"{hook!r:.80}") for hook in hooks]
+    for name in ("sitecustomize", "usercustomize"):
+        if name in sys.modules:
+            finders.append((name, name))
+    for name, words in finders:
         file = getattr(sys.modules.get(name), "__file__", None) or f"/{name}"
         if not _is_known(name, Path(file), files):
             yield f"{words} of {file} changes imports"
@@ -274,55 +261,16 @@ def _start_lines(files: dict[str, str]) -> Iterator[str]:
             yield f"{path.name} runs {code[0]:.120}"
 
 
-def _own_versions(files: dict[str, str]) -> Iterator[str]:
-    """Yield modules whose version is not that of their metadata, or whose file was edited.
-
-    What is as its wheel has it may differ from the metadata, as versions of vendors do.
-    """
-    found = installed()
-    for file in TABLE["version files"]:
-        top = file.partition("/")[0]
-        versions = found.get(normal(top), set())
-        path = (
-            Path(str(metadata.distribution(top).locate_file(file)))
-            if versions
-            else STDLIB
-        )
-        if not path.is_file():
-            continue
-        text = path.read_text(encoding="utf-8")
-        own = re.findall(
-            r"^(?:__version__|version)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE
-        )
-        module = sys.modules.get(top)
-        said, home = (
-            str(getattr(module, name, "")) for name in ("__version__", "__file__")
-        )
-        if own and said not in own and Path(home).parent == path.parent:
-            yield f"{top} calls itself {said}, its file {own[0]}"
-        # Indexes know torch 2.1.2, which calls itself 2.1.2+cu121.
-        if not _is_known(top, path, files):
-            alike = {part for each in own for part in (each, each.partition("+")[0])}
-            if own and not alike & versions:
-                yield f"{top} calls itself {own[0]}, its metadata says {', '.join(versions)}"
-            elif path in [home / file for home in SITES] and file in files:
-                yield f"{file} was edited"
-
-
 @check(
     "identity.environment", stands_for="a legacy stack started without its library path"
 )
 def test_environment(expect: Expect) -> None:
     """The environment variables of the target are set."""
-    wanted = {
-        name: value.replace("{prefix}", sys.prefix)
-        for name, value in expect.environment.items()
-    }
-    fail_if(
-        [
-            f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
-            for name, value in sorted(wanted.items())
-            if os.environ.get(name) != value
-        ],
-        "environment-not-set",
-    )
+    wrong = []
+    for name, text in sorted(expect.environment.items()):
+        value = text.replace("{prefix}", sys.prefix)
+        if os.environ.get(name) != value:
+            wrong.append(
+                f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
+            )
+    fail_if(wrong, "environment-not-set")

@@ -69,8 +69,6 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     path = _checkpoint(device, tmp_path)
     whole = training.Whole("AdamW", device, seed=1)
     whole.load(path)
-    torch.save((ramp := torch.arange(9.0)).split(4), path)  # parts of one storage
-    numbers.within("parts", float((torch.cat(torch.load(path)) != ramp).sum()), 0.0)
     if lost := training.mismatches(whole.model, whole.update):
         fail(
             "mixed-devices-on-resume",
@@ -139,7 +137,6 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
     cpu = torch.device("cpu")
     whole = training.Whole("AdamW", device, seed=0)
     training.steps(whole.model, whole.update, BEFORE, device)
-    losses = {}
     for here, there in ((device, cpu), (cpu, device)):
         numbers.step(f"from {here} to {there}")
         path = str(tmp_path / f"{here.type}.pt")
@@ -152,12 +149,8 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
         unbroken = training.steps(whole.model, whole.update, AFTER, here)
         whole = training.Whole("AdamW", there, seed=1)
         whole.load(path)
-        losses[there.type] = (
-            unbroken,
-            training.steps(whole.model, whole.update, AFTER, there),
-        )
-    for place, (unbroken, resumed) in losses.items():
-        _same(f"on {place}", resumed, unbroken, numbers, limit=1e-3)
+        resumed = training.steps(whole.model, whole.update, AFTER, there)
+        _same(f"on {there.type}", resumed, unbroken, numbers, limit=1e-3)
 
 
 def has_scaler(expect: Expect) -> str:
@@ -175,17 +168,15 @@ def has_scaler(expect: Expect) -> str:
 def test_scaler(device: torch.device, numbers: Numbers) -> None:
     """A gradient scaler skips a step with infinite gradients, and a resumed one keeps its scale."""
     scaler = torch.amp.GradScaler(device.type, init_scale=1024.0, growth_interval=1)
-    weights = [torch.nn.Parameter(torch.ones(3, device=device)) for _ in range(2)]
-    update = torch.optim.SGD(weights, lr=0.1)
-    for factor in (1.0, float("inf")):  # in the gradient of the second only
+    weight = torch.nn.Parameter(torch.ones(3, device=device))
+    update = torch.optim.SGD([weight], lr=0.1)
+    for factor in (1.0, float("inf")):
         update.zero_grad()
-        scaler.scale((weights[0] + weights[1] * factor).sum()).backward()
+        scaler.scale((weight * factor).sum()).backward()
         scaler.step(update)
         scaler.update()
     resumed = torch.amp.GradScaler(device.type)
     resumed.load_state_dict(scaler.state_dict())
-    found = torch.cat([weight.detach() for weight in weights])
-    numbers.within(
-        "weight", reference.error(found, torch.full((6,), 0.9).double()), 1e-6
-    )
+    right = torch.full((3,), 0.9).double()
+    numbers.within("weight", reference.error(weight.detach(), right), 1e-6)
     _same("scale", [resumed.get_scale()], [1024.0], numbers)  # doubled once, and halved
