@@ -46,16 +46,13 @@ def large_tensors(device: torch.device) -> str:
     """Probe for `LARGE` bytes: IPEX 2.1 refuses them, integrated GPUs and WSL don't tell."""
     try:
         free = int(devices.backend(device).mem_get_info(device)[0])
-        torch.empty(
-            LARGE if free > 1.5 * LARGE else 0, dtype=torch.uint8, device=device
-        )
+        if free <= 1.5 * LARGE:
+            return f"only {free / 2**30:.1f} GiB of memory are free"
+        torch.empty(LARGE, dtype=torch.uint8, device=device)
     except (RuntimeError, AttributeError) as error:
-        return (
-            f"the device does not say that it may: {str(error).splitlines()[0][:120]}"
-        )
-    return (
-        "" if free > 1.5 * LARGE else f"only {free / 2**30:.1f} GiB of memory are free"
-    )
+        line = str(error).splitlines()[0][:120]
+        return f"the device does not say that it may: {line}"
+    return ""
 
 
 def backend(device: torch.device) -> str | None:
@@ -84,13 +81,8 @@ def compiler(device: torch.device) -> str:
     Triton needs a C compiler on CUDA and a C++ compiler with Level Zero on XPU, Inductor a C++
     compiler for the CPU; see `smoke.device.compilers`.
     """
-    if devices.kind(device) == "cuda":
-        return compilers.for_triton_cuda()
-    return (
-        compilers.for_triton_xpu()
-        if devices.kind(device) == "xpu"
-        else compilers.for_inductor()
-    )
+    probes = {"cuda": compilers.for_triton_cuda, "xpu": compilers.for_triton_xpu}
+    return probes.get(devices.kind(device), compilers.for_inductor)()
 
 
 def triton(device: torch.device) -> str:
@@ -101,6 +93,7 @@ def triton(device: torch.device) -> str:
     """
     if devices.kind(device) != "cuda":
         return ""
-    found = torch.cuda.get_device_capability(device)
-    lacks = "Triton needs compute capability 7.0, this GPU has {}.{}".format(*found)
-    return "" if found >= (7, 0) else lacks
+    major, minor = torch.cuda.get_device_capability(device)
+    if major >= 7:
+        return ""
+    return f"Triton needs compute capability 7.0, this GPU has {major}.{minor}"

@@ -22,9 +22,10 @@ _PYTHON = [sysconfig.get_path("include")]
 
 def found(variable: str, *names: str) -> str | None:
     """Return the compiler that a variable names, otherwise the first on PATH, on Windows cl."""
-    named = os.environ.get(variable)
+    if named := os.environ.get(variable):
+        return named
     names = ("cl",) if os.name == "nt" else names
-    return named or next(filter(None, map(shutil.which, names)), None)
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 def compiles(
@@ -151,28 +152,20 @@ def for_triton_xpu() -> str:
     where they are looked for, differs between its versions (backends/intel/driver.py in the wheel).
     """
     driver = importlib.import_module("triton.backends.intel.driver")
-    either = (
-        getattr(driver, name, None)
-        for name in ("COMPILATION_HELPER", "compilation_helper")
-    )
-    helper = next(filter(None, either), None)
-    folder = Path(str(driver.__file__)).parent
-    sources = (
-        file for kind in ("driver.py", "*.c", "*.cpp") for file in folder.glob(kind)
-    )
-    texts = (file.read_text(encoding="utf-8", errors="replace") for file in sources)
-    headers = ["Python.h"] + [LEVEL_ZERO] * any(LEVEL_ZERO in text for text in texts)
-    include, folders, libraries = (
-        getattr(helper, name, ())
-        for name in ("include_dir", "library_dir", "libraries")
-    )
+    helper = getattr(driver, "COMPILATION_HELPER", None)
+    helper = helper or getattr(driver, "compilation_helper", None)
+    headers = ["Python.h"]
+    for file in Path(str(driver.__file__)).parent.iterdir():
+        is_source = file.name == "driver.py" or file.suffix in (".c", ".cpp")
+        if is_source and LEVEL_ZERO in file.read_text("utf-8", errors="replace"):
+            headers = ["Python.h", LEVEL_ZERO]
     return compiles(
         found("CXX", "g++", "clang++"),
         headers,
         suffix=".cpp",
-        include=include,
-        folders=folders,
-        libraries=libraries,
+        include=getattr(helper, "include_dir", ()),
+        folders=getattr(helper, "library_dir", ()),
+        libraries=getattr(helper, "libraries", ()),
     )
 
 

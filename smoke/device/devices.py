@@ -17,18 +17,15 @@ from smoke.device import sensors
 
 def number() -> int:
     """Return the number of the device that this process is to check, as torch counts."""
-    return int(
-        os.environ.get("SMOKE_DEVICE", "0")
-    )  # the worker sets it, also for its children
+    # The worker sets it, also for its children.
+    return int(os.environ.get("SMOKE_DEVICE", "0"))
 
 
 def of(accelerator: str) -> torch.device:
     """Return the device of an accelerator that this process is to check."""
-    return (
-        torch.device("cpu")
-        if accelerator == "cpu"
-        else torch.device(accelerator, number())
-    )
+    if accelerator == "cpu":
+        return torch.device("cpu")
+    return torch.device(accelerator, number())
 
 
 def count(accelerator: str) -> int:
@@ -61,12 +58,10 @@ class _Metal:
         return str(torch.backends.mps.get_name())
 
     def get_device_properties(self, _: object = None) -> SimpleNamespace:
-        total, version = (
-            torch.mps.recommended_max_memory(),
-            platform.mac_ver()[0] or None,
-        )
         return SimpleNamespace(
-            total_memory=total, has_fp64=False, driver_version=version
+            total_memory=torch.mps.recommended_max_memory(),
+            has_fp64=False,
+            driver_version=platform.mac_ver()[0] or None,
         )
 
     def memory_allocated(self, _: object = None) -> int:
@@ -94,16 +89,17 @@ def facts(device: torch.device) -> dict[str, Any]:
     """Return the facts that the device reports: name, count, memory in bytes, driver version."""
     if device.type == "cpu":
         return {"name": _cpu_name(), "count": 1, "threads": torch.get_num_threads()}
-    module, own = backend(device), kind(device)
+    module, accelerator = backend(device), kind(device)
     properties = module.get_device_properties(device)
+    capability = None
+    if accelerator == "cuda":
+        capability = f"sm_{properties.major}{properties.minor}"
     return {
         "name": module.get_device_name(device),
         "count": module.device_count(),
         "memory": properties.total_memory,
-        "driver": driver(own, properties),
-        "capability": f"sm_{properties.major}{properties.minor}"
-        if own == "cuda"
-        else None,
+        "driver": driver(accelerator, properties),
+        "capability": capability,
     }
 
 
@@ -148,29 +144,27 @@ def alike(device: torch.device) -> list[int]:
     card that this torch has no kernels for.
     """
     module, first = backend(device), device.index or 0
-    name = module.get_device_name(first)
-    others = (number for number in range(module.device_count()) if number != first)
-    return [
-        first,
-        *(number for number in others if module.get_device_name(number) == name),
-    ]
+    numbers = [first]
+    for number in range(module.device_count()):
+        same = module.get_device_name(number) == module.get_device_name(first)
+        if same and number != first:
+            numbers.append(number)
+    return numbers
 
 
 def _cpu_name() -> str:
     """Return the marketing name; platform.processor() of Windows has family and stepping only."""
-    place, found = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0", None
     with contextlib.suppress(OSError):
         if sys.platform == "win32":
             import winreg
 
+            place = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, place) as key:
-                found = str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
-        else:
-            text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-            found = (
-                re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE) or [None]
-            )[0]
-    return found or platform.processor() or platform.machine() or "CPU"
+                return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if names := re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE):
+            return str(names[0])
+    return platform.processor() or platform.machine() or "CPU"
 
 
 @functools.cache

@@ -23,13 +23,13 @@ def families(
     number = device_id or (in_name[1].lower() if in_name else None)
     if by_id := {family for family, each in known.items() if number in each["ids"]}:
         return frozenset(by_id)
-    wanted = essence(name)
-    return frozenset(
-        family
-        for family, each in known.items()
-        if wanted
-        and wanted in {essence(part) for full in each["names"] for part in _parts(full)}
-    )
+    short = essence(name)
+    by_name = set()
+    for family, entry in known.items():
+        for full_name in entry["names"]:
+            if short and short in map(essence, _parts(full_name)):
+                by_name.add(family)
+    return frozenset(by_name)
 
 
 def _parts(name: str) -> list[str]:

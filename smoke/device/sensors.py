@@ -38,9 +38,9 @@ class Sensors:
         """Return what one function or file tells, in °C, W, MHz, or as numbers of events."""
         if self._handle is None:
             value = max(map(float, self._texts(name).values())) * self._files[name][0]
-            return [
-                self._growth(name, value) if name in ("power", "throttle") else value
-            ]
+            if name in ("power", "throttle"):
+                value = self._growth(name, value)
+            return [value]
         function, arguments, count, scale = TABLE["nvml"][name]
         values = [ctypes.c_ulonglong() for _ in range(count)]
         _ask(function, self._handle, *arguments, *map(ctypes.byref, values))
@@ -73,31 +73,23 @@ class Sensors:
             _text(card.parent / "vendor") == _text(card / "vendor")
         ):
             card = card.parent
-        now, mine, slot = (
-            _link(card, "current"),
-            _link(card, "max"),
-            _link(card.parent, "max"),
-        )
-        return [*now, *map(min, mine, slot)]
+        now = _link(card, "current")
+        return [*now, *map(min, _link(card, "max"), _link(card.parent, "max"))]
 
     def xids(self) -> list[int]:
         """Return the Xid errors since the last call; the first one lets the driver collect them."""
         if self._events.value is None:
-            events, kind = (
-                ctypes.c_void_p(),
-                ctypes.c_ulonglong(8),
-            )  # nvmlEventTypeXidCriticalError
+            events = ctypes.c_void_p()
+            kind = ctypes.c_ulonglong(8)  # nvmlEventTypeXidCriticalError
             _ask("nvmlEventSetCreate", ctypes.byref(events))
             _ask("nvmlDeviceRegisterEvents", self._handle, kind, events)
             self._events = events
-        found, event = (
-            [],
-            (ctypes.c_ulonglong * 4)(),
-        )  # nvmlEventData_t: device, kind, Xid, …
+        xids: list[int] = []
+        event = (ctypes.c_ulonglong * 4)()  # nvmlEventData_t: device, kind, Xid, …
         with contextlib.suppress(Unmeasured):  # at last there is no other
             while _ask("nvmlEventSetWait_v2", self._events, event, 0):
-                found.append(event[2])
-        return found
+                xids.append(event[2])
+        return xids
 
     def _growth(self, name: str, value: float) -> float:
         """Return by how much a counter grew per second since it was last read, 0.0 at first."""
@@ -108,16 +100,14 @@ class Sensors:
 
     def _texts(self, name: str) -> dict[Path, str]:
         patterns, folder = self._files.get(name, [1.0])[1:], self._folder
-        found = (
-            [path for each in patterns for path in sorted(folder.glob(each))]
-            if folder
-            else []
-        )
-        if not found:
-            raise Unmeasured(
-                self._why or f"no {' or '.join(patterns) or name} in {folder}"
-            )
-        return {path: _text(path) for path in found}
+        texts: dict[Path, str] = {}
+        if folder:
+            for pattern in patterns:
+                texts |= {path: _text(path) for path in sorted(folder.glob(pattern))}
+        if not texts:
+            words = " or ".join(patterns) or name
+            raise Unmeasured(self._why or f"no {words} in {folder}")
+        return texts
 
 
 def find(kind: str, device_id: str | None, uuid: object) -> Sensors:
@@ -181,29 +171,23 @@ def _ask(function: str, *arguments: object) -> bool:
     if library is None:
         raise Unmeasured("NVIDIA's management library does not load")
     library.nvmlErrorString.restype = ctypes.c_char_p
-    if code := getattr(library, function, lambda *_: 13)(
-        *arguments
-    ):  # 13: no such function
+    absent = 13  # no such function
+    if code := getattr(library, function, lambda *_: absent)(*arguments):
         raise Unmeasured(f"{function}: {library.nvmlErrorString(code).decode()}")
     return True
 
 
 def _intel(number: str | None) -> Path:
     """Return the folder of the one device of a PCI id: torch does not tell its address."""
-    wanted = (
-        "0x8086",
-        f"0x{number}" if number else "an id that this torch does not tell",
-    )
-    places = SYS.glob("bus/pci/devices/*")
-    found = [
-        each
-        for each in places
-        if wanted == (_text(each / "vendor"), _text(each / "device"))
-    ]
-    if len(found) == 1:
-        return found[0]
+    device = f"0x{number}" if number else "an id that this torch does not tell"
+    folders = []
+    for folder in SYS.glob("bus/pci/devices/*"):
+        if (_text(folder / "vendor"), _text(folder / "device")) == ("0x8086", device):
+            folders.append(folder)
+    if len(folders) == 1:
+        return folders[0]
     raise Unmeasured(
-        f"{len(found)} devices of sysfs are {':'.join(wanted)}, it takes one"
+        f"{len(folders)} devices of sysfs are 0x8086:{device}, it takes one"
     )
 
 
@@ -211,18 +195,16 @@ def _link(folder: Path, which: str) -> tuple[int, int]:
     speed = _text(folder / f"{which}_link_speed").partition(" ")[0]
     if speed not in TABLE["generations"]:
         raise Unmeasured(f"{folder.name} has a link of {speed} GT/s")
-    return TABLE["generations"].index(speed) + 1, int(
-        _text(folder / f"{which}_link_width")
-    )
+    width = int(_text(folder / f"{which}_link_width"))
+    return TABLE["generations"].index(speed) + 1, width
 
 
 def _has_battery() -> bool:
     if sys.platform != "win32":
         return any(SYS.glob("class/power_supply/BAT*"))
     status = (ctypes.c_ubyte * 12)()  # SYSTEM_POWER_STATUS; 128 means no battery
-    return (
-        bool(ctypes.windll.kernel32.GetSystemPowerStatus(status)) and status[1] != 128
-    )
+    told = ctypes.windll.kernel32.GetSystemPowerStatus(status)
+    return bool(told) and status[1] != 128
 
 
 def _text(path: Path) -> str:

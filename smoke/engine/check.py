@@ -67,10 +67,13 @@ def needs_package(name: str) -> When:
 
 def since(name: str, *release: int) -> When:
     """Apply where a library is locked, from a release on: older ones are not known."""
-    old = f"older than {name} {release}"
-    return lambda expect: (
-        needs_package(name)(expect) or old * (expect.release(name) < release)
-    )
+
+    def when(expect: Expect) -> str:
+        if expect.locks(name) and expect.release(name) < release:
+            return f"older than {name} {release}"
+        return needs_package(name)(expect)
+
+    return when
 
 
 def check(
@@ -112,10 +115,8 @@ class Numbers:
     """The measurements of one check, each with its unit, and why others are not measured."""
 
     def __init__(self, journal: Journal, least: float = 0.0) -> None:
-        self.journal, self._least = (
-            journal,
-            least,
-        )  # what torch allows on the device, as an error
+        self.journal = journal
+        self._least = least  # what torch allows on the device, as an error
         self.values: dict[str, dict[str, Any]] = {}
         self.missing: dict[str, str] = {}
         # What the device refuses in a release for which nobody wrote down what it offers.

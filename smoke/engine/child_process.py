@@ -51,9 +51,12 @@ def died(code: int, output: str, *, step: str | None = None) -> Finding:
     """Return the finding for a process that ended while it ran a check."""
     lines = [line for line in output.splitlines() if line.strip()]
     # A library that ends its process prints why, and the interpreter's stack may follow.
-    errors = [line for line in lines[:-8] if "error" in line.lower()][-4:]
+    errors = [line for line in lines[:-8] if "error" in line.lower()]
     how = describe_exit(code)
-    facts = [how, *([f"while: {step}"] if step else []), *errors, *lines[-8:]]
+    facts = [how]
+    if step:
+        facts.append(f"while: {step}")
+    facts += [*errors[-4:], *lines[-8:]]
     return Finding(
         "process-died",
         f"the process died: {how}",

@@ -89,8 +89,9 @@ class Expect:
 
     def release(self, name: str) -> tuple[int, int]:
         """Return major and minor version of a locked distribution, (0, 0) for others."""
-        major, minor = (*re.findall(r"\d+", self.packages.get(name, "")), "0", "0")[:2]
-        return int(major), int(minor)
+        numbers = re.findall(r"\d+", self.packages.get(name, ""))
+        major, minor, *_ = map(int, [*numbers, 0, 0])
+        return major, minor
 
     @property
     def locks_cuda(self) -> bool:

@@ -42,9 +42,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read: list[dict[str, Any]] = []
-        self._end = (
-            0  # in bytes, of what was read: a long run's is not read anew each time
-        )
+        # In bytes, of what was read: a long run's is not read anew each time.
+        self._end = 0
 
     def write(self, **event: object) -> None:
         """Append one event, with a single call of the system."""
@@ -88,16 +87,17 @@ class Journal:
 
     def ended(self) -> set[str]:
         """Return the ids of the checks that need no worker any more."""
-        excused = [
-            entry for event in self.events() for entry in event.get("excused", ())
-        ]
-        return {entry["id"] for entry in (*self.results(), *excused)}
+        ended = {result["id"] for result in self.results()}
+        for event in self.events():
+            ended.update(entry["id"] for entry in event.get("excused", ()))
+        return ended
 
     def last(self, key: str) -> Any:
         """Return the value of the last event with this key, or None."""
-        return next(
-            (event[key] for event in reversed(self.events()) if key in event), None
-        )
+        for event in reversed(self.events()):
+            if key in event:
+                return event[key]
+        return None
 
     def running(self) -> Running | None:
         """Return the check that has started and not ended, or None."""

@@ -40,11 +40,8 @@ class Plan:
     def leaves_out(self, identifier: str, *, full: bool) -> str:
         """Return why a check is no part of the run, whatever the target is; "" where it is one."""
         if self.only:
-            return (
-                ""
-                if {identifier, identifier.partition(".")[0]} & self.only
-                else NOT_ASKED
-            )
+            asked = {identifier, identifier.partition(".")[0]} & self.only
+            return "" if asked else NOT_ASKED
         if full and not self.full:
             return ONLY_IN_FULL
         return CARRIED if identifier in self.carried else ""

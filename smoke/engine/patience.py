@@ -60,15 +60,12 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:
         if sys.platform == "win32":
             import ctypes
 
-            times = [
-                ctypes.c_ulonglong() for _ in range(4)
-            ]  # created, ended, kernel, user; 100 ns
+            # In units of 100 ns: created, ended, kernel, user.
+            times = [ctypes.c_ulonglong() for _ in range(4)]
             # Wine 8 gives the times of the calling process, so there only the limit decides.
-            handle, read = (
-                ctypes.c_void_p(int(vars(process)["_handle"])),
-                map(ctypes.byref, times),
-            )
-            if not ctypes.windll.kernel32.GetProcessTimes(handle, *read):
+            handle = ctypes.c_void_p(int(vars(process)["_handle"]))
+            kernel = ctypes.windll.kernel32
+            if not kernel.GetProcessTimes(handle, *map(ctypes.byref, times)):
                 return None
             return (times[2].value + times[3].value) / 1e7
         # proc(5): utime, stime, cutime and cstime are fields 14 to 17; the name may hold spaces.

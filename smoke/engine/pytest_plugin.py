@@ -83,9 +83,8 @@ class Suite:
         if cause and self._expect.on_gpu:
             raise CheckFailed(blocked(cause))
         chosen = devices.of(self._expect.accelerator)
-        if (
-            chosen.index
-        ):  # programs name the type only: `torch.device("xpu")` is the current one
+        if chosen.index:
+            # Programs name the type only: `torch.device("xpu")` is the current one.
             devices.backend(chosen).set_device(chosen)
         if self._plan.full:
             devices.sensors_of(chosen)  # it hears of the driver's errors from here on
@@ -93,41 +92,35 @@ class Suite:
 
     def _outcome(self, identifier: str) -> dict[str, Any] | None:
         """Return the finding of an earlier check that failed."""
-        failed = [
-            each for each in self._journal.results() if each["outcome"] == "failed"
-        ]
-        return {result["id"]: result["finding"] for result in failed}.get(identifier)
+        for result in self._journal.results():
+            if result["id"] == identifier and result["outcome"] == "failed":
+                finding: dict[str, Any] = result["finding"]
+                return finding
+        return None
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
         """Journal which checks are owed, and keep those of them that have not ended yet."""
-        if self._other:
-            items[:] = [item for item in items if _is_on_device(item)]
-        reasons = {item: self._reason(check_of(item)) for item in items}
-        heads = {item: self._headline(item) for item in items}
-        self._journal.write(
-            owed=[heads[item] for item in items if not reasons[item]],
-            not_owed=[
-                not_run(heads[item], reason, owed=False)
-                for item, reason in reasons.items()
-                if reason
-            ],
-        )
-        done = self._journal.ended()
-        items[:] = [
-            item
-            for item in items
-            if not reasons[item] and heads[item]["id"] not in done
-        ]
+        ended = self._journal.ended()
+        to_run, owed, not_owed = [], [], []
+        for item in items:
+            if self._other and not _is_on_device(item):
+                continue
+            head, reason = self._headline(item), self._reason(check_of(item))
+            if reason:
+                not_owed.append(not_run(head, reason, owed=False))
+                continue
+            owed.append(head)
+            if head["id"] not in ended:
+                to_run.append(item)
+        self._journal.write(owed=owed, not_owed=not_owed)
+        items[:] = to_run
 
     def _headline(self, item: pytest.Function) -> dict[str, str]:
         """Return id, title, and the failure in the field that a check stands for."""
         check = check_of(item)
         title = (item.function.__doc__ or "").strip().splitlines()[0]
-        identifier = (
-            on(check.identifier, self._index)
-            if _is_on_device(item)
-            else check.identifier
-        )
+        index = self._index if _is_on_device(item) else 0
+        identifier = on(check.identifier, index)
         return {"id": identifier, "title": title, "stands_for": check.stands_for}
 
     def _reason(self, check: Check) -> str:
@@ -157,9 +150,7 @@ class Suite:
         Probed only now, when `device.ready` has passed: a probe can hang or end the process, which
         must neither hide that check nor count for another one than this.
         """
-        if not needs or (
-            self._expect.on_gpu and self._outcome(on(DEVICE, self._index))
-        ):
+        if self._expect.on_gpu and self._outcome(on(DEVICE, self._index)):
             return ""
         return next(filter(None, map(self._probe, needs)), "")
 

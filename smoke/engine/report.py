@@ -29,11 +29,11 @@ def failed(running: Running, finding: Finding) -> dict[str, Any]:
 
 def line(result: dict[str, Any]) -> str:
     """Return one result as a line of progress for the terminal."""
-    finding = result["finding"]
-    numbers = ", ".join(
-        _number(name, entry) for name, entry in result["numbers"].items()
-    )
-    words = f"{finding['code']}: {finding['symptom']}" if finding else numbers
+    if finding := result["finding"]:
+        words = f"{finding['code']}: {finding['symptom']}"
+    else:
+        numbers = result["numbers"].items()
+        words = ", ".join(_number(name, entry) for name, entry in numbers)
     return f"{result['outcome']:6} {result['id']:24} {words}"[:160].rstrip()
 
 

@@ -37,11 +37,8 @@ def top_level() -> dict[str, list[str]]:
     """Return the public modules of every installed distribution, by its normalised name."""
     found: dict[str, list[str]] = {name: [] for name in installed()}
     for module, owners in sorted(metadata.packages_distributions().items()):
-        if (
-            module.isidentifier()
-            and not module.startswith("_")
-            and module not in NOT_CODE
-        ):
+        is_public = module.isidentifier() and not module.startswith("_")
+        if is_public and module not in NOT_CODE:
             for owner in set(owners):
                 found.setdefault(normal(owner), []).append(module)
     return found

@@ -53,13 +53,10 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--call":
         return _call(argv[1], Path(argv[2]))
     asked = json.loads(argv[0])
-    os.environ["SMOKE_DEVICE"] = str(
-        asked["device"]
-    )  # read by smoke.device, in children as well
-    expect, journal = (
-        expectation.read(Path(asked["expect"])),
-        Journal(Path(asked["journal"])),
-    )
+    # Read by smoke.device, in children as well.
+    os.environ["SMOKE_DEVICE"] = str(asked["device"])
+    expect = expectation.read(Path(asked["expect"]))
+    journal = Journal(Path(asked["journal"]))
     child_process.alive = lambda: journal.write(alive=True)
     # Read when torch is loaded, in children as well; by torch for XPU alone.
     os.environ[on_cpu.NAMING] = "1"
@@ -115,20 +112,18 @@ def _call(function: str, folder: Path) -> int:
     module, _, name = function.partition(":")
     value, finding = None, None
     try:
-        if (
-            module != "smoke.engine.requirements"
-        ):  # which imports one package, as its users do
+        # The requirements are imported as their users do: one package, and nothing first.
+        if module != "smoke.engine.requirements":
             with bytecode_written():
                 importlib.import_module("torch")
         home = importlib.import_module(module)
-        if hasattr(home, "get_ready"):
-            with bytecode_written():
-                home.get_ready()
-        asked = folder / "arguments.json"
-        while not asked.exists():  # the check may begin later
-            time.sleep(patience.TICK)
-        arguments = json.loads(asked.read_text(encoding="utf-8"))
         with bytecode_written():
+            if hasattr(home, "get_ready"):
+                home.get_ready()
+            asked = folder / "arguments.json"
+            while not asked.exists():  # the check may begin later
+                time.sleep(patience.TICK)
+            arguments = json.loads(asked.read_text(encoding="utf-8"))
             value = getattr(home, name)(**arguments)
     except Exception as error:  # noqa: BLE001 - becomes the finding of the calling check
         finding = explain(error).as_json()
@@ -184,23 +179,25 @@ def run_checks(
 
 def _refused(journal: Journal, plan: Plan) -> list[str]:
     """Return why none of the checks that were asked for is owed, nothing where one is."""
-    entries = [
-        each for each in journal.last("not_owed") or () if each["reason"] != NOT_ASKED
+    if not plan.only or journal.last("owed"):
+        return []
+    return [
+        f"{entry['id']} ({entry['reason']})"
+        for entry in journal.last("not_owed") or ()
+        if entry["reason"] != NOT_ASKED
     ]
-    told = [f"{each['id']} ({each['reason']})" for each in entries]
-    return told if plan.only and not journal.last("owed") else []
 
 
 def import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     """Run the first check: import torch and its operators; return whether that worked."""
-    earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(
-        IMPORT["id"]
-    )
+    outcomes = {result["id"]: result["outcome"] for result in journal.results()}
+    earlier = outcomes.get(IMPORT["id"])
+    if earlier == "failed":
+        return False
     if earlier == "passed":
         with bytecode_written():
             _imports(expect, journal)
-    if earlier:
-        return bool(earlier == "passed")
+        return True
     journal.write(start=IMPORT)
     began = time.monotonic()
     finding = None
