@@ -15,6 +15,7 @@ from provision.doctor import diagnose_evidence, diagnose_log
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).parents[2]
 FAILURES = tomllib.loads(
     Path(__file__).with_name("mission.toml").read_text(encoding="utf-8")
 )["failure"]
@@ -48,6 +49,17 @@ def test_a_failure_of_the_mission_is_an_error_that_names_target_and_command(
         assert accusing == [failure["code"]], (form, findings)
         for words in failure["says"]:
             assert words in findings[0].remedy, (form, findings[0].remedy)
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure["code"])
+def test_the_page_of_a_failure_has_what_people_paste_as_its_title(
+    failure: dict[str, Any],
+) -> None:
+    page = f"errors/{failure['page']}.md"
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    begins = text.removeprefix("# ")[:17].lower()
+    assert any(begins in form.lower() for form in _forms(failure))
+    assert f"- {page}" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
 
 def test_nobody_is_told_to_add_ipex() -> None:
