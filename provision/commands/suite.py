@@ -14,6 +14,7 @@ from provision.commands.follow import Follower
 from provision.commands.subject import Subject
 from provision.core.errors import ToolError, UsageError
 from provision.core.limits import read_text
+from provision.core.platforms import ACCELERATORS
 from provision.core.process import Run, clean_environment, describe_exit
 from provision.core.progress import Progress
 from provision.core.project import Project
@@ -153,7 +154,8 @@ def require_device(request: SmokeRequest, subject: Subject, run: Run) -> None:
     """Raise UsageError if torch counts devices, and none of the number that is asked for."""
     device, target = request.device, request.target
     count = "1"
-    if target.accelerator in ("cuda", "xpu"):
+    # Devices that no variable selects have no numbers.
+    if ACCELERATORS[target.accelerator].selectors:
         argv = [subject.python, "-I", "-c", _COUNT, target.accelerator]
         # Why a driver hangs, or there is no device, the suite tells.
         with suppress(ToolError):

@@ -83,7 +83,7 @@ def obstacles(
 
 def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     """Yield what keeps every program from using a GPU, causes before consequences."""
-    driver = gpu.driver.name if gpu.driver else ""
+    driver = gpu.driver_name
     linux = host.platform.startswith("linux")
     if not driver:
         name, place = host.system.refused.get(gpu.vendor, ("no-driver", ""))
@@ -102,11 +102,11 @@ def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
 
 def _half_updated(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     # Both libraries refuse to work with a kernel module of another version; WSL has none.
-    module = gpu.driver.version if gpu.driver and gpu.driver.name == "nvidia" else None
-    if not module or not gpu.device_id:
+    if gpu.driver is None or gpu.driver.name != "nvidia" or not gpu.device_id:
         return
+    module = gpu.driver.version
     for library in (host.runtimes.cuda, host.runtimes.nvml):
-        if library and library != module:
+        if library and module and library != module:
             yield _obstacle(
                 "half-updated-driver", gpu, host, module=module, library=library
             )
@@ -135,7 +135,7 @@ def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
     remedy = texts.get(f"{gpu.vendor}-{place}", remedy)
     facts |= {
         "where": where,
-        "driver": gpu.driver.name if gpu.driver else "",
+        "driver": gpu.driver_name,
         "maker": MAKERS[gpu.vendor],
     }
     return Obstacle(name, texts["reason"].format(**facts), remedy.format(**facts))

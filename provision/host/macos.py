@@ -17,66 +17,79 @@ _METAL = (
     "spdisplays_metalfamily",
     "spdisplays_metal",
 )
-_ASKED = ["-json", "SPDisplaysDataType", "SPHardwareDataType", "SPSoftwareDataType"]
+_TYPES = ["-json", "SPDisplaysDataType", "SPHardwareDataType", "SPSoftwareDataType"]
 
 
 def probe() -> dict[str, Any]:
     """Return what macOS tells, and ``translated``: whether Rosetta runs this process."""
     try:
-        told = json.loads(
-            run(["/usr/sbin/system_profiler", *_ASKED], timeout=60).stdout
-        )
-        asked = run(
-            ["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"]
-        )  # unknown to Intel Macs
+        profile = run(["/usr/sbin/system_profiler", *_TYPES], timeout=60)
+        document = json.loads(profile.stdout)
+        # Macs with a processor of Intel do not know it.
+        translated = run(["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"])
     except (ToolError, ValueError):
         return {}
-    return {**told, "translated": asked.stdout.strip() == "1"}
+    return {**document, "translated": translated.stdout.strip() == "1"}
 
 
 def read_macos(
-    told: Mapping[str, Any], devices: Devices, variables: Mapping[str, str]
+    profile: Mapping[str, Any], devices: Devices, variables: Mapping[str, str]
 ) -> Host:
     """Return the host of what :func:`probe` tells; an Apple GPU's driver has macOS's version."""
-    hardware, software = (
-        dict(*told.get(f"SP{kind}DataType", ())[:1])
-        for kind in ("Hardware", "Software")
-    )
+    hardware = _first(profile, "SPHardwareDataType")
+    software = _first(profile, "SPSoftwareDataType")
     version = re.search(r"\d+(?:\.\d+)*", software.get("os_version", ""))
-    rows = enumerate(told.get("SPDisplaysDataType", ()))
-    gpus = tuple(_gpu(n, row, version[0] if version else None) for n, row in rows)
-    own, platform = [gpu for gpu in gpus if gpu.vendor == "apple"], this_platform()
-    kind = "rosetta" if told.get("translated") else "" if own else platform
+    gpus = []
+    for number, row in enumerate(profile.get("SPDisplaysDataType", ())):
+        gpus.append(_gpu(number, row, version[0] if version else None))
+    kind = ""
+    if profile.get("translated"):
+        kind = "rosetta"
+    elif not any(gpu.vendor == "apple" for gpu in gpus):
+        kind = this_platform()
+    remarks = []
+    for name in fallback_settings(variables, "mps"):
+        remarks.append(
+            f"{name} is set: the CPU computes what torch has not for the GPU, in silence"
+        )
+    surroundings: tuple[str, ...] = ()
+    if "Virtual" in hardware.get("machine_model", ""):
+        surroundings = ("vm",)
     return Host(
-        platform,
+        this_platform(),
         software.get("kernel_version", "").removeprefix("Darwin "),
         firmware=hardware.get("boot_rom_version", ""),
-        surroundings=("vm",) if "Virtual" in hardware.get("machine_model", "") else (),
-        gpus=gpus,
+        surroundings=surroundings,
+        gpus=tuple(gpus),
         system=System(refused={"apple": ("no-metal", "")}),  # of one without a driver
         variables=dict(variables),
-        remarks=tuple(
-            f"{name} is set: the CPU computes what torch has not for the GPU, in silence"
-            for name in fallback_settings(variables, "mps")
-        ),
+        remarks=tuple(remarks),
         elsewhere=devices.elsewhere.get(kind, ""),
     )
 
 
+def _first(profile: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    rows = profile.get(kind) or [{}]
+    return dict(rows[0])
+
+
 def _gpu(number: int, row: Mapping[str, str], version: str | None) -> Gpu:
-    vendor = next(
-        (v for v in MAKERS if v in row.get("spdisplays_vendor", "").lower()), "other"
-    )
-    name = row.get("sppci_model") or row.get("_name") or f"{vendor} GPU"
-    device_id = row.get("spdisplays_device-id", "").removeprefix("0x")
-    own, address = (
-        vendor == "apple",
-        f"{row.get('sppci_bus', '').partition('_')[2]}:{number}",
-    )
-    metal = any(
-        "not" not in row.get(key, "not") for key in _METAL
-    )  # spdisplays_notsupported
-    driver = Driver("Metal", version) if own and metal else None
+    vendor = "other"
+    for name in MAKERS:
+        if name in row.get("spdisplays_vendor", "").lower():
+            vendor = name
+    apple = vendor == "apple"
+    bus = row.get("sppci_bus", "").partition("_")[2]
+    driver = None
+    # The value of one that Metal does not offer is spdisplays_notsupported.
+    if apple and any("not" not in row.get(key, "not") for key in _METAL):
+        driver = Driver("Metal", version)
     return Gpu(
-        vendor, device_id, name, address, supported=own, integrated=own, driver=driver
+        vendor,
+        row.get("spdisplays_device-id", "").removeprefix("0x"),
+        row.get("sppci_model") or row.get("_name") or f"{vendor} GPU",
+        f"{bus}:{number}",
+        supported=apple,
+        integrated=apple,
+        driver=driver,
     )

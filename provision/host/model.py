@@ -62,6 +62,11 @@ class Gpu:
     elsewhere: str = ""
     """Where to go with it if no target serves it."""
 
+    @property
+    def driver_name(self) -> str:
+        """The name of its kernel driver, "" without one."""
+        return self.driver.name if self.driver else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:

@@ -20,6 +20,7 @@ VALUES = (
     "HardwareInformation.qwMemorySize",
 )
 _DISPLAY = "{4d36e968-e325-11ce-bfc1-08002be10318}"  # GUID_DEVCLASS_DISPLAY
+Tree = Mapping[str, Mapping[str, str | int]]
 _INSTANCE = re.compile(
     r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4}).*\\(.+)", re.IGNORECASE
 )
@@ -76,58 +77,61 @@ if sys.platform == "win32":
 
 
 def read_windows(
-    found: Mapping[str, Mapping[str, str | int]],
+    devices_by_instance: Tree,
     devices: Devices,
     variables: Mapping[str, str],
     kernel: str,
 ) -> Host:
     """Return the host of a device tree, as :func:`probe` reads it; the kernel is of Windows."""
     system = Path(os.environ.get("SYSTEMROOT", "C:\\Windows")) / "System32"
-    gpus = parse(found, devices)
+    gpus = parse(devices_by_instance, devices)
+    runtimes = Runtimes()
     # Intel's driver installs the Level Zero loader there; its version is not in its name.
-    loader = (system / "ze_loader.dll").exists()
-    cuda = next(
-        (g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None
-    )
-    runtimes = Runtimes(level_zero="" if loader else None, cuda=cuda)
+    if (system / "ze_loader.dll").exists():
+        runtimes = dataclasses.replace(runtimes, level_zero="")
+    for gpu in gpus:
+        if gpu.vendor == "nvidia" and gpu.driver:
+            runtimes = dataclasses.replace(runtimes, cuda=gpu.driver.version)
     return Host(
         "win-64", kernel, gpus=tuple(gpus), runtimes=runtimes, variables=dict(variables)
     )
 
 
-def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> list[Gpu]:
+def parse(instances: Tree, devices: Devices) -> list[Gpu]:
     """Return the PCI display devices as GPUs; one on Microsoft's basic driver has no driver."""
-    gpus = (_gpu(instance, values, devices) for instance, values in found.items())
-    return sorted((gpu for gpu in gpus if gpu is not None), key=lambda gpu: gpu.address)
+    gpus = []
+    for instance, values in instances.items():
+        if match := _INSTANCE.fullmatch(instance):
+            gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
+            gpus.append(_completed(gpu, values))
+    return sorted(gpus, key=lambda gpu: gpu.address)
 
 
-def _gpu(
-    instance: str, values: Mapping[str, str | int], devices: Devices
-) -> Gpu | None:
-    match = _INSTANCE.fullmatch(instance)
-    if match is None:
-        return None
-    gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
+def _completed(gpu: Gpu, values: Mapping[str, str | int]) -> Gpu:
+    # One that the catalog lacks has no better name than its instance id.
+    name = gpu.address if gpu.integrated is None else gpu.name
     memory = values.get("HardwareInformation.qwMemorySize")
-    size = memory if isinstance(memory, int) else None
-    name = str(
-        values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name)
+    return dataclasses.replace(
+        gpu,
+        name=str(values.get("DriverDesc") or name),
+        driver=_driver(gpu.vendor, values),
+        memory_bytes=memory if isinstance(memory, int) else None,
     )
-    driver = _driver(gpu.vendor, values)
-    return dataclasses.replace(gpu, name=name, driver=driver, memory_bytes=size)
 
 
 def _driver(vendor: str, values: Mapping[str, str | int]) -> Driver | None:
-    version, provider = values.get("DriverVersion"), str(values.get("ProviderName", ""))
+    version = str(values.get("DriverVersion") or "")
+    provider = str(values.get("ProviderName", ""))
     if not version or provider.casefold() == "microsoft":
         return None
-    plain = str(version)
-    return Driver(
-        provider or vendor, nvidia_version(plain) if vendor == "nvidia" else plain
-    )
+    if vendor == "nvidia":
+        version = nvidia_version(version)
+    return Driver(provider or vendor, version)
 
 
 def nvidia_version(windows: str) -> str:
     """Return NVIDIA's own version for the one that Windows shows: 580.88 for 32.0.15.8088."""
     digits = "".join(windows.split(".")[-2:])[-5:]
-    return f"{digits[:3]}.{digits[3:]}" if re.fullmatch(r"\d{5}", digits) else windows
+    if not re.fullmatch(r"\d{5}", digits):
+        return windows
+    return f"{digits[:3]}.{digits[3:]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provision.host.compatibility import incompatibility, obstacles
-from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
+from provision.host.model import DeviceFile, Driver, Gpu, Host
 from provision.spec.parts import TargetHardware
 
 TARGET = TargetHardware(
@@ -32,15 +32,6 @@ def test_obstacles_come_in_the_order_of_their_repair() -> None:
     for word, obstacle in zip(order, found, strict=True):
         assert word in obstacle.reason
     assert found[-1].remedy == "unset ZE_AFFINITY_MASK"
-
-
-def test_an_old_user_mode_driver_is_an_obstacle() -> None:
-    runtimes = Runtimes(level_zero="1.17", compute_runtime="23.35.27191")
-    host = Host("linux-64", "6.8", runtimes=runtimes)
-    reasons = [
-        found.reason for found in obstacles(TARGET, arc(Driver("i915")), host, None)
-    ]
-    assert reasons[-1] == "driver 23.35.27191 is not >=24.39"
 
 
 def test_another_family_is_incompatible() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import random
 from pathlib import Path
@@ -12,12 +11,12 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.core.errors import SpecError
+from provision.core.platforms import VENDORS
 from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
 from provision.host.model import Driver, Gpu, Host, Runtimes, User, host_layers
 from provision.host.probe import read_host
 from provision.host.root import Root
-from provision.host.vendors import hidden
-from tests.calls import count_calls
+from provision.host.vendors import MODULES, hidden
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -201,27 +200,6 @@ def test_this_machine_is_read_without_starting_a_process(devices: Devices) -> No
     assert read_host(devices).platform
 
 
-def test_reading_a_machine_is_linear_in_its_devices(
-    tmp_path: Path, devices: Devices
-) -> None:
-    def machine(gpus: int) -> int:
-        root = tmp_path / str(gpus)
-        for number in range(gpus):
-            place = f"sys/bus/pci/devices/0000:{number:02x}:00.0"
-            for name, text in {
-                "class": "0x030000",
-                "vendor": "0x8086",
-                "device": "0x56a0",
-            }.items():
-                write(root, f"{place}/{name}", text)
-        read = functools.partial(read_host, devices, root=root, environ={})
-        assert len(read().gpus) == gpus
-        return count_calls(read)
-
-    few, more, many = machine(8), machine(16), machine(32)
-    assert many - more <= 2.02 * (more - few)
-
-
 def test_the_layers_that_an_upgrade_can_change(
     tmp_path: Path, devices: Devices
 ) -> None:
@@ -251,3 +229,11 @@ def test_a_gpu_s_driver_and_the_runtimes_are_layers() -> None:
         "driver nvidia": "580.65.06",
         "CUDA driver library": "580.65.06",
     }
+
+
+def test_each_vendor_with_a_kernel_driver_is_a_module() -> None:
+    bare = Host("linux-64", "6.8")
+    for name, module in MODULES.items():
+        assert VENDORS[name].module
+        assert module.hidden(bare) == {}
+        assert callable(module.occupants)
