@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,8 +41,8 @@ class DoctorContext:
     files: Mapping[str, Mapping[InstalledDistribution, list[str]]] = field(
         default_factory=dict
     )
-    # The foreign copies of packages that are imported, by who names their folders.
-    elsewhere: Mapping[str, list[str]] = field(default_factory=dict)
+    # The foreign copies of packages that PYTHONPATH makes Python import.
+    shadows: Sequence[str] = ()
 
     @property
     def accelerator(self) -> str:
@@ -65,10 +65,8 @@ class DoctorContext:
         facts = {"Python": env.python or "of unknown version", "torch": "not installed"}
         if env.torch:
             facts["torch"] = f"{env.torch.version}, built for {env.accelerator}"
-        for name in STACK[1:]:
-            dist = env.get(name)
-            if dist:
-                facts[dist.name] = dist.version
+        for dist in env.present(STACK[1:]):
+            facts[dist.name] = dist.version
         facts["distributions"] = str(len(env.distributions))
         return facts | host_layers(self.host)
 

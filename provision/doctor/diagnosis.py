@@ -9,7 +9,7 @@ from provision.core.platforms import ACCELERATORS
 from provision.core.project import RECORD
 from provision.doctor.context import DoctorContext
 from provision.doctor.environment import Environment, read_environment
-from provision.doctor.installation import elsewhere, read_installation
+from provision.doctor.installation import read_installation, shadows
 from provision.doctor.libraries import missing_libraries
 from provision.doctor.rules import (
     ENVIRONMENT_RULES,
@@ -61,7 +61,7 @@ def diagnose_environment(
         target,
         missing=tuple(missing_libraries(env, host, root=root)),
         files=read_installation(env),
-        elsewhere=elsewhere(env, host.variables),
+        shadows=shadows(env, host.variables.get("PYTHONPATH", "")),
     )
     if lock is None:
         findings = apply_rules(context, ENVIRONMENT_RULES)

@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,8 +73,6 @@ class Environment:
         default_factory=dict
     )
     torch: Torch | None = None
-    # Folders that .pth files add, each after the name of its file.
-    pth: tuple[tuple[str, str], ...] = ()
     leftovers: tuple[str, ...] = ()  # of an interrupted installation, such as ``~orch``
     user_site: Mapping[str, tuple[InstalledDistribution, ...]] = field(
         default_factory=dict
@@ -116,6 +114,10 @@ class Environment:
         """The distributions, each once: of several of one name the first."""
         return [several[0] for several in self.distributions.values()]
 
+    def present(self, names: Iterable[str]) -> list[InstalledDistribution]:
+        """The distributions that are there, of some names and in their order."""
+        return [self.distributions[name][0] for name in names if self.get(name)]
+
     def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
         return self.distributions.get(name, (None,))[0]
@@ -152,7 +154,6 @@ def read_environment(
         markers=markers_of(version, distributions, windows=windows),
         distributions=distributions,
         torch=_torch(site),
-        pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
         leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
         user_site=distributions_by_name(_user_sites(home, minor, base)),
     )
@@ -212,17 +213,6 @@ def _torch(site: Path) -> Torch | None:
     if "__version__" not in values:
         return None
     return Torch(values["__version__"] or "", *map(values.get, ("cuda", "xpu", "hip")))
-
-
-def _pth(site: Path) -> Iterator[tuple[str, str]]:
-    """Yield the folders that .pth files add, each with the name of its file."""
-    for name in list_names(site):
-        if not name.endswith(".pth"):
-            continue
-        for line in read_text(site / name).splitlines():
-            folder = line.strip()
-            if folder and not folder.startswith(("#", "import ", "import\t")):
-                yield name, folder
 
 
 def _user_sites(home: Path | None, minor: str, base: str) -> list[Path]:

@@ -36,12 +36,14 @@ def matching(name: str, lines: Sequence[Line]) -> list[int]:
 
 def last_failure(lines: Sequence[Line], errors: Container[int]) -> Failure:
     """Return the last failure of a log; a logger calls the lines of some numbers errors."""
-    tracebacks = [at for at, line in enumerate(lines) if _TRACEBACK in line.text]
     ends = {*matching("ending", lines)}
-    ends.update(
-        i for i, line in enumerate(lines) if line.text and line.number in errors
-    )
-    ends.update(_end_of_traceback(lines, at) for at in tracebacks)
+    tracebacks = list[int]()
+    for at, line in enumerate(lines):
+        if _TRACEBACK in line.text:
+            tracebacks.append(at)
+            ends.add(_end_of_traceback(lines, at))
+        elif line.text and line.number in errors:
+            ends.add(at)
     reporters = set(matching("reporter", lines))
     ended = max(ends - reporters or ends, default=-1)
     worked = max(matching("at_work", lines), default=-1)
@@ -66,7 +68,9 @@ def _end_of_traceback(lines: Sequence[Line], start: int) -> int:
     for at in range(start + 1, len(lines)):
         if _LAST_LINE.match(lines[at].text, margin):
             return at
-    return len(lines) - 1  # it was not copied to its end
+        if _TRACEBACK in lines[at].text:
+            return at - 1  # it was not copied to its end
+    return len(lines) - 1
 
 
 def frames(lines: Sequence[Line]) -> list[str]:

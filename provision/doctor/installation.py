@@ -4,15 +4,12 @@ import contextlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from provision.core.limits import open_regular
 from provision.doctor.elf import BROKEN, Elf
 from provision.doctor.environment import STACK, Environment
 from provision.environment.installed import InstalledDistribution as Dist
 from provision.environment.installed import distributions_in
-from provision.environment.reading import list_names
 from provision.lockfile.wheel_record import RecordEntry
 
 _MIXED = 20  # changed modules of one package; patches by hand change fewer
@@ -24,11 +21,7 @@ _OPTIONAL = re.compile(
 )
 # These move files of a wheel after it was recorded, as INSTALLER names them.
 _DISTRIBUTORS = ("an unknown tool", "conda", "debian", "rpm", "dnf", "guix", "nix")
-# Also the form for long paths. A wheel may bring a script for the system's Python, in /usr.
-_SCRIPT = re.compile(
-    r"(?:#!|#!/bin/sh\n'''exec' ['\"]?)((?!/usr/)/[^'\"\n]*)/python[\d.]*['\"\s]"
-)
-Faults = dict[str, dict[Dist, list[str]]]  # files by case, and by package or program
+Faults = dict[str, dict[Dist, list[str]]]  # files by case, and by package
 Owners = list[tuple[Dist, RecordEntry]]  # of one file, as their records say
 
 
@@ -50,8 +43,6 @@ def read_installation(env: Environment) -> Faults:
     mixed = {dist: paths for dist, paths in changed.items() if len(paths) >= _MIXED}
     for dist, paths in mixed.items():
         faults["damaged"][dist] += paths
-    for program, python in _foreign_launchers(env):
-        faults["moved-environment"][Dist(program, "", env.prefix)].append(python)
     return faults
 
 
@@ -96,43 +87,23 @@ def _size(path: str) -> int | None:
     return None
 
 
-def elsewhere(env: Environment, variables: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what Python imports from other folders, by the variable or file that names them."""
-    separator = ";" if env.windows else ":"
-    path = variables.get("PYTHONPATH", "").split(separator)
-    sources = [("PYTHONPATH", folder) for folder in path if folder]
-    sources += [(name, str(env.site / line)) for name, line in env.pth]
-    shadows: dict[str, list[str]] = defaultdict(list)
-    for source, folder in sources:
+def shadows(env: Environment, path: str) -> list[str]:
+    """Return what Python imports from the folders of a PYTHONPATH in place of the environment's."""
+    copies = list[str]()
+    for folder in filter(None, path.split(";" if env.windows else ":")):
         if folder.rstrip("/\\") == str(env.site):
             continue
         names = distributions_in([folder])
         for name in STACK:
-            hidden = source == "PYTHONPATH" and _hides(folder, env.site, name)
-            if name in names or hidden:
-                shadows[source].append(f"{folder} has {name}")
-    return shadows
+            if name in names or _hides(folder, env.site, name):
+                copies.append(f"PYTHONPATH: {folder} has {name}")
+    return copies
 
 
 def _hides(folder: str, site: Path, name: str) -> bool:
-    """Whether a folder that comes first has another copy of an installed package."""
+    """Whether a folder has another copy of an installed package."""
     module = Path(name.replace("-", "_"), "__init__.py")
     other, installed = Path(folder) / module, site / module
     if not (other.is_file() and installed.is_file()):
         return False
     return not other.samefile(installed)
-
-
-def _foreign_launchers(env: Environment) -> Iterator[tuple[str, str]]:
-    """Yield the programs of an environment that start the Python of another folder."""
-    programs = env.prefix / "bin"
-    if not any((env.prefix / mark).exists() for mark in ("pyvenv.cfg", "conda-meta")):
-        return  # the programs of a system are for several Pythons
-    for name in list_names(programs):
-        with contextlib.suppress(OSError), open_regular(programs / name) as stream:
-            script = _SCRIPT.match(stream.read(2000).decode("utf-8", "replace"))
-            if script is None:
-                continue
-            folder = Path(script[1])
-            if not folder.exists() or not programs.samefile(folder):
-                yield f"bin/{name}", script[1]

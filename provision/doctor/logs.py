@@ -159,13 +159,11 @@ def _fires(rule: LogRule, search: Search) -> Match | None:
         hits = [hit for hit in hits if _matches_next(rule.next, search, hit)]
     if rule.beside:
         hits = [hit for hit in hits if search.find(_filled(rule.beside, hit))]
-    if not hits or any(search.find(pattern) for pattern in rule.unless):
-        return None
-    if not all(search.find(pattern) for pattern in rule.also):
+    excluded = any(map(search.find, rule.unless))
+    if not hits or excluded or not all(map(search.find, rule.also)):
         return None
     at, match = max(hits, key=lambda hit: hit[0])
-    groups = {name: text for name, text in match.groupdict().items() if text}
-    return Match(rule, at, groups)
+    return Match(rule, at, match.groupdict(""))
 
 
 def _matches_next(pattern: str, search: Search, hit: Hit) -> bool:
@@ -203,7 +201,8 @@ def _is_beside_failure(match: Match, log: Log) -> bool:
 
 def _finding(match: Match, log: Log, machine: Machine, level: Level) -> Finding:
     rule = match.rule
-    groups = defaultdict(lambda: "what is quoted", match.groups)
+    groups = defaultdict[str, str](lambda: "what is quoted")
+    groups.update(filter(lambda group: group[1], match.groups.items()))
     remedy = machine.with_commands(rule.remedy).format_map(groups)
     if rule.reference:
         remedy += f" (see {rule.reference})"

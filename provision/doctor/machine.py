@@ -19,7 +19,7 @@ class Machine:
     def __init__(self, search: Search) -> None:
         self._facts = set[str]()
         for fact, patterns in data("machine")["facts"].items():
-            if any(search.find(pattern) for pattern in patterns):
+            if any(map(search.find, patterns)):
                 self._facts.add(fact)
 
     def only(self, names: Sequence[str]) -> str:

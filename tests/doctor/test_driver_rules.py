@@ -63,13 +63,6 @@ def test_a_driver_that_cannot_be_compared_is_a_note(
     assert "required >=25.18" in note.evidence
 
 
-def test_an_nvidia_driver_without_nvml_is_a_note(env: Env) -> None:
-    env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
-    env.add("triton", "3.7.0")
-    env.host = linux(dataclasses.replace(RTX, driver=Driver("nvidia")))
-    assert [finding.code for finding in env.diagnose()] == ["driver-unknown"]
-
-
 def test_an_old_driver_in_wsl_is_updated_in_windows(env: Env) -> None:
     env.torch("2.13.0", cuda="13.0")
     old = dataclasses.replace(RTX, driver=Driver("nvidia", "546.30"))

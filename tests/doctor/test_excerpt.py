@@ -6,8 +6,6 @@ import random
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from provision.doctor.excerpt import excerpt
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import read_log
@@ -88,11 +86,6 @@ def test_a_long_line_loses_its_middle() -> None:
     assert line.startswith("     1  RuntimeError: xx")
     assert line.endswith("xx the end")
     assert len(line) < 420
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "\0\0\n", "-----\n"])
-def test_a_log_without_words_has_no_excerpt(text: str) -> None:
-    assert told(text) == []
 
 
 def test_what_a_finding_quotes_is_in_the_excerpt_wherever_it_is() -> None:

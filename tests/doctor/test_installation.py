@@ -82,45 +82,22 @@ def venv(tmp_path: Path, devices: Devices) -> Venv:
     return made
 
 
-HARMLESS: list[Callable[[Venv], None]] = []
-HARMFUL: list[tuple[str, str, Callable[[Venv], None]]] = []
-
-
-def harmless(change: Callable[[Venv], None]) -> Callable[[Venv], None]:
-    HARMLESS.append(change)
-    return change
-
-
-def harmful(
-    code: str, says: str
-) -> Callable[[Callable[[Venv], None]], Callable[[Venv], None]]:
-    def register(change: Callable[[Venv], None]) -> Callable[[Venv], None]:
-        HARMFUL.append((code, says, change))
-        return change
-
-    return register
-
-
-@harmless
 def nothing(venv: Venv) -> None:
     """It is left as it was installed."""
 
 
-@harmless
 def what_images_leave_out(venv: Venv) -> None:
     shutil.rmtree(venv.site / "alpha/tests")
     for file in (venv.prefix / "bin").glob("activate*"):
         file.unlink()
 
 
-@harmless
 def bytecode_without_its_source(venv: Venv) -> None:
     for module in MODULES:
         (venv.site / f"{module}c").touch()
         (venv.site / module).unlink()
 
 
-@harmless
 def a_namespace(venv: Venv) -> None:
     venv.add(
         "beta",
@@ -134,45 +111,24 @@ def a_namespace(venv: Venv) -> None:
     )
 
 
-@harmless
-def a_script_of_the_system(venv: Venv) -> None:
-    (venv.prefix / "bin/tool").write_text("#!/usr/bin/python3\nprint()\n")
-    (venv.prefix / "bin/own").write_text(f"#!{venv.prefix}/bin/python\nprint()\n")
-    (venv.prefix / "bin/any").write_text("#!/usr/bin/env python3\nprint()\n")
-
-
-@harmless
-def a_link_to_the_environment(venv: Venv) -> None:
-    venv.prefix.rename(venv.prefix.parent / "real")
-    venv.prefix.symlink_to("real")
-    (venv.prefix / "bin/own").write_text(
-        f"#!{venv.prefix.parent}/real/bin/python\nprint()\n"
-    )
-
-
-@harmless
 def a_package_of_the_distribution(venv: Venv) -> None:
     (venv.site / "alpha-1.0.dist-info/INSTALLER").unlink()
     (venv.site / "alpha/m1.py").unlink()
 
 
-@harmful("half-installed", "alpha/m7.py")
 def a_module_was_deleted(venv: Venv) -> None:
     (venv.site / "alpha/m7.py").unlink()
 
 
-@harmful("half-installed", "alpha/m7.py")
 def a_full_disk_left_an_empty_module(venv: Venv) -> None:
     (venv.site / "alpha/m7.py").write_text("")
 
 
-@harmful("half-installed", "alpha/m0.py, alpha/m1.py, alpha/m10.py and 27 more")
 def files_of_another_version_were_copied_over(venv: Venv) -> None:
     for module in MODULES:
         (venv.site / module).write_text("value = None\n")
 
 
-@harmful("files-overwritten", "beta 1.0: alpha/m1.py")
 def two_packages_of_the_same_files(venv: Venv) -> None:
     venv.add(
         "beta",
@@ -181,22 +137,35 @@ def two_packages_of_the_same_files(venv: Venv) -> None:
     )
 
 
-@harmful("half-installed", "alpha/m1.py")
 def one_of_two_packages_was_removed(venv: Venv) -> None:
     two_packages_of_the_same_files(venv)
     venv.uv("pip", "uninstall", "--python", venv.prefix, "beta")
 
 
-@harmful("moved-environment", "bin/run-alpha: ")
-def it_was_copied(venv: Venv) -> None:
-    other = venv.prefix.parent / "built-here/bin"
-    (venv.prefix / "bin/run-alpha").write_text(f"#!{other}/python\nprint()\n")
-
-
-@harmless
 def bytecode_folders_that_a_record_names(venv: Venv) -> None:
     with (venv.site / "alpha-1.0.dist-info/RECORD").open("a") as record:
         record.write("alpha/__pycache__,,\n")
+
+
+HARMLESS = (
+    nothing,
+    what_images_leave_out,
+    bytecode_without_its_source,
+    a_namespace,
+    a_package_of_the_distribution,
+    bytecode_folders_that_a_record_names,
+)
+# The code and the evidence of each damage.
+HARMFUL = {
+    a_module_was_deleted: ("half-installed", "alpha/m7.py"),
+    a_full_disk_left_an_empty_module: ("half-installed", "alpha/m7.py"),
+    files_of_another_version_were_copied_over: (
+        "half-installed",
+        "alpha/m10.py and 27 more",
+    ),
+    two_packages_of_the_same_files: ("files-overwritten", "beta 1.0: alpha/m1.py"),
+    one_of_two_packages_was_removed: ("half-installed", "alpha/m1.py"),
+}
 
 
 @pytest.mark.parametrize("change", HARMLESS, ids=lambda change: change.__name__)
@@ -207,30 +176,17 @@ def test_a_sound_environment_is_left_alone(
     assert venv.diagnose() == ()
 
 
-@pytest.mark.parametrize(
-    ("code", "says", "change"), HARMFUL, ids=[c.__name__ for *_, c in HARMFUL]
-)
-def test_damage_is_named(
-    code: str, says: str, change: Callable[[Venv], None], venv: Venv
+@pytest.mark.parametrize("change", HARMFUL, ids=lambda change: change.__name__)
+def test_damage_is_named_and_the_remedy_mends_it(
+    change: Callable[[Venv], None], venv: Venv
 ) -> None:
     change(venv)
+    code, says = HARMFUL[change]
     (found,) = [finding for finding in venv.diagnose() if finding.bad]
     assert found.code == code
     assert says in " | ".join(found.evidence)
     assert "{" not in found.symptom + found.cause + found.remedy
-
-
-REPAIRED = [
-    change
-    for code, _, change in HARMFUL
-    if code in {"half-installed", "files-overwritten"}
-]
-
-
-@pytest.mark.parametrize("change", REPAIRED[:5], ids=lambda change: change.__name__)
-def test_the_remedy_mends_it(change: Callable[[Venv], None], venv: Venv) -> None:
-    change(venv)
-    remedy = venv.diagnose()[0].remedy
+    remedy = found.remedy
     if both := re.search(r"uninstall ([\w -]+), then", remedy):
         venv.uv("pip", "uninstall", "--python", venv.prefix, *both[1].split())
     for command in re.findall(r"`uv ([^`]+)`", remedy):

@@ -93,12 +93,6 @@ def test_runpath_leads_to_the_prefix_and_further_imports_are_walked(env: Env) ->
     assert missing(env) == [("libur_loader.so.0", "libsycl.so.8")]
 
 
-def test_nvidia_wheels_are_searched_as_torch_does(env: Env) -> None:
-    put(env, "torch/lib/libtorch_cuda.so", elf("libcudnn.so.9", "libcudart.so.12"))
-    put(env, "nvidia/cudnn/lib/libcudnn.so.9", elf())
-    assert missing(env) == [("libcudart.so.12", "libtorch_cuda.so")]
-
-
 def test_system_folders_and_loader_variables(env: Env) -> None:
     put(env, "torch/lib/libtorch_xpu.so", elf("libze_loader.so.1", "libsycl.so.8"))
     root = env.prefix.parent / "empty-root"
@@ -143,14 +137,6 @@ def test_findings_of_missing_libraries(
     assert finding.code == code
     assert remedy in finding.remedy
     assert finding.evidence == (f"libtorch.so imports {library}, which is not found",)
-
-
-def test_finding_of_a_missing_dll(windows_env: Env) -> None:
-    windows_env.torch("2.1.0a0+cxx11.abi")
-    put(windows_env, "torch/lib/torch_cpu.dll", pe("uv.dll"))
-    (finding,) = windows_env.diagnose()
-    assert finding.code == "missing-dll-windows"
-    assert "libuv" in finding.remedy
 
 
 def test_no_driver_matters_only_beside_a_card(env: Env) -> None:

@@ -61,12 +61,5 @@ def test_one_that_hangs_is_given_up(
         locate(str(shim), run)
 
 
-def test_what_is_no_program_is_told(tmp_path: Path) -> None:
-    (tmp_path / "shims").mkdir()
-    (tmp_path / "shims/python").write_bytes(b"\0\1\2")
-    with pytest.raises(UsageError):
-        locate(str(tmp_path / "shims/python"), run)
-
-
 def test_a_path_of_nothing_is_left_to_the_reader(tmp_path: Path) -> None:
     assert locate(str(tmp_path / "nothing"), run) == tmp_path / "nothing"

@@ -288,14 +288,6 @@ def test_a_log_has_its_excerpt_and_nothing_of_this_machine(tmp_path: Path) -> No
     ]
 
 
-def test_a_log_with_its_environment(env: Env) -> None:
-    env.torch("2.9.1+cu128", cuda="12.8")
-    log = read_log("RuntimeError: engine refused to start\n")
-    text = report(Diagnosis("t.log", ()), Host("linux-64", "6.8"), env.prefix, log)
-    assert "Python: 3.11.7, virtual environment\n" in text
-    assert text.endswith("     1  RuntimeError: engine refused to start\n")
-
-
 def test_a_machine_alone(env: Env) -> None:
     host = Host("linux-64", "6.8", surroundings=("docker",))
     result = dataclasses.replace(

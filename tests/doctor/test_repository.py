@@ -58,15 +58,6 @@ def test_the_fault_is_named_before_its_fix_and_not_after(
     assert sorted({f.code for f in after if f.bad}) == pair.get("still", [])
 
 
-def test_places_are_lines_of_the_file(devices: Devices) -> None:
-    folder = PAIRS / "prime-rl-hashes" / "before"
-    (finding,) = [f for f in found(folder, devices) if f.code == "lock-unhashed"]
-    name, line, _ = finding.evidence[0].split(":", 2)
-    lines = (folder / name).read_text("utf-8").splitlines()
-    assert lines[int(line) - 1] == "[[package]]"
-    assert lines[int(line)] == 'name = "torch"'
-
-
 PYLOCK = f"""
 lock-version = "1.0"
 created-by = "x"
@@ -144,7 +135,6 @@ def test_every_format_is_read(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("uv.lock", "[[package"),
         ("uv.lock", '[[package]]\nname = "torch"\nsource = 1\n'),
         ("uv.lock", "[[package]]\nname = 3\n"),
         ("poetry.lock", '[[package]]\nname = "torch"\nfiles = ["x"]\n'),
@@ -208,21 +198,10 @@ def test_this_machine_is_compared_with_the_build(
     assert codes(tmp_path, devices, dataclasses.replace(host, gpus=(volta,))) == [
         "unsupported-gpu-architecture"
     ]
-
-
-def test_a_newer_card_of_one_generation_is_served(
-    tmp_path: Path, devices: Devices
-) -> None:
-    (tmp_path / "requirements.txt").write_text("torch==2.9.1+cu128\n", "utf-8")
-    for capability in (
-        "8.9",
-        "12.1",
-    ):  # RTX 40 runs the kernels of 8.6, GB10 those of 12.0
-        gpu = Gpu(
-            "nvidia", "0", "x", "0", supported=True, compute_capability=capability
-        )
-        host = Host("linux-64", "6.8", gpus=(gpu,))
-        assert codes(tmp_path, devices, host) == []
+    (tmp_path / "requirements.txt").write_text("torch==2.7.1+cu126\n", "utf-8")
+    assert codes(tmp_path, devices, dataclasses.replace(host, gpus=(new,))) == [
+        "unsupported-gpu-architecture"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,8 @@ def companions(context: DoctorContext) -> Findings:
     if torch is None or not torch.version or _is_own_build(torch):
         return
     wrong = list[str]()
-    for name in COMPANIONS:
-        dist = env.get(name)
-        if dist and dist.version:
+    for dist in env.present(COMPANIONS):
+        if dist.version:
             built_for = _other_release(dist, torch) or _other_build(
                 dist, torch, context
             )
@@ -180,7 +179,7 @@ def tritons(context: DoctorContext) -> Findings:
     """Triton is missing, of another release than torch pins, or installed by two packages."""
     env = context.env
     torch = env.get("torch")
-    tritons = [dist for name in TRITONS if (dist := env.get(name))]
+    tritons = env.present(TRITONS)
     evidence = [env.says(dist) for dist in tritons]
     xpu = env.torch is not None and env.torch.accelerator == "xpu"
     foreign = [dist for dist in tritons if xpu and "xpu" not in str(dist)]

@@ -15,15 +15,11 @@ def installation(context: DoctorContext) -> Findings:
     """Files are gone, damaged or of two packages, or programs start another Python."""
     for name, faults in context.files.items():
         dists = list(faults)
-        code = None
         if name == "overwritten":
-            if all(dist.name.startswith("nvidia-") for dist in dists):
-                code = "cuda-library-mismatch"
             dists = dists[-1:]
         yield case(
             name,
             [f"{dist}: {_shortened(files)}" for dist, files in faults.items()][:5],
-            code=code,
             names=" ".join(dist.name for dist in faults),
             prefix=quote(str(context.env.prefix)),
             command=_reinstall(context, dists),

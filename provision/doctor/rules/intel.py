@@ -116,7 +116,7 @@ def cuda_packages_with_xpu(context: DoctorContext) -> Findings:
     torch = env.torch
     if torch is None or torch.accelerator != "xpu":
         return
-    for_cuda = [dist for name in CUDA_ONLY if (dist := env.get(name))]
+    for_cuda = env.present(CUDA_ONLY)
     nvidia = [dist for dist in env.dists if dist.name.startswith("nvidia-cuda-runtime")]
     if for_cuda or nvidia:
         names = [dist.name for dist in (*for_cuda, *nvidia)]
@@ -162,10 +162,6 @@ def old_accelerate(context: DoctorContext) -> Findings:
 def retired(context: DoctorContext) -> Findings:
     """IPEX or ipex-llm, which are archived and no longer maintained."""
     env = context.env
-    archived = [
-        env.says(dist)
-        for name in (IPEX, "ipex-llm", "bigdl-llm")
-        if (dist := env.get(name))
-    ]
+    archived = env.present((IPEX, "ipex-llm", "bigdl-llm"))
     if archived:
-        yield case("retired", archived)
+        yield case("retired", map(env.says, archived))

@@ -68,18 +68,18 @@ def _built_for(dist: InstalledDistribution) -> frozenset[str]:
 
 
 def shadowed(context: DoctorContext) -> Findings:
-    """PYTHONPATH, PYTHONHOME or a .pth file makes Python import packages from elsewhere."""
-    variables = context.host.variables
-    home, path = variables.get("PYTHONHOME"), variables.get("PYTHONPATH")
-    if home:
-        yield case("shadowed", (f"PYTHONHOME={home}",), variable="PYTHONHOME")
-    for source, places in context.elsewhere.items():
-        name = "shadowed" if source == "PYTHONPATH" else "shadowed-by-file"
-        evidence = [f"{source}: {place}" for place in places[:5]]
-        yield case(name, evidence, variable=source)
-    if path and not context.elsewhere:
-        evidence = [f"PYTHONPATH={path}"]
-        yield case("shadowed", evidence, level=Level.NOTE, variable="PYTHONPATH")
+    """PYTHONPATH or PYTHONHOME makes Python import packages from elsewhere."""
+    for variable in ("PYTHONHOME", "PYTHONPATH"):
+        value = context.host.variables.get(variable)
+        if not value:
+            continue
+        evidence = [f"{variable}={value}"]
+        level = Level.ERROR
+        if variable == "PYTHONPATH" and context.shadows:
+            evidence = list(context.shadows[:5])
+        elif variable == "PYTHONPATH":
+            level = Level.NOTE
+        yield case("shadowed", evidence, level=level, variable=variable)
 
 
 def user_site(context: DoctorContext) -> Findings:

@@ -29,7 +29,7 @@ def cpu_build(context: DoctorContext) -> Findings:
     else:
         gpus = [*context.gpus("intel"), *context.gpus("nvidia")]
         gpus = [gpu for gpu in gpus if gpu.supported]
-        cuda = [dist for name in CUDA_ONLY if (dist := env.get(name))]
+        cuda = env.present(CUDA_ONLY)
         evidence += [f"the machine has {gpu.name}" for gpu in gpus[:3]]
         evidence += [f"{dist} is installed" for dist in cuda]
         why = "the machine has a GPU" if gpus else "other packages are for CUDA"
