@@ -5,8 +5,6 @@
 """
 # ruff: noqa: INP001 - a program, not a module of a package
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
@@ -20,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
 sys.path.append(str(ROOT))
 
-from provision.cli.main import parser, verb_names  # noqa: E402
+from provision.cli.main import parser, parsers, verb_names  # noqa: E402
 from provision.core import errors  # noqa: E402
 from provision.spec.model import Target, spec_schema  # noqa: E402
 from provision.ui.console import SCHEMA  # noqa: E402
@@ -90,16 +88,10 @@ readers; new fields do not raise it.
 
 
 def _common() -> set[str]:
-    verbs = _parsers()
+    verbs = parsers(parser())
     return set.intersection(
         *({_words(a) for a in verb._actions} for verb in verbs.values())  # noqa: SLF001
     )
-
-
-def _parsers() -> dict[str, argparse.ArgumentParser]:
-    actions = parser()._actions  # noqa: SLF001 - as above
-    (verbs,) = (a for a in actions if isinstance(a, argparse._SubParsersAction))  # noqa: SLF001
-    return dict(verbs.choices)
 
 
 def _words(action: argparse.Action) -> str:
@@ -136,7 +128,7 @@ def _row(action: argparse.Action) -> str:
 def verbs() -> str:
     """Return the page of the verbs."""
     common, table = _common(), "| argument | meaning |\n|---|---|\n"
-    found = _parsers()
+    found = parsers(parser())
     first = next(iter(found.values()))
     page = (
         VERBS + table + "".join(_row(a) for a in first._actions if _words(a) in common)  # noqa: SLF001
@@ -165,7 +157,7 @@ def undocumented() -> list[str]:
     """Return the options without a help text: the pages above have nothing to say about them."""
     return [
         f"{name} {_words(action)}"
-        for name, verb in _parsers().items()
+        for name, verb in parsers(parser()).items()
         for action in verb._actions  # noqa: SLF001
         if not action.help and (action.option_strings or action.dest != "target")
     ]

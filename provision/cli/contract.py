@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from provision.cli.call import Call
+from provision.cli.verbs.smoke import suite_of
 from provision.commands.current import current_folder, require_current
 from provision.commands.machine import read_layers
 from provision.core.errors import Exit, ToolError, UsageError
@@ -35,19 +36,18 @@ class Contract:
     """One verdict: reached, stored and printed, whatever happens meanwhile."""
 
     def __init__(self, call: Call) -> None:
-        self._call, self._wanted, self._why = call, call.arguments, "interrupted"
+        self._call, self._options, self._why = call, call.arguments, "interrupted"
         self._started, self._ended = time.monotonic(), threading.Event()
-        given = self._wanted.node or os.environ.get("SLURMD_NODENAME")
-        self._node = given or _UNFIT.sub("-", platform.node()).lstrip("-")
-        if getattr(self._wanted, "repair", False):
+        host = _UNFIT.sub("-", platform.node()).lstrip("-")
+        self._node = self._options.node or os.environ.get("SLURMD_NODENAME") or host
+        if getattr(self._options, "repair", False):
             raise UsageError(
                 "--repair changes the environment, --contract only judges it"
             )
-        if wrong := next(
-            filter(_UNFIT.search, (self._node, self._wanted.target)), None
-        ):
-            raise UsageError(f"{wrong!r} is no name of a node or target")
-        if self._wanted.time_limit:
+        for name in (self._node, self._options.target):
+            if _UNFIT.search(name):
+                raise UsageError(f"{name!r} is no name of a node or target")
+        if self._options.time_limit:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def keep(self) -> int:
@@ -61,18 +61,18 @@ class Contract:
 
     def _judge(self) -> Verdict:
         try:
-            if self._wanted.idle and (users := self._occupants()):
+            if self._options.idle and (users := self._occupants()):
                 return self._none("busy", f"the device is used by {', '.join(users)}")
-            return self._verdict(**self._parts(self._wanted.handle(self._call).result))
-        except Exception as error:  # noqa: BLE001 - none of them says anything about the node
-            known = as_error(error)
-            self._call.console.error(known)
-            code = "usage" if known.exit_code == Exit.USAGE else "tool"
-            return self._none(code, known.what, known.remedy)
+            return self._verdict(**self._parts(self._options.handle(self._call).result))
+        except Exception as raised:  # noqa: BLE001 - none of them says anything about the node
+            error = as_error(raised)
+            self._call.console.error(error)
+            code = "usage" if error.exit_code == Exit.USAGE else "tool"
+            return self._none(code, error.what, error.remedy)
 
     def _parts(self, result: Any) -> dict[str, Any]:  # noqa: ANN401 - what the verb returned
-        project, target = self._call.project, self._wanted.target
-        if self._wanted.verb == "verify":
+        project, target = self._call.project, self._options.target
+        if self._options.verb == "verify":
             record = require_current(project, target).record
             facts = {
                 "stack": read_layers(project),
@@ -82,89 +82,83 @@ class Contract:
             return facts | judge(("", finding) for finding in result.findings)
         # Of a run that was left out, because nothing changed since, the last report stands.
         report = getattr(result, "report", None) or last_report(
-            project, target, device=self._wanted.device or "0"
+            project, target, device=self._options.device or "0"
         )
         assert report is not None  # noqa: S101 - see above
-        compared = getattr(result, "comparison", None)
+        comparison = getattr(result, "comparison", None)
         failed = [(check.id, check.finding) for check in report.failed if check.finding]
-        return facts_of(report) | judge(failed, compared.findings if compared else ())
+        worse = comparison.findings if comparison else ()
+        return facts_of(report) | judge(failed, worse)
 
     def _none(self, code: str, reason: str, remedy: str = "") -> Verdict:
         return self._verdict(verdict="none", code=code, reason=reason, remedy=remedy)
 
     def _verdict(self, **parts: Any) -> Verdict:  # noqa: ANN401 - validated
-        chosen = (
-            name for name in ("full", "health") if getattr(self._wanted, name, False)
-        )
-        suite = "verify" if self._wanted.verb == "verify" else next(chosen, "quick")
-        known = {
+        verify = self._options.verb == "verify"
+        run = {
             "schema": 1,
             "node": self._node,
-            "target": self._wanted.target,
-            "suite": suite,
+            "target": self._options.target,
+            "suite": "verify" if verify else suite_of(self._options),
             "time": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
             "seconds": round(time.monotonic() - self._started, 2),
         }
-        return Verdict.model_validate(known | parts)
+        return Verdict.model_validate(run | parts)
 
     def _give(self, verdict: Verdict) -> int:
         """Store and print a verdict; return its exit code."""
+        folder = self._call.project.root / ".envs" / "verdicts"
         try:
-            verdict.store(
-                self._wanted.verdicts or self._call.project.root / ".envs" / "verdicts"
-            )
-        except (
-            ToolError
-        ) as error:  # a disk that is full, or lost with the network, is no verdict
+            verdict.store(self._options.verdicts or folder)
+        except ToolError as error:  # a disk that is full, or lost with the network
             self._call.console.note(f"{error.what}: {error.evidence}")
-        if self._wanted.output:
-            write_atomic(
-                self._wanted.output, getattr(forms, self._wanted.contract)(verdict)
-            )
-        if self._wanted.json or not self._wanted.output:
+        if self._options.output:
+            write_atomic(self._options.output, self._text(verdict))
+        if self._options.json or not self._options.output:
             self._print(verdict)
         return _CODES[verdict.verdict]
 
     def _print(self, verdict: Verdict) -> None:
-        if self._wanted.json:
-            print_json(
-                self._wanted.verb, verdict.document(), ok=verdict.verdict == "keep"
-            )
+        if self._options.json:
+            is_kept = verdict.verdict == "keep"
+            print_json(self._options.verb, verdict.document(), ok=is_kept)
         else:
-            print_text(getattr(forms, self._wanted.contract)(verdict))
+            print_text(self._text(verdict))
+
+    def _text(self, verdict: Verdict) -> str:
+        form = getattr(forms, self._options.contract)
+        return str(form(verdict))
 
     def _occupants(self) -> list[str]:
-        """Return who uses the device, once what is about to end has had its time."""
-        target, notes = self._call.target, set[str]()
+        """Who uses the device, once what is about to end has had its time."""
+        accelerator, notes = self._call.target.accelerator, set[str]()
         until = time.monotonic() + _PATIENCE
-        while (
-            found := self._users(target.accelerator, notes)
-        ) and time.monotonic() < until:
+        users = self._users(accelerator, notes)
+        while users and time.monotonic() < until:
             time.sleep(0.5)
+            users = self._users(accelerator, notes)
         for note in sorted(notes):
             self._call.console.note(note)
-        return found
+        return users
 
     def _users(self, accelerator: str, notes: set[str]) -> list[str]:
         if accelerator != "cpu":
             return occupants(accelerator, notes)
-        with (
-            contextlib.ExitStack() as held
-        ):  # a CPU is shared: programs of the environment count
-            folder = current_folder(self._call.project, self._wanted.target)
-            return [user] if (user := user_of(folder, held)) else []
+        # A CPU is shared: programs of the environment count.
+        with contextlib.ExitStack() as locks:
+            folder = current_folder(self._call.project, self._options.target)
+            user = user_of(folder, locks)
+        return [user] if user else []
 
     def _watch(self) -> None:
         """End the run at its time limit, with everything that it has started."""
-        if self._ended.wait(self._wanted.time_limit):
+        if self._ended.wait(self._options.time_limit):
             return
         self._why = "time-limit"
-        _thread.interrupt_main(
-            signal.SIGTERM
-        )  # handled as soon as the main thread runs Python
+        # Handled as soon as the main thread runs Python.
+        _thread.interrupt_main(signal.SIGTERM)
         interrupt()
         if not self._ended.wait(_GRACE):
-            self._print(
-                self._none(self._why, "the run could not be ended: a driver may hang")
-            )
+            hung = "the run could not be ended: a driver may hang"
+            self._print(self._none(self._why, hung))
             os._exit(Exit.USAGE)

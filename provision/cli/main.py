@@ -2,20 +2,22 @@
 
 import argparse
 import importlib
-import itertools
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from provision import __version__
-from provision.cli.call import Call, is_contract
+from provision.cli.call import Call
 from provision.cli.help import Formatter
-from provision.cli.options import add_options
+from provision.cli.options import add_common
 from provision.core.errors import Exit, ProvisionError, UsageError
+from provision.core.failures import as_error
 from provision.core.ownership import require_own_project
+from provision.core.process import interrupt
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
 from provision.core.text import nearest
@@ -33,10 +35,12 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         remedy = f"`{self.prog.replace('provision', program_name(), 1)} --help`"
         if wrong := _WRONG.match(message):
-            known = wrong[3] or " ".join(self._option_string_actions)
-            if close := nearest(wrong[2], re.findall(r"\w[\w-]+", known)):
-                remedy = f"did you mean `{wrong[1] or ''}{close}`? See {remedy}"
-            if close or " VERB:" in message:  # of which there are too many to be read
+            dashes, word, choices = wrong.groups()
+            known = choices or " ".join(self._option_string_actions)
+            meant = nearest(word, re.findall(r"\w[\w-]+", known))
+            if meant:
+                remedy = f"did you mean `{dashes or ''}{meant}`? See {remedy}"
+            if meant or " VERB:" in message:  # of which there are too many to be read
                 message = message.partition(" (choose")[0]
         raise UsageError(message, evidence=self.format_usage().strip(), remedy=remedy)
 
@@ -46,26 +50,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    if "run" in words:
-        from provision.cli.verbs.run import mark_command  # noqa: PLC0415 - of this verb alone
-
-        words = mark_command(words)
     open_streams()
     if not words:
         parser().print_help()
         return Exit.USAGE
-    own = [*itertools.takewhile("--".__ne__, words)]
-    switches = {
-        "json": "--json" in own,
-        "quiet": False,
-        "debug": False,
-        "verbose": False,
-    }
-    arguments = argparse.Namespace(verb=None, project=None, **switches)
+    words = mark_command(words)
+    typed = words[: words.index("--")] if "--" in words else words
+    arguments = argparse.Namespace(
+        verb=None,
+        project=None,
+        json="--json" in typed,
+        quiet=False,
+        debug=False,
+        verbose=False,
+    )
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        _parse(words, len(own), arguments)
+        _parse(words, len(typed), arguments)
         if arguments.verbose:
             show_log()
         return _dispatch(arguments)
@@ -81,12 +83,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return Exit.USAGE if getattr(arguments, "contract", None) else code
 
 
+def mark_command(words: Sequence[str]) -> list[str]:
+    """The words with ``--`` before the command of ``run``: its options are its own."""
+    named = 0  # of the verb and the target
+    places = iter(range(len(words)))
+    for place in places:
+        word = words[place]
+        if word == "--" or (not named and not word.startswith("-") and word != "run"):
+            break
+        if named == 2 and not word.startswith("-"):
+            return [*words[:place], "--", *words[place:]]
+        if not word.startswith("-"):
+            named += 1
+        elif word == "-C" or _begins(word, "--project") or _begins(word, "--env"):
+            next(places, None)  # the option's value
+    return list(words)
+
+
+def _begins(word: str, option: str) -> bool:
+    """Whether a word is a long option: argparse takes it by any beginning of its name."""
+    return len(word) > 2 and option.startswith(word)
+
+
 def _interrupt(*_: object) -> None:
     """End the processes that other threads wait for, so that Ctrl-C ends the command at once."""
-    # What is not loaded has started nothing.
-    names = ("provision.core.process", "provision.core.interruption")
-    loaded = next(filter(None, map(sys.modules.get, names)), None)
-    if not loaded or loaded.interrupt():
+    if interrupt():
         raise KeyboardInterrupt
 
 
@@ -94,15 +115,18 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(
         program_name(), quiet=arguments.quiet or arguments.json, aside=arguments.json
     )
-    # Commands are printed in between, and a verdict at any moment.
-    console.alive &= not (arguments.verbose or is_contract(arguments))
+    contract = _keeps_contract(arguments)
+    if arguments.verbose or contract:
+        console.alive = (
+            False  # commands are printed in between, and a verdict at any moment
+        )
     project = _project(arguments)
     if not arguments.project:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
     call = Call(arguments, project, console)
-    if is_contract(arguments):
-        from provision.cli.contract import Contract  # noqa: PLC0415 - loads much
+    if contract:
+        from provision.cli.contract import Contract  # noqa: PLC0415 - as a verb
 
         # A shell that starts a command in the background lets it ignore Ctrl-C.
         for name in (signal.SIGINT, signal.SIGTERM):
@@ -112,9 +136,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         outcome = arguments.handle(call)
     finally:
         console.close()
-    # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
-    if isinstance(outcome, int):
-        return int(outcome)
+    if isinstance(outcome, int):  # of `run`
+        return outcome
     if arguments.json:
         print_json(arguments.verb, outcome.result, ok=outcome.code == Exit.OK)
     else:
@@ -122,10 +145,24 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     return int(outcome.code)
 
 
+def _keeps_contract(arguments: argparse.Namespace) -> bool:
+    """Whether a command is to keep the contract; its other options mean nothing without it."""
+    if "contract" not in arguments or arguments.contract:
+        return "contract" in arguments
+    for name in ("output", "verdicts", "node", "idle", "time_limit"):
+        if getattr(arguments, name):
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} has no meaning without --contract")
+    return False
+
+
 def _project(arguments: argparse.Namespace) -> Project:
     start = (arguments.project or Path.cwd()).absolute()
-    if not start.is_dir() and (start.exists() or arguments.verb != "init"):
-        what = f"{start} {'is a file' if start.exists() else 'does not exist'}"
+    if start.exists() and not start.is_dir():
+        what = f"{start} is a file"
+        raise UsageError(what, remedy="name the folder of a project")
+    if not start.exists() and arguments.verb != "init":
+        what = f"{start} does not exist"
         raise UsageError(what, remedy="name the folder of a project")
     try:
         return find_project(start)
@@ -135,44 +172,40 @@ def _project(arguments: argparse.Namespace) -> Project:
         return Project(start)  # what it has not is shipped
 
 
-def _fail(arguments: argparse.Namespace, error: Exception) -> int:
-    from provision.core.failures import as_error  # noqa: PLC0415 - not for what goes well
-
-    known = as_error(error)
+def _fail(arguments: argparse.Namespace, raised: Exception) -> int:
+    error = as_error(raised)
     if arguments.json:
-        print_json(arguments.verb, {"error": known}, ok=False)
+        print_json(arguments.verb, {"error": error}, ok=False)
     console = Console(program_name(), aside=True)
     if arguments.debug:
-        import traceback  # noqa: PLC0415 - as above
-
         # Through the console: what a library raised may name an address with its password.
-        console.line("".join(traceback.format_exception(error)))
-    console.error(known)
-    return int(known.exit_code)
+        console.line("".join(traceback.format_exception(raised)))
+    console.error(error)
+    return int(error.exit_code)
 
 
 def verb_names() -> list[str]:
-    """Return the name of every verb, sorted: of each module in ``verbs``."""
-    # Not __init__.py. A directory listing, since importing every verb would be slow.
+    """The name of every verb, sorted: of each module in ``verbs``."""
+    # A directory listing, since importing every verb would be slow.
     return sorted(path.stem for path in Path(__file__).parent.glob("verbs/[a-z]*.py"))
 
 
-def _parse(words: Sequence[str], own: int, found: argparse.Namespace) -> None:
-    """Add to ``found`` what a command line says, the first ``own`` words of it before a ``--``."""
-    # One verb's module is enough: importing all takes longer than a build with nothing to do.
+def _parse(words: Sequence[str], typed: int, arguments: argparse.Namespace) -> None:
+    """Add to ``arguments`` what a command line says, whose first ``typed`` words precede a ``--``."""
     frame = _common()
     frame.add_argument("words", nargs=argparse.REMAINDER)
-    given, unknown = frame.parse_known_args(words)
-    known = not unknown and given.words[:1] and given.words[0] in verb_names()
-    _, left = parser(given.words[:1] if known else None).parse_known_args(words, found)
+    after, unknown = frame.parse_known_args(words)
+    verb = after.words[0] if after.words else ""
+    known = not unknown and verb in verb_names()
+    _, left = parser([verb] if known else None).parse_known_args(words, arguments)
     if left:
-        found.refuse(f"unrecognized arguments: {' '.join(left)}")
-    if "command" in found and own < len(words):
-        found.command = words[own + 1 :]  # argparse drops a `--` inside of it
+        arguments.refuse(f"unrecognized arguments: {' '.join(left)}")
+    if "command" in arguments and typed < len(words):
+        arguments.command = words[typed + 1 :]  # argparse drops a `--` inside of it
 
 
 def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of some verbs, or of the whole command line."""
+    """The parser of some verbs, or of the whole command line."""
     top = _Parser(
         prog="provision",
         parents=[_common()],
@@ -184,21 +217,33 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name in verb_names() if verbs is None else verbs:
+    for name in verbs or verb_names():
+        # The one lazy import: a verb is loaded with all that it needs when it is typed.
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
         verb = added.add_parser(
-            name, parents=[_common()], help=summary, description=summary
+            name,
+            parents=[_common()],
+            help=summary,
+            description=summary,
+            formatter_class=Formatter,
         )
-        verb.formatter_class = Formatter
+        module.declare(verb)
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)
-        add_options(verb, name, verb_names())
     return top
 
 
+def parsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each verb, by its name."""
+    for action in top._actions:  # noqa: SLF001 - argparse has no public list of them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            return dict(action.choices)
+    raise LookupError("no verbs")
+
+
 def _common() -> _Parser:
-    """Return the options of every verb; a default would undo what stood before the verb."""
+    """The options of every verb; a default would undo what stood before the verb."""
     common = _Parser("provision", add_help=False, argument_default=argparse.SUPPRESS)
-    add_options(common, "every", ())
+    add_common(common)
     return common

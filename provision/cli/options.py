@@ -1,52 +1,107 @@
-"""The options of all verbs, from ``options.json``, which has the keywords of argparse.
+"""Options that several verbs share, and the types of options."""
 
-``type`` names one of the types below. Options of the same ``one`` exclude each other. ``*NAME``
-stands for what several verbs share, under a ``title`` of its own; ``VERB`` for every verb.
-"""
-
-import json
-from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
-from typing import Any
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = 30 * 86400  # seconds
 
 
 def seconds(text: str) -> float:
-    """Return a time such as ``90s``, as the type of an option."""
-    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
-    if (
-        unit is None
-        or not text[:-1].isdecimal()
-        or not 1 <= int(text[:-1]) * unit <= _LONGEST
-    ):
-        raise ArgumentTypeError(
-            f"{text!r} is no time from 1s to 30d, such as 90s, 10m or 2h"
-        )
-    return float(int(text[:-1]) * unit)
+    """A time such as ``90s``, as the type of an option."""
+    number, unit = text[:-1], text[-1:]
+    if number.isdecimal() and unit in _SECONDS:
+        time = int(number) * _SECONDS[unit]
+        if 1 <= time <= _LONGEST:
+            return float(time)
+    raise ArgumentTypeError(
+        f"{text!r} is no time from 1s to 30d, such as 90s, 10m or 2h"
+    )
 
 
-_TYPES = {"path": Path, "int": int, "seconds": seconds}
-_TABLE: dict[str, Any] = json.loads(
-    Path(__file__).with_suffix(".json").read_text("utf-8")
-)
+def add_common(parser: ArgumentParser) -> None:
+    """Add the options of every verb."""
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON on stdout"
+    )
+    parser.add_argument(
+        "-C", "--project", type=Path, metavar="DIR", help="the project to work in"
+    )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="leave out the steps"
+    )
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show every command that runs"
+    )
 
 
-def add_options(parser: Any, name: str, verbs: Sequence[str]) -> None:  # noqa: ANN401 - or a group
-    """Add the options of a verb, or what several share, to a parser."""
-    groups: dict[str, Any] = {}
-    for words, said in _TABLE.get(name, {}).items():
-        if words == "title":
-            parser = parser.add_argument_group(said)
-        elif words.startswith("*"):
-            add_options(parser, words, verbs)
-        else:
-            keywords = dict(said)
-            if kind := keywords.pop("type", ""):
-                keywords["type"] = _TYPES[kind]
-            if "VERB" in keywords.get("choices", ()):
-                keywords["choices"] = [*keywords["choices"][:-1], *verbs]
-            if (one := keywords.pop("one", "")) and one not in groups:
-                groups[one] = parser.add_mutually_exclusive_group()
-            groups.get(one, parser).add_argument(*words.split(), **keywords)
+def add_target(parser: ArgumentParser, also: str = "the target's name") -> None:
+    """Add the one target that a verb is about."""
+    parser.add_argument("target", help=also)
+
+
+def add_targets(
+    parser: ArgumentParser, also: str = "all of them if none is named"
+) -> None:
+    """Add the targets that a verb is about."""
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=also)
+
+
+def add_output(parser: ArgumentParser, about: str) -> None:
+    """Add the file that a verb writes."""
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
+
+
+def add_wheelhouse(parser: ArgumentParser) -> None:
+    """Add folders of wheels."""
+    parser.add_argument(
+        "--wheelhouse",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder of wheels to use first; may be given again",
+    )
+
+
+def add_build(parser: ArgumentParser) -> None:
+    """Add what every verb takes that builds."""
+    add_wheelhouse(parser)
+    parser.add_argument("--offline", action="store_true", help="ask no index")
+    parser.add_argument(
+        "--no-smoke", action="store_true", help="leave out the quick checks"
+    )
+
+
+def add_contract(parser: ArgumentParser) -> None:
+    """Add what makes a verb keep the contract with a scheduler."""
+    group = parser.add_argument_group("for schedulers, see docs/fleet.md")
+    group.add_argument(
+        "--contract",
+        choices=("slurm", "kubernetes", "prometheus"),
+        metavar="SCHEDULER",
+        help="exit with 0 keep, 1 remove, 2 no verdict; for %(choices)s",
+    )
+    group.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="its text, else on stdout"
+    )
+    group.add_argument(
+        "--verdicts",
+        type=Path,
+        metavar="DIR",
+        help="keeps its JSON; default .envs/verdicts",
+    )
+    group.add_argument(
+        "--node",
+        metavar="NAME",
+        help="default $SLURMD_NODENAME, or the name of the host",
+    )
+    group.add_argument(
+        "--idle",
+        action="store_true",
+        help="no verdict while another process uses the device",
+    )
+    group.add_argument(
+        "--time-limit", type=seconds, metavar="TIME", help="no verdict after it"
+    )

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import errno
-import functools
+import logging
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+
+from pydantic import BaseModel
+from rich.console import Console as RichConsole
+from rich.text import Text
 
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
 from provision.core.privacy import redact
 from provision.core.text import harmless, json_text
-from provision.ui import layout
 
 if TYPE_CHECKING:
     from provision.core.progress import Look
     from provision.ui.live import Steps
 
-_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_NARROW = 20  # characters; a text in less is hard to read
 SCHEMA = 1
 
 
@@ -34,34 +41,43 @@ class Console:
         self, program: str, *, quiet: bool = False, aside: bool = False
     ) -> None:
         self.program, self.quiet = program, quiet
-        self.err = Screen("stderr")
-        self.out = self.err if aside else Screen("stdout")
-        self.alive = (
-            bool(self.err.width) and os.environ.get("TERM") != "dumb"
-        )  # drawn again
-        self.told = set[
-            str
-        ]()  # checks that the terminal of the results has shown already
+        self.err = _screen("stderr")
+        self.out = self.err if aside else _screen("stdout")
+        # Whether progress is drawn again and again.
+        self.alive = bool(columns_of(self.err)) and os.environ.get("TERM") != "dumb"
+        self.told = set[str]()  # checks that the terminal of the results has shown
         self._steps: Steps | None = None
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
         """Print a line of the result, or several: newlines are kept."""
-        self.out.print(text, style, hang)
+        show(self.out, text, style, hang)
 
     def command(self, text: str) -> None:
         """Print what is to be copied: it is never parted."""
-        self.out.print(f"  {text}", hang=0)
+        show(self.out, f"  {text}", hang=0)
 
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str
     ) -> None:
-        """Print a table; ``styles`` are those of its rows."""
-        start, lines = layout.table(columns, rows, self.out.width)
-        for line, style in zip(
-            lines, ["bold", *(styles or [""] * len(rows))], strict=True
-        ):
-            if line:  # records have no head
-                self.line(line, style, start)
+        """Print a table; ``styles`` are those of its rows.
+
+        Where its last column were too narrow, each row is lines of ``name: value``.
+        """
+        rows = [[" ".join(cell.splitlines()) for cell in row] for row in rows]
+        columns_of_cells = list(zip(columns, *rows, strict=True))
+        widths = [max(map(len, cells)) + 2 for cells in columns_of_cells[:-1]]
+        last = sum(widths)  # where it begins
+        width = columns_of(self.out)
+        if width and last + _NARROW > width:
+            for row in rows:
+                for name, cell in zip(columns, row, strict=True):
+                    self.line(f"{name.strip()}: {cell.strip()}")
+                self.line()
+            return
+        styles = ("bold", *(styles or ("",) * len(rows)))
+        for row, style in zip([columns, *rows], styles, strict=True):
+            padded = [f"{cell:<{width}}" for cell, width in zip(row, widths)]  # noqa: B905
+            self.line("".join(padded) + row[-1], style, last)
 
     def remark(self, text: str) -> None:
         """Print a part of the result that nobody should miss."""
@@ -69,16 +85,14 @@ class Console:
 
     def finding(self, finding: Finding) -> None:
         """Print a finding: the symptom, the evidence, the cause, the remedy."""
-        style = {"error": "bold red", "warning": "yellow", "note": "cyan"}[
-            finding.level
-        ]
         head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
-        self.out.parts(head, style, finding, "\n".join(finding.evidence))
+        self.line(head, _STYLES[finding.level])
+        _show_parts(self.out, finding, "\n".join(finding.evidence))
 
     def step(self, text: str, look: Look = dict) -> None:
         """Show what this thread does now; an empty text: nothing more."""
         if not self.quiet:
-            from provision.ui.live import Steps  # noqa: PLC0415 - most verbs end at once
+            from provision.ui.live import Steps  # noqa: PLC0415 - it imports this module
 
             self._steps = self._steps or Steps(self)
             self._steps.begin(_indented(text), look)
@@ -90,94 +104,95 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""
-        self.err.print(f"! {_indented(text)}", "yellow")
+        show(self.err, f"! {_indented(text)}", "yellow")
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""
-        self.err.parts(
-            f"error: {_indented(error.what)}", "bold red", error, error.evidence
-        )
+        show(self.err, f"error: {_indented(error.what)}", _STYLES["error"])
+        _show_parts(self.err, error, error.evidence)
 
 
-class Screen:
-    """Stdout or stderr, by its name: tests and bars replace the stream.
-
-    All that a verb shows to people passes through here, so here it is made harmless. Importing
-    rich, which draws bars, would take longer than most verbs.
-    """
+class _Stream:
+    """Stdout or stderr, by its name: tests and bars replace the stream."""
 
     def __init__(self, name: str) -> None:
-        self._stream = functools.partial(getattr, sys, name)
-        self.styled = _styled(self._stream())
+        self._name = name
 
-    @property
-    def width(self) -> int | None:
-        """The columns of the terminal, now; None where it is none."""
-        try:
-            return os.get_terminal_size(self._stream().fileno()).columns or 80
-        except OSError:
-            return None
+    def __getattr__(self, attribute: str) -> Any:  # noqa: ANN401 - any of a stream
+        if attribute == "rich_proxied_file":  # by which rich would write into its bars
+            raise AttributeError(attribute)
+        return getattr(getattr(sys, self._name), attribute)
 
-    def print(self, text: str, style: str = "", hang: int = 4, bold: int = 0) -> None:
-        """Print a text, ``bold`` characters bold; lines without ``hang`` are not parted."""
-        for line in harmless(text).split("\n"):
-            for part in layout.wrapped(
-                line.rstrip(), self.width if hang else None, hang
-            ):
-                self._write(
-                    self._in("bold", part[:bold]) + self._in(style, part[bold:])
-                )
-
-    def parts(
-        self, head: str, style: str, of: Finding | ProvisionError, evidence: str
-    ) -> None:
-        """Print a fault: its evidence, cause and remedy below each other, each after its name."""
-        self.print(head, style)
-        for name, text in (
-            ("evidence", evidence),
-            ("cause", of.cause),
-            ("remedy", of.remedy),
-        ):
-            if text:
-                below = text.rstrip().replace("\n", "\n" + " " * 12)
-                self.print(f"  {name + ':':<10}{below}", hang=12, bold=12)
-
-    def _in(self, style: str, text: str) -> str:
-        codes = ";".join(str(_CODES[word]) for word in style.split())
-        return f"\x1b[{codes}m{text}\x1b[0m" if codes and text and self.styled else text
-
-    def _write(self, line: str) -> None:
-        encoding = self._stream().encoding or "utf-8"
-        _write(
-            self._stream(),
-            line.encode(encoding, "backslashreplace").decode(encoding) + "\n",
-        )
+    def write(self, text: str) -> None:
+        """Write a text, escaping what the stream's encoding lacks."""
+        stream = getattr(sys, self._name)
+        encoding = stream.encoding or "utf-8"
+        _write(stream, text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def _styled(stream: TextIO) -> bool:
-    """Whether a stream takes escape sequences; https://no-color.org, https://force-color.org."""
-    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
-        return not os.environ.get("NO_COLOR")
-    plain = not stream.isatty() or os.environ.get("TERM") == "dumb"
-    if plain or sys.platform != "win32":
-        return not plain
-    import ctypes  # noqa: PLC0415 - Windows only, where a console has to be switched to them
-    import msvcrt  # noqa: PLC0415 - as above
+def _screen(name: str) -> RichConsole:
+    """Stdout or stderr with the colours that it takes."""
+    stream = cast("IO[str]", _Stream(name))
+    if os.environ.get("NO_COLOR"):  # rich would leave bold and dim
+        return RichConsole(file=stream, color_system=None)
+    return RichConsole(file=stream)
 
-    handle, mode = msvcrt.get_osfhandle(stream.fileno()), ctypes.c_ulong()
-    api = ctypes.windll.kernel32
-    known = api.GetConsoleMode(handle, ctypes.byref(mode))
-    return bool(known and api.SetConsoleMode(handle, mode.value | 4))
+
+def columns_of(screen: RichConsole) -> int | None:
+    """The columns of a terminal, now; None where it is none."""
+    try:
+        return os.get_terminal_size(screen.file.fileno()).columns or 80
+    except OSError:
+        return None
+
+
+def show(screen: RichConsole, text: str, style: str = "", hang: int = 4) -> None:
+    """Print a text; a terminal's lines are parted between words, those without ``hang`` are not.
+
+    All that a verb shows to people passes through here, so here it is made harmless.
+    """
+    for line in harmless(text).split("\n"):
+        parts = [line.rstrip()]
+        if hang and (width := columns_of(screen)):
+            parts = _parted(line, width, hang)
+        for part in parts:
+            screen.print(Text(part, style), soft_wrap=True)
+
+
+def _parted(line: str, width: int, hang: int) -> list[str]:
+    """A line as several; no command in backticks is parted, and no long word, such as a path."""
+    if hang > max(width // 2, width - _NARROW):
+        hang = 4
+    short = rf"`[^`]{{1,{max(width - hang - 4, 1)}}}`"
+    glued = re.sub(short, lambda command: command[0].replace(" ", "\0"), line)
+    parts = textwrap.wrap(
+        glued,
+        width,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace("\0", " ") for part in parts] or [""]
+
+
+def _show_parts(
+    screen: RichConsole, fault: Finding | ProvisionError, evidence: str
+) -> None:
+    """Print evidence, cause and remedy of a fault below each other, each after its name."""
+    parts = {"evidence": evidence, "cause": fault.cause, "remedy": fault.remedy}
+    for name, text in parts.items():
+        if text:
+            below = textwrap.indent(text.rstrip(), " " * 12).lstrip()
+            show(screen, f"  {name + ':':<10}{below}", hang=12)
 
 
 def _indented(text: str) -> str:
-    """Return a text whose further lines cannot be taken for lines of this program."""
+    """A text whose further lines cannot be taken for lines of this program."""
     return text.replace("\n", "\n    ")
 
 
 def show_log() -> None:
     """Print every command that runs, and what libraries log."""
-    import logging  # noqa: PLC0415 - slow to import, and rarely wanted
 
     class Harmless(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
@@ -222,17 +237,16 @@ def open_streams() -> None:
 
 
 def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
-    """Return a result in JSON's types: dataclasses and models become objects."""
+    """A result in JSON's types: dataclasses and models become objects."""
     if isinstance(value, ProvisionError):
         return {
             name: getattr(value, name)
             for name in ("what", "evidence", "cause", "remedy")
         }
-    # By attribute: importing pydantic or dataclasses takes longer than a build with nothing to do.
-    if hasattr(value, "model_dump"):
+    if isinstance(value, BaseModel):
         return to_jsonable(value.model_dump(mode="json"))
-    if fields := getattr(value, "__dataclass_fields__", None):
-        return {name: to_jsonable(getattr(value, name)) for name in fields}
+    if is_dataclass(value):
+        return {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, dict):
         return {str(key): to_jsonable(item) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):

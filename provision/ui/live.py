@@ -13,6 +13,7 @@ from rich.text import Text
 from provision.core.progress import Look
 from provision.core.text import harmless, size
 from provision.ui.console import Console as Shown
+from provision.ui.console import columns_of, show
 from provision.ui.smoke import check_line
 
 _NEWS = 10.0  # seconds between two lines about a step where there is no terminal
@@ -41,7 +42,7 @@ class Steps(Progress):
                 self._of_thread[get_ident()] = self.add_task(text, total=None, **fields)
                 self.live.start()
                 if not self._shown.alive:
-                    self._shown.err.print(f"· {text}", "dim")
+                    show(self._shown.err, f"· {text}", "dim")
 
     def close(self) -> None:
         """End every step: what follows is printed below them."""
@@ -53,23 +54,27 @@ class Steps(Progress):
         """Return each step in a line, or in two where it does not fit."""
         for task in self.tasks:
             self._look(task)
-        style = "dim" if self._shown.err.styled else ""
+        style = "dim" if self._shown.err.color_system else ""
         return [
             Text(_drawn(task, self.console.width - 1), style) for task in self.tasks
         ]
 
     def _look(self, task: Task) -> None:
-        how, shown = task.fields["look"](), self._shown
-        for result in how.pop("ended", ()) if shown.alive else ():
-            shown.err.print(*check_line(result, self.console.width))
-            shown.told |= {result["id"]} if shown.out.width else set()
-        if how.get("files"):
-            done, sizes = zip(*how["files"].values(), strict=True)
-            how |= {"completed": sum(done), "total": sum(sizes) if all(sizes) else 0}
-        self.update(task.id, **how)
-        if not shown.alive and time.monotonic() - task.fields["told"] > _NEWS:
+        progress, shown = task.fields["look"](), self._shown
+        ended = progress.pop("ended", ())
+        if files := progress.get("files"):
+            done, sizes = zip(*files.values(), strict=True)
+            progress["completed"] = sum(done)
+            progress["total"] = sum(sizes) if all(sizes) else 0
+        self.update(task.id, **progress)
+        if shown.alive:
+            for result in ended:
+                show(shown.err, *check_line(result, self.console.width))
+                if columns_of(shown.out):
+                    shown.told.add(result["id"])
+        elif time.monotonic() - task.fields["told"] > _NEWS:
             self.update(task.id, told=time.monotonic())
-            shown.err.print(f"  {task.description.strip()}: {_state(task)}", "dim")
+            show(shown.err, f"  {task.description.strip()}: {_state(task)}", "dim")
 
     def _end(self, thread: int) -> None:
         if (number := self._of_thread.pop(thread, None)) is None:
@@ -79,15 +84,14 @@ class Steps(Progress):
         self.remove_task(number)
         if not self.tasks:
             self.live.stop()
-        took = max(task.elapsed or 0.0, 0.01)
-        rate = f"{size(task.completed)}, {size(task.completed / took)}/s, "
-        state = (
-            f"{rate if task.fields['files'] else ''}{took:.1f} s"
-            if took > _LONG
-            else ""
-        )
-        if state or self._shown.alive:
-            self._shown.err.print(f"· {task.description}  {state}".rstrip(), "dim")
+        took, line = max(task.elapsed or 0.0, 0.01), f"· {task.description}"
+        if took > _LONG:
+            line += "  "
+            if task.fields["files"]:
+                line += f"{size(task.completed)}, {size(task.completed / took)}/s, "
+            line += f"{took:.1f} s"
+        if took > _LONG or self._shown.alive:
+            show(self._shown.err, line, "dim")
 
 
 def _drawn(task: Task, width: int) -> str:
@@ -103,17 +107,22 @@ def _drawn(task: Task, width: int) -> str:
 
 def _state(task: Task) -> str:
     """Return how far a step is, the most important first; no rate before it is known."""
-    total, now, files = task.total, task.fields["now"], task.fields["files"]
-    clock, left = (
-        str(timedelta(seconds=int(seconds or 0))).removeprefix("0:").removeprefix("0")
-        for seconds in (task.elapsed, task.time_remaining)
-    )
-    if not files:
+    total, clock = task.total, _clock(task.elapsed)
+    if not task.fields["files"]:
         count = f"{task.completed:.0f} of {total:.0f} " if total else ""
-        return f"{count}{now}  {clock}".strip()
-    rate = (
-        f"{size(task.speed)}/s{f', {left} left' if total else ''}"
-        if task.speed
-        else clock
-    )
-    return f"{size(task.completed)}{f' of {size(total)}' if total else ''}, {rate}"
+        return f"{count}{task.fields['now']}  {clock}".strip()
+    state = size(task.completed)
+    if total:
+        state += f" of {size(total)}"
+    if not task.speed:
+        return f"{state}, {clock}"
+    state += f", {size(task.speed)}/s"
+    if total:
+        state += f", {_clock(task.time_remaining)} left"
+    return state
+
+
+def _clock(seconds: float | None) -> str:
+    """A time as `1:05` or `1:00:05`."""
+    whole = str(timedelta(seconds=int(seconds or 0)))
+    return whole.removeprefix("0:").removeprefix("0")

@@ -1,4 +1,4 @@
-"""Views of results that take a few lines each."""
+"""The view of each result of a verb, in a few lines."""
 
 from __future__ import annotations
 
@@ -11,26 +11,33 @@ from typing import TYPE_CHECKING
 from provision.core.findings import Diagnosis
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
-from provision.ui.template import template
+from provision.ui.smoke import show_report, verdict
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.build import BuildResult
+    from provision.commands.bundle import Bundle
     from provision.commands.detect import Detection
     from provision.commands.edit_spec import Edited
+    from provision.commands.evidence import Evidence
     from provision.commands.export import Export
-    from provision.commands.generations import RolledBack
+    from provision.commands.generations import Cleaned, RolledBack
+    from provision.commands.init import Initialized
     from provision.commands.lock import (
         ArtifactChange,
         Confirmation,
         Freshness,
         LockResult,
     )
+    from provision.commands.outdated import Outdated
     from provision.commands.status import ProjectStatus
     from provision.commands.update import RefreshResult
     from provision.environment.verify import Verification
+    from provision.image.docker import BuiltImage
     from provision.report.fleet import Fleet
 
 _LINES = 40  # of each part of a fleet
+_FITS = {"fits": "green", "blocked": "yellow", "no": "dim"}
+_EVIDENCE = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
 
 
 def show_overview(result: ProjectStatus, console: Console) -> None:
@@ -48,37 +55,142 @@ def show_detection(result: Detection, console: Console) -> None:
     around = f" in {', '.join(host.surroundings)}" if host.surroundings else ""
     console.line(f"{host.platform}, kernel {host.kernel}{around}", "bold")
     for gpu in host.gpus:
-        found = gpu.driver
-        driver = f"driver {found.name} {found.version or ''}" if found else "no driver"
+        driver = "no driver"
+        if gpu.driver:
+            driver = f"driver {gpu.driver.name} {gpu.driver.version or ''}"
         console.line(f"  {gpu.name} at {gpu.address}, {driver}")
     if not host.gpus:
         console.line("  no GPU")
     for name, variable in result.hidden:
         console.remark(f"{name} is hidden by {variable}")
-    marks, styles = (
-        {result.chosen: "->"},
-        {"fits": "green", "blocked": "yellow", "no": "dim"},
-    )
-    rows = [
-        (
-            f"{marks.get(fit.target, '  ')} {fit.target}",
-            fit.verdict,
-            "; ".join(fit.reasons),
-        )
-        for fit in result.fits
-    ]
-    console.table(
-        ("   target", "verdict", "why"), rows, *(styles[row[1]] for row in rows)
-    )
+    rows, styles = [], []
+    for fit in result.fits:
+        mark = "->" if fit.target == result.chosen else "  "
+        rows.append((f"{mark} {fit.target}", fit.verdict, "; ".join(fit.reasons)))
+        styles.append(_FITS[fit.verdict])
+    console.table(("   target", "verdict", "why"), rows, *styles)
     for advice in result.advice:
         console.remark(advice)
 
 
 def show_refresh(result: RefreshResult, console: Console) -> None:
     """Print what was added, vanished, or was refused."""
-    template("refresh")(result, console)
+    added, completed = len(result.added), len(result.completed)
+    console.line(f"{result.name}: {added} added, {completed} completed")
+    for file in result.added + result.completed:
+        console.line(f"  {file}")
+    for file in result.vanished:
+        console.remark(f"{file} is not listed any more; the catalog keeps it")
+    for file in result.yanked:
+        console.remark(f"yanked: {file}; the catalog keeps it")
+    for new in result.reuploads:
+        console.line(
+            f"refused: {new.filename} differs from the file in the catalog\n"
+            f"  known sha256 {new.known}, offered {new.offered}",
+            "bold red",
+        )
     for error in result.errors:
         console.error(error)
+
+
+def show_outdated(result: Outdated, console: Console) -> None:
+    """Print the requirements with newer versions, and known vulnerabilities."""
+    if result.newer is None:
+        console.line(f"{result.target}: not compared")
+    else:
+        have = " has" if len(result.newer) == 1 else "s have"
+        count = f"{len(result.newer)} requirement{have} a newer version"
+        console.line(f"{result.target}: {count}")
+    for newer in result.newer or ():
+        day = f" of {newer.uploaded}" if newer.index == "default" else ""
+        versions = f"{newer.name} {newer.locked}, newest {newer.newest}{day}"
+        console.line(f"  {versions}, asked for as {newer.requirement}")
+    if result.not_looked_up:
+        console.line(f"  known vulnerabilities: not looked up ({result.not_looked_up})")
+    for bad in result.vulnerabilities:
+        line = f"  {bad.state} {bad.id}: {bad.package} {bad.version}"
+        if bad.fixed:
+            line += f", fixed in {', '.join(bad.fixed)}"
+        if bad.reason:
+            line += f": {bad.reason}"
+        console.line(line)
+
+
+def show_bundle(result: Bundle, console: Console) -> None:
+    """Print what a bundle lacks, or how it is used."""
+    for item in result.missing:
+        length = "size unknown" if item.size is None else f"{item.size} bytes"
+        head = f"missing: {item.filename}  sha256 {item.sha256}  {length}"
+        console.line(f"{head}: {item.why}", "bold red")
+    content = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"
+    if result.missing:
+        console.line(f"{result.target} is not complete: {content}", "bold red")
+        console.line(
+            "put what is missing into a folder and name it with --wheelhouse DIR"
+        )
+    else:
+        console.line(f"{result.target} is complete: {content}", "bold green")
+        console.line(
+            f"Copy the folder; on the other machine run `{result.command}` in it"
+        )
+
+
+def show_cleaned(result: Cleaned, console: Console) -> None:
+    """Print the generations that were removed, and those that stay."""
+    target, users = result.target, dict(result.in_use)
+    for name, taken in result.removed:
+        console.line(f"{target}: removed {name}, {size(taken)}")
+    for name, taken in result.kept:
+        console.line(f"{target}: kept {name}, {size(taken)}", "dim")
+        if name in users:
+            console.remark(
+                f"{name} is in use by {users[name]}; clean again when that has ended"
+            )
+    if result.abandoned and result.kept:
+        command = f"`{console.program} clean {target} --all`"
+        console.remark(f"{target} has no spec any more; {command} removes what is kept")
+
+
+def show_evidence(result: Evidence, console: Console) -> None:
+    """Print whether a file of evidence is valid, and what it tells."""
+    console.line(f"{result.state}: {result.file}", _EVIDENCE[result.state])
+    if result.target:
+        driver = "" if result.driver == "-" else f", driver {result.driver}"
+        device = f"{result.target} on {result.device}{driver}, {result.day}"
+        console.line(f"  {device}, {result.checks} checks, key {result.key}")
+    if result.reason:
+        console.line(f"  {result.reason}")
+
+
+def show_image(result: BuiltImage, console: Console) -> None:
+    """Print what was built, and how it is proven."""
+    took = f"{size(result.size)}, in {result.seconds:.1f} s"
+    console.line(f"{result.tag} is built: {took}", "bold green")
+    if result.layout:
+        console.line(f"{result.layout}: {result.digest}")
+    console.line("Next: prove it on its device")
+    console.command(f"docker run --rm {result.tag}")
+
+
+def show_initialized(result: Initialized, console: Console) -> None:
+    """Print what was written, what was left out, and what to do next."""
+    console.line(f"wrote {', '.join(result.written) or 'nothing'}", "green")
+    for target in result.targets:
+        if target.spec is None:
+            file = f"envs/{target.name}.toml"
+            console.line(f"{target.name}: {file} exists and stays as it is")
+        for text in target.done:
+            console.line(f"{target.name}: {text}")
+        for text in target.left:
+            console.line(f"{target.name}: left out: {text}", "yellow")
+    for text in result.left:
+        console.line(f"not carried over: {text}", "yellow")
+    if result.empty:
+        console.line("none of the repository's requirements is in a spec", "red")
+        return
+    for target in result.targets:
+        verb = "build" if target.locked else "lock"
+        console.line(f"next: {console.program} {verb} {target.name}")
 
 
 def show_export(result: Export, console: Console) -> None:
@@ -126,8 +238,6 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
     if not result.findings:
         console.line(f"{result.patient}: no known fault was found", "green")
     elif log:
-        import shlex  # noqa: PLC0415 - only where it is shown
-
         file = "FILE" if log == "-" else shlex.quote(log)
         console.note(
             f"these findings come from rules, which can be wrong; `provision doctor --log {file}"
@@ -180,8 +290,6 @@ def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
 
 def show_build(result: BuildResult, console: Console) -> None:
     """Print the checks, the verdict, and what to do next."""
-    from provision.ui.smoke import show_report, verdict  # noqa: PLC0415 - loads the reports' model
-
     if result.report:
         show_report(result.report, console)
     if result.generation is None:
@@ -234,17 +342,14 @@ def _activation(folder: Path) -> str:
 def show_fleet(result: Fleet, console: Console) -> None:
     """Print the nodes worst first, what changed, and the files that were left out."""
     console.table(("state", "nodes", "what"), result.lines[:_LINES])
-    changed = [
-        f"since the last round, {names}: {text}" for _, names, text in result.changed
-    ]
-    files = [f"left out {path}: {fault}" for path, fault in result.files]
-    for text in (*changed[:_LINES], *files[:_LINES]):
-        console.remark(text)
-    if more := sum(
-        max(0, len(each) - _LINES) for each in (result.lines, changed, files)
-    ):
+    for _, names, text in result.changed[:_LINES]:
+        console.remark(f"since the last round, {names}: {text}")
+    for path, fault in result.files[:_LINES]:
+        console.remark(f"left out {path}: {fault}")
+    parts = (result.lines, result.changed, result.files)
+    more = sum(len(part[_LINES:]) for part in parts)
+    if more:
         console.remark(f"{more} more lines: --json and --html have all")
     counts = ", ".join(f"{count} {state}" for state, count in result.counts.items())
-    console.line(
-        counts or "no verdict was found", "bold red" if result.bad else "green"
-    )
+    style = "bold red" if result.bad else "green"
+    console.line(counts or "no verdict was found", style)

@@ -359,7 +359,7 @@ def test_ctrl_c_is_a_document(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("provision.commands.status.target_statuses", interrupted)
+    monkeypatch.setattr("provision.cli.verbs.targets.target_statuses", interrupted)
     line = ["targets", "--json", "--project", str(play.scene.root)]
     code = main.main(line)
     out, err = capsys.readouterr()
@@ -385,7 +385,7 @@ def test_an_image_s_command_needs_no_engine(
         (home / "pytest").mkdir(parents=True)
         return Completed(tuple(map(str, argv)), 0, "", "", 0.0)
 
-    monkeypatch.setattr("provision.core.process.run", run)
+    monkeypatch.setattr("provision.cli.verbs.docker.run", run)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(images, "copy_runner", lambda *_: None)
     try:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision.cli import help as help_
-from provision.cli.main import main, parser, verb_names
-from provision.cli.verbs.run import mark_command
+from provision.cli.main import main, mark_command, parser, verb_names
 
 EXAMPLES = tomllib.loads(
     Path(help_.__file__).with_name("examples.toml").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.cli.verbs.run import mark_command
+from provision.cli.main import mark_command
 from provision.core.project import CURRENT
 from tests.lab import open_lab
 from tests.small import TARGET

@@ -12,7 +12,7 @@ from provision.core.filesystem import make_tagged, read_link, swap_link
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import write_record
 from provision.ui.console import Console
-from provision.ui.template import template
+from provision.ui.results import show_cleaned
 from tests.environment.test_manifest import ENTRY
 from tests.lab import Silent
 
@@ -85,11 +85,11 @@ def test_what_has_no_spec_is_named_and_only_what_is_ours_is_removed(
     assert abandoned(project) == ["t"]
     result = clean(project, "t", Silent(), keep=0, everything=False)
     assert (result.abandoned, [name for name, _ in result.kept]) == (True, ["b"])
-    template("cleaned")(result, Console("provision"))
+    show_cleaned(result, Console("provision"))
     assert "`provision clean t --all` removes" in capsys.readouterr().out
     assert not clean(project, "known", Silent(), keep=0, everything=False).abandoned
     result = clean(project, "t", Silent(), keep=0, everything=True)
-    template("cleaned")(result, Console("provision"))
+    show_cleaned(result, Console("provision"))
     assert "--all" not in capsys.readouterr().out
     assert left(home) == {"foreign"}
     assert abandoned(project) == []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
-from provision.ui.console import Console, Screen, print_json, show_log
+from provision.ui.console import Console, print_json, show_log
 from provision.ui.results import show_next_steps
 from tests.core.test_text import NASTY
 
@@ -27,13 +27,14 @@ shared = settings(
 )
 
 
-@pytest.fixture(params=[None, 40])
+@pytest.fixture(params=["piped", "terminal"])
 def console(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Console:
     """One that is piped, and one of a narrow terminal with colours."""
-    monkeypatch.setattr(Screen, "width", request.param)
-    made = Console("provision")
-    made.out.styled = made.err.styled = bool(request.param)
-    return made
+    if request.param == "piped":
+        return Console("provision")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("provision.ui.console.columns_of", lambda _: 40)
+    return Console("provision")
 
 
 def _check(shown: str) -> None:

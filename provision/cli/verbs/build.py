@@ -1,58 +1,78 @@
 """lock -> a verified, proven, current environment."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome, findings_if
+from provision.cli.options import add_build, add_target
+from provision.commands.build import BuildRequest, BuildResult, build
+from provision.commands.detect import (
+    TargetFit,
+    choose_target,
+    detect_machine,
+    why_device_is_absent,
+)
+from provision.commands.known_wrong import known_wrong_here, locked_torch
+from provision.commands.machine import read_layers, this_host
+from provision.commands.request import (
+    artifact_sources,
+    require_fresh_lock,
+    require_platform,
+)
+from provision.core.process import run
+from provision.spec.reader import load_target
+from provision.ui.results import show_build, show_detection
 
-if TYPE_CHECKING:
-    from provision.commands.build import BuildResult
+
+def declare(parser: ArgumentParser) -> None:
+    add_target(parser, "a target's name, or `auto` for the one that fits")
+    add_build(parser)
 
 
 def handle(call: Call) -> Outcome:
-    from provision.ui.results import show_build
-
-    automatic = call.arguments.target == "auto"
-    better = _choose(call) if automatic else []
-    if not automatic:  # which has said it with the detection
+    name = call.arguments.target
+    better: tuple[TargetFit, ...] = ()
+    if name == "auto":
+        detection = detect_machine(call.project)
+        show_detection(detection, call.console)
+        name, better = choose_target(detection), detection.better
+    else:  # of another one the detection has said it
         _note_known_wrong(call)
-    built = build_target(call)
+    built = build_target(call, name)
     # After the build, whose output has pushed the detection off the screen.
-    for note in better:
-        call.console.note(note)
+    for fit in better:
+        call.console.note(
+            f"{fit.target} fits this machine better; {fit.remedy}, then build again"
+        )
     return Outcome(built, show_build, findings_if(not built.generation))
 
 
-def build_target(call: Call) -> BuildResult:
-    """Build the target that the arguments name."""
-    from provision.commands.build import build
-    from provision.core.process import run
-
-    return build(call.build_request(), run, call.console)
+def build_target(call: Call, name: str) -> BuildResult:
+    """Build a target with the options that were typed."""
+    return build(build_request(call, name), run, call.console)
 
 
 def _note_known_wrong(call: Call) -> None:
     """Say before a build which numbers of its torch are wrong with this machine's driver."""
-    from provision.commands.known_wrong import known_wrong_here, locked_torch
-    from provision.commands.machine import this_host
-
-    target = call.target
+    project, target = call.project, call.target
     if target.accelerator == "xpu":
-        torch = locked_torch(call.project.lock(target.name))
-        for line in known_wrong_here(call.project, this_host(call.project), torch):
+        torch = locked_torch(project.lock(target.name))
+        for line in known_wrong_here(project, this_host(project), torch):
             call.console.note(line)
 
 
-def _choose(call: Call) -> list[str]:
-    """Choose the target that fits this machine; return notes on those that would fit better."""
-    from provision.commands.detect import choose_target, detect_machine
-    from provision.ui.results import show_detection
-
-    found = detect_machine(call.project)
-    show_detection(found, call.console)
-    call.arguments.target = choose_target(found)
-    return [
-        f"{fit.target} fits this machine better; {fit.remedy}, then build again"
-        for fit in found.better
-    ]
+def build_request(call: Call, name: str) -> BuildRequest:
+    """What to build, for a verb with the options of a build."""
+    project, options = call.project, call.arguments
+    target = load_target(project.specs, name)
+    require_platform(target)
+    if target.status == "legacy":
+        call.console.note(f"{target.name} is legacy: {target.reason}")
+    return BuildRequest(
+        project,
+        target,
+        require_fresh_lock(project, target),
+        artifact_sources(project, target, options.wheelhouse, offline=options.offline),
+        smoke=not options.no_smoke,
+        absent=why_device_is_absent(project, target),
+        stack=lambda: read_layers(project),
+    )

@@ -1,36 +1,54 @@
 """remove generations that are not in use."""
 
+from argparse import ArgumentParser
+
 from provision.cli.call import Call, Outcome, each
+from provision.cli.options import add_targets
+from provision.commands.generations import Cleaned, abandoned, clean
 from provision.core.errors import SpecError, UsageError
+from provision.spec.reader import load_target, target_names
+from provision.ui.results import show_cleaned
+
+
+def declare(parser: ArgumentParser) -> None:
+    add_targets(parser, "all if none is named; also one whose spec is gone")
+    parser.add_argument(
+        "--keep",
+        type=int,
+        default=0,
+        metavar="N",
+        help="keep N besides the current one",
+    )
+    parser.add_argument("--all", action="store_true", help="remove the current one too")
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.generations import abandoned, clean
-    from provision.spec.reader import load_target, target_names
-    from provision.ui.template import template
-
-    keep, everything = call.arguments.keep, call.arguments.all
-    if keep < 0:
+    project, options = call.project, call.arguments
+    if options.keep < 0:
         raise UsageError("--keep takes a number from 0 up")
-    specs, gone = call.project.specs, abandoned(call.project)
-    names = [
-        n if n in gone else load_target(specs, n).name for n in call.arguments.targets
-    ]
-    cleaned = []
+    without_spec = abandoned(project)
+    for name in options.targets:
+        if name not in without_spec:
+            load_target(project.specs, name)
+    cleaned: list[Cleaned] = []
     try:
-        for name in names or [*target_names(specs), *gone]:
+        for name in options.targets or [*target_names(project.specs), *without_spec]:
             try:
-                done = clean(
-                    call.project, name, call.console, keep=keep, everything=everything
+                one = clean(
+                    project,
+                    name,
+                    call.console,
+                    keep=options.keep,
+                    everything=options.all,
                 )
-                cleaned.append(done)
+                cleaned.append(one)
             except SpecError as error:
-                if name in names or name not in gone:
+                if options.targets or name not in without_spec:
                     raise
                 call.console.note(
                     f"left {name}, which has no spec, as it is: {error.what}"
                 )
     except KeyboardInterrupt:
-        each(template("cleaned"))(cleaned, call.console)
+        each(show_cleaned)(cleaned, call.console)
         raise
-    return Outcome(cleaned, each(template("cleaned")))
+    return Outcome(cleaned, each(show_cleaned))

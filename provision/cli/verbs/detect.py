@@ -1,12 +1,17 @@
 """this machine: devices, drivers, and which target fits."""
 
+from argparse import ArgumentParser
+
 from provision.cli.call import Call, Outcome
+from provision.commands.detect import detect_machine
+from provision.ui.results import show_detection
 
 ANYWHERE = True
 
 
-def handle(call: Call) -> Outcome:
-    from provision.commands.detect import detect_machine
-    from provision.ui.results import show_detection
+def declare(_: ArgumentParser) -> None:
+    """It has no options of its own."""
 
+
+def handle(call: Call) -> Outcome:
     return Outcome(detect_machine(call.project), show_detection)

@@ -2,35 +2,59 @@
 
 import os
 import shlex
+from argparse import ArgumentParser
+from pathlib import Path
 
 from provision.cli.call import Call, Outcome
+from provision.cli.options import add_target, add_wheelhouse
+from provision.commands.export import Export
+from provision.commands.request import artifact_sources, require_fresh_lock
+from provision.core.process import run
 from provision.core.text import harmless
+from provision.image.context import prepare_context
+from provision.image.docker import build_argv, build_image, context_lock
+from provision.image.request import ImageRequest
+from provision.ui.results import show_export, show_image
+
+
+def declare(parser: ArgumentParser) -> None:
+    add_target(parser)
+    parser.add_argument(
+        "--print",
+        action="store_true",
+        help="prepare the build's folder and print its command",
+    )
+    parser.add_argument(
+        "--base-image", metavar="IMAGE", help="instead of the pinned Debian"
+    )
+    add_wheelhouse(parser)
+    parser.add_argument(
+        "--offline", action="store_true", help="give the build no network at all"
+    )
+    parser.add_argument(
+        "--dev", action="store_true", help="with a C++ compiler and headers"
+    )
+    parser.add_argument(
+        "--oci", type=Path, metavar="FILE", help="also write an OCI layout"
+    )
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.export import Export
-    from provision.core.process import run
-    from provision.image.context import prepare_context
-    from provision.image.docker import build_argv, build_image, context_lock
-    from provision.image.request import ImageRequest
-    from provision.ui.results import show_export
-    from provision.ui.template import template
-
-    arguments, console = call.arguments, call.console
+    project, target, options = call.project, call.target, call.arguments
     request = ImageRequest(
-        call.project,
-        call.target,
-        call.lock,
-        call.supply,
-        arguments.base_image,
-        dev=arguments.dev,
+        project,
+        target,
+        require_fresh_lock(project, target),
+        artifact_sources(project, target, options.wheelhouse, offline=options.offline),
+        options.base_image,
+        dev=options.dev,
     )
-    if not arguments.print:
-        made = build_image(request, run, console, layout=arguments.oci)
-        return Outcome(made, template("image"))
-    with context_lock(request, console):
-        prepare_context(request, run, console)
+    if not options.print:
+        image = build_image(request, run, call.console, layout=options.oci)
+        return Outcome(image, show_image)
+    with context_lock(request, call.console):
+        prepare_context(request, run, call.console)
     # By its bare name: the engine may be on another machine.
     words = shlex.join(build_argv(request, "docker", os.environ))
     text = harmless(f"DOCKER_BUILDKIT=1 {words}") + "\n"
-    return Outcome(Export(request.target.name, "docker", None, text, ()), show_export)
+    return Outcome(Export(target.name, "docker", None, text, ()), show_export)

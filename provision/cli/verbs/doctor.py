@@ -1,42 +1,60 @@
 """what is wrong with an environment, a log, a repository, this machine."""
 
+from argparse import ArgumentParser
 from functools import partial
 
 from provision.cli.call import Call, Outcome, findings_if
+from provision.commands.diagnose import (
+    diagnose,
+    diagnose_repository,
+    read_log_file,
+    with_log,
+)
 from provision.core.errors import Exit
+from provision.doctor.report import report
+from provision.ui.console import print_text
+from provision.ui.results import show_diagnosis
 
 ANYWHERE = True
 _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
-def handle(call: Call) -> Outcome:
-    from provision.commands.diagnose import (
-        diagnose,
-        diagnose_repository,
-        read_log_file,
-        with_log,
+def declare(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="an interpreter, its folder, or a name as python3",
     )
-    from provision.ui.console import print_text
-    from provision.ui.results import show_diagnosis
+    parser.add_argument(
+        "--log", metavar="FILE", help="what a program printed; - reads stdin"
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="one text for an issue, without what is private",
+    )
+    parser.add_argument(
+        "--target",
+        help="what the environment should be; without PATH, the one built here",
+    )
 
-    wanted, found, host, prefix = call.arguments, None, None, None
-    log = None if wanted.log is None else read_log_file(wanted.log)
-    environment = wanted.python or wanted.target
-    if wanted.project and not (environment or log or wanted.report):
-        found = diagnose_repository(wanted.project.absolute(), call.project)
+
+def handle(call: Call) -> Outcome:
+    options, found, host, prefix = call.arguments, None, None, None
+    log = None if options.log is None else read_log_file(options.log)
+    environment = options.python or options.target
+    if options.project and not (environment or log or options.report):
+        found = diagnose_repository(options.project.absolute(), call.project)
     if not found and (environment or not log):
         found, host, prefix = diagnose(
-            call.project, python=wanted.python, target=wanted.target
+            call.project, python=options.python, target=options.target
         )
-    result = with_log(found, wanted.log, log)
-    answers = (
-        _ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS
-    )
-    code = findings_if(result.bad) or next(answers, Exit.OK)
-    if wanted.report:
-        from provision.doctor.report import report
-
-        return Outcome(
-            report(result, host, prefix, log), lambda text, _: print_text(text), code
-        )
-    return Outcome(result, partial(show_diagnosis, log=wanted.log), code)
+    result = with_log(found, options.log, log)
+    code = findings_if(result.bad)
+    if not result.bad:
+        for finding in reversed(result.findings):
+            code = _ANSWERS.get(finding.code, code)
+    if options.report:
+        text = report(result, host, prefix, log)
+        return Outcome(text, lambda text, _: print_text(text), code)
+    return Outcome(result, partial(show_diagnosis, log=options.log), code)

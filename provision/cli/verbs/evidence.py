@@ -1,37 +1,62 @@
 """signed proof of what was proven here, or the judgement of such files."""
 
+import getpass
+from argparse import ArgumentParser
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, each, findings_if
+from provision.cli.options import add_output
+from provision.commands.evidence import emit, judge
 from provision.core.errors import UsageError
+from provision.spec.reader import load_target
+from provision.ui.results import show_evidence
+
+
+def declare(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "action", choices=("emit", "verify"), help="sign, or judge what is signed"
+    )
+    parser.add_argument(
+        "subjects",
+        nargs="*",
+        metavar="T|FILE",
+        help="emit: the target; verify: files, or all",
+    )
+    add_output(parser, "emit: default TARGET.evidence.json")
+    parser.add_argument(
+        "--key",
+        type=Path,
+        default=Path("~/.ssh/id_ed25519"),
+        metavar="FILE",
+        help="emit: the private key; default ~/.ssh/id_ed25519",
+    )
+    parser.add_argument(
+        "--keys",
+        type=Path,
+        metavar="DIR",
+        help="verify: public keys; default docs/evidence/keys",
+    )
 
 
 def handle(call: Call) -> Outcome:
-    import getpass
-
-    from provision.commands.evidence import emit, judge
-    from provision.spec.reader import load_target
-    from provision.ui.template import template
-
-    arguments, project = call.arguments, call.project
-    if arguments.action == "verify":
-        files = list(map(Path, arguments.subjects)) or sorted(
-            project.evidence.glob("*.json")
-        )
-        found = judge(project, files, arguments.keys or project.evidence / "keys")
-        bad = any(evidence.state != "valid" for evidence in found)
-        return Outcome(found, each(template("evidence")), findings_if(bad))
-    if len(arguments.subjects) != 1:
+    options, project = call.arguments, call.project
+    if options.action == "verify":
+        files = [Path(subject) for subject in options.subjects]
+        keys = options.keys or project.evidence / "keys"
+        judged = judge(project, files or sorted(project.evidence.glob("*.json")), keys)
+        bad = any(evidence.state != "valid" for evidence in judged)
+        return Outcome(judged, each(show_evidence), findings_if(bad))
+    if len(options.subjects) != 1:
         raise UsageError(
             "emit is about one target", remedy="name one, such as cpu-linux"
         )
-    target, key = (
-        load_target(project.specs, arguments.subjects[0]),
-        arguments.key.expanduser(),
+    target = load_target(project.specs, options.subjects[0])
+    key = options.key.expanduser()
+    signed = emit(
+        project,
+        target,
+        file=options.output or Path(f"{target.name}.evidence.json"),
+        key=key,
+        passphrase=lambda: getpass.getpass(f"passphrase of {key}: "),
     )
-    file = arguments.output or Path(f"{target.name}.evidence.json")
-    ask = f"passphrase of {key}: "
-    made = emit(
-        project, target, file=file, key=key, passphrase=lambda: getpass.getpass(ask)
-    )
-    return Outcome([made], each(template("evidence")))
+    return Outcome([signed], each(show_evidence))

@@ -1,30 +1,59 @@
 """the state of many nodes, from the verdicts that `--contract` wrote."""
 
+import datetime as dt
+from argparse import ArgumentParser
+from pathlib import Path
+
 from provision.cli.call import Call, Outcome, findings_if
+from provision.cli.options import seconds
 from provision.core.errors import UsageError, damage_in
+from provision.core.filesystem import write_atomic
+from provision.core.limits import read_text
+from provision.report.fleet import report_fleet
+from provision.ui.html_report import render_fleet
+from provision.ui.results import show_fleet
 
 ANYWHERE = True
 
 
+def declare(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=("report",), help="what is made")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="verdicts, at any depth"
+    )
+    parser.add_argument(
+        "--hosts",
+        type=Path,
+        metavar="FILE",
+        help="the nodes that are expected, one a line",
+    )
+    parser.add_argument(
+        "--max-age",
+        type=seconds,
+        default="24h",
+        metavar="TIME",
+        help="of a verdict; default 24h",
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page as well"
+    )
+
+
 def handle(call: Call) -> Outcome:
-    import datetime as dt
-
-    from provision.core.filesystem import write_atomic
-    from provision.core.limits import read_text
-    from provision.report.fleet import report_fleet
-    from provision.ui.html_report import render_fleet
-    from provision.ui.results import show_fleet
-
-    wanted = call.arguments
-    if not wanted.folder.is_dir():
+    options, hosts = call.arguments, []
+    if not options.folder.is_dir():
         raise UsageError(
-            f"{wanted.folder} is no folder", remedy="name that of the verdicts"
+            f"{options.folder} is no folder", remedy="name that of the verdicts"
         )
-    with damage_in(wanted.hosts, "--hosts names a text file with a node in each line"):
-        lines = read_text(wanted.hosts).splitlines() if wanted.hosts else []
-    hosts = filter(None, (line.partition("#")[0].strip() for line in lines))
-    oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=wanted.max_age)
-    found = report_fleet(wanted.folder, hosts, oldest)
-    if wanted.html:
-        write_atomic(wanted.html, render_fleet(found))
-    return Outcome(found, show_fleet, findings_if(found.bad))
+    if options.hosts:
+        with damage_in(
+            options.hosts, "--hosts names a text file with a node in each line"
+        ):
+            lines = read_text(options.hosts).splitlines()
+        names = (line.partition("#")[0].strip() for line in lines)
+        hosts = [name for name in names if name]
+    oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=options.max_age)
+    fleet = report_fleet(options.folder, hosts, oldest)
+    if options.html:
+        write_atomic(options.html, render_fleet(fleet))
+    return Outcome(fleet, show_fleet, findings_if(fleet.bad))

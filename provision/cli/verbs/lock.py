@@ -1,86 +1,102 @@
 """spec and catalog -> lock; prints what changed."""
 
-from __future__ import annotations
+import datetime as dt
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import Any
 
-from typing import TYPE_CHECKING
-
+from provision.artifacts.pip_config import read_pip_config
 from provision.cli.call import Call, Outcome, each, findings_if
-from provision.core.errors import Exit, UsageError
+from provision.cli.options import add_targets
+from provision.commands import lock as locking
+from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
+from provision.core.errors import Exit, SpecError, UsageError
+from provision.core.process import run
+from provision.resolver.resolver import Resolver
+from provision.spec.model import Target
+from provision.spec.reader import load_targets, target_names
+from provision.ui.results import show_confirmation, show_freshness, show_lock
 
-if TYPE_CHECKING:
-    from provision.commands.lock import LockResult
-    from provision.resolver.resolver import Resolver
+
+def declare(parser: ArgumentParser) -> None:
+    add_targets(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether the locks are fresh"
+    )
+    parser.add_argument(
+        "--resolve",
+        action="store_true",
+        help="with --check: resolve again, compare the bytes",
+    )
+    parser.add_argument(
+        "--upgrade",
+        nargs="?",
+        const="",
+        metavar="PKG",
+        help="move the cut-off to today, for one package or (without PKG, last) for all",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("uv", "pip-tools"),
+        default="uv",
+        help="default uv; pip-tools only for this platform, with --check as a second opinion",
+    )
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands import lock as locking
-    from provision.spec.reader import load_targets, target_names
-    from provision.ui.results import show_confirmation, show_freshness, show_lock
-
-    project, arguments = call.project, call.arguments
-    if arguments.resolve and not arguments.check:
+    project, options = call.project, call.arguments
+    if options.resolve and not options.check:
         raise UsageError("--resolve goes with --check")
-    names = arguments.targets or target_names(project.specs)
+    names = options.targets or target_names(project.specs)
     targets, broken = load_targets(project.specs, names)
-    second_opinion = arguments.check and arguments.engine == "pip-tools"
-    if arguments.check and not (arguments.resolve or second_opinion):
-        checked = locking.check_freshness(targets, project)
-        for name, error in broken.items():
-            checked.append(locking.Freshness(name, error.what, error))
-        stale = any(result.stale for result in checked)
-        code = Exit.USAGE if broken else findings_if(stale)
-        return Outcome(checked, each(show_freshness), code)
-    resolver = make_resolver(call, arguments.engine)
-    needs_all = arguments.engine == "pip-tools" or arguments.upgrade is not None
-    if broken and needs_all:
+    pip_tools = options.engine == "pip-tools"
+    if options.check and not options.resolve and not pip_tools:
+        return _freshness(call, targets, broken)
+    if broken and (pip_tools or options.upgrade is not None):
         raise next(iter(broken.values()))
-    if second_opinion:
+    resolver = make_resolver(call, options.engine)
+    if options.check and pip_tools:
         judged = [locking.confirm_with_pip_tools(t, project, resolver) for t in targets]
         differ = any(result.differences for result in judged)
         return Outcome(judged, each(show_confirmation), findings_if(differ))
-    if arguments.upgrade is not None:
-        return _upgrade(call, resolver)
-    results: list[LockResult] = []
+    if options.upgrade is not None:
+        return _upgrade(call, resolver, names)
+    results: list[locking.LockResult] = []
     # Naming a target resolves it even where nothing changed.
-    if not (arguments.targets or arguments.check):
+    if not options.targets and not options.check:
         targets, results = locking.part_fresh(targets, project)
-    results += locking.lock(targets, project, resolver, write=not arguments.check)
+    results += locking.lock(targets, project, resolver, write=not options.check)
     results += [locking.LockResult(name, error=error) for name, error in broken.items()]
     results.sort(key=lambda result: result.target)
-    differs = arguments.check and any(result.differs for result in results)
-    codes = [int(result.error.exit_code) for result in results if result.error]
-    # Exit codes rise with severity, so the worst target decides.
-    return Outcome(results, each(show_lock), max([*codes, findings_if(differs)]))
+    differs = options.check and any(result.differs for result in results)
+    return Outcome(results, each(show_lock), worst(findings_if(differs), results))
 
 
 def make_resolver(call: Call, engine: str = "uv") -> Resolver:
-    """Return the resolver of a project, with this machine's pip configuration."""
-    from provision.artifacts.pip_config import read_pip_config
-    from provision.core.process import run
-    from provision.resolver.resolver import Resolver
-
-    return Resolver(
-        call.project.catalog, read_pip_config(), run, call.console, engine=engine
-    )
+    """The resolver of a project, with this machine's pip configuration."""
+    catalog = call.project.catalog
+    return Resolver(catalog, read_pip_config(), run, call.console, engine=engine)
 
 
-def _upgrade(call: Call, resolver: Resolver) -> Outcome:
-    import datetime as dt
+def worst(code: int, results: Iterable[Any]) -> int:
+    """The exit code of several results: codes rise with severity, so the worst error decides."""
+    codes = [int(result.error.exit_code) for result in results if result.error]
+    return max([code, *codes])
 
-    from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
-    from provision.spec.reader import target_names
-    from provision.ui.results import show_lock
 
-    project, named, package = (
-        call.project,
-        call.arguments.targets,
-        call.arguments.upgrade,
-    )
-    names = (
-        upgradable(project, named, package)
-        if package
-        else named or target_names(project.specs)
-    )
+def _freshness(
+    call: Call, targets: list[Target], broken: dict[str, SpecError]
+) -> Outcome:
+    checked = locking.check_freshness(targets, call.project)
+    checked += [locking.Freshness(n, error.what, error) for n, error in broken.items()]
+    code = findings_if(any(result.stale for result in checked))
+    return Outcome(checked, each(show_freshness), Exit.USAGE if broken else code)
+
+
+def _upgrade(call: Call, resolver: Resolver, names: list[str]) -> Outcome:
+    project, package = call.project, call.arguments.upgrade
+    if package:
+        names = upgradable(project, call.arguments.targets, package)
     today = dt.datetime.now(dt.UTC).date()
     results = edit_and_lock(
         names, lambda path: move_cutoff(path, package or None, today), project, resolver

@@ -1,30 +1,34 @@
 """one HTML page of a target's reports on this host."""
 
+from argparse import ArgumentParser
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome
+from provision.cli.options import add_output, add_target
+from provision.commands.export import Export
 from provision.core.errors import UsageError
+from provision.core.filesystem import write_atomic
 from provision.core.program import program_name
+from provision.core.text import plural
+from provision.report.history import history, read_reports
+from provision.ui.html_report import render_page
+from provision.ui.results import show_export
+
+
+def declare(parser: ArgumentParser) -> None:
+    add_target(parser)
+    add_output(parser, "default: TARGET.html")
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.export import Export
-    from provision.core.filesystem import write_atomic
-    from provision.core.text import plural
-    from provision.report.history import history, read_reports
-    from provision.ui.html_report import render_page
-    from provision.ui.results import show_export
-
     name = call.target.name
-    kept = list(read_reports(history(call.project, name), call.console.note))
-    if not kept:
+    reports = list(read_reports(history(call.project, name), call.console.note))
+    if not reports:
         raise UsageError(
             f"{name} has no report on this host",
             remedy=f"`{program_name()} smoke {name}` makes one",
         )
     out = call.arguments.output or Path(f"{name}.html")
-    write_atomic(out, render_page(kept))
-    made = Export(
-        name, "html", out, "", (), (f"it shows {plural(len(kept), 'report')}",)
-    )
-    return Outcome(made, show_export)
+    write_atomic(out, render_page(reports))
+    notes = (f"it shows {plural(len(reports), 'report')}",)
+    return Outcome(Export(name, "html", out, "", (), notes), show_export)

@@ -1,12 +1,17 @@
 """go back to the generation before the current one."""
 
+from argparse import ArgumentParser
+
 from provision.cli.call import Call, Outcome
+from provision.cli.options import add_target
+from provision.commands.generations import rollback
+from provision.ui.results import show_rollback
+
+
+def declare(parser: ArgumentParser) -> None:
+    add_target(parser)
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.generations import rollback
-    from provision.ui.results import show_rollback
-
-    return Outcome(
-        rollback(call.project, call.target.name, call.console), show_rollback
-    )
+    result = rollback(call.project, call.target.name, call.console)
+    return Outcome(result, show_rollback)

@@ -1,25 +1,36 @@
 """print the JSON Schema of a spec, of the verdict on a node, or of a verb's `--json`."""
 
 import json
+from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome
+from provision.report.verdict import verdict_schema
+from provision.spec.model import spec_schema
+from provision.ui.console import print_text
+from provision.ui.documents import RESULTS, document_schema
 
 ANYWHERE = True
 
 
+def declare(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "of",
+        nargs="?",
+        choices=("spec", "verdict", *RESULTS),
+        default="spec",
+        metavar="OF",
+        help="default spec; verdict; a verb, for its --json; usage, for that without a verb",
+    )
+
+
 def handle(call: Call) -> Outcome:
-    from provision.ui.console import print_text
-
-    if call.arguments.of == "spec":
-        from provision.spec.model import spec_schema
-
-        made = spec_schema()
-    elif call.arguments.of == "verdict":
-        from provision.report.verdict import verdict_schema
-
-        made = verdict_schema()
-    else:
-        from provision.ui.documents import document_schema
-
-        made = document_schema(call.arguments.of)
-    return Outcome(made, lambda made, _: print_text(json.dumps(made, indent=2) + "\n"))
+    match call.arguments.of:
+        case "spec":
+            schema = spec_schema()
+        case "verdict":
+            schema = verdict_schema()
+        case verb:
+            schema = document_schema(verb)
+    return Outcome(
+        schema, lambda schema, _: print_text(json.dumps(schema, indent=2) + "\n")
+    )

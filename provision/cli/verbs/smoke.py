@@ -1,49 +1,103 @@
 """run the checks, compare with the last good report."""
 
+from argparse import ArgumentParser
+from pathlib import Path
+
 from provision.cli.call import Call, Outcome
+from provision.cli.options import add_contract, add_target, seconds
+from provision.commands import smoke
+from provision.commands.check import check, require_end
+from provision.commands.machine import read_layers
+from provision.commands.subject import from_interpreter
+from provision.commands.suite import SmokeRequest
 from provision.core.errors import UsageError
+from provision.core.process import run
+from provision.ui.smoke import show_skipped, show_smoke
+
+
+def declare(parser: ArgumentParser) -> None:
+    add_target(parser)
+    suites = parser.add_mutually_exclusive_group()
+    suites.add_argument(
+        "--quick", action="store_true", help="what gates a build; the default"
+    )
+    suites.add_argument("--full", action="store_true", help="all checks: minutes")
+    suites.add_argument(
+        "--health", action="store_true", help="the hardware itself, under load"
+    )
+    parser.add_argument(
+        "--soak",
+        type=seconds,
+        metavar="TIME",
+        help="with --full or --health: hold the load for 90s, 10m or 2h, and draw its course",
+    )
+    subjects = parser.add_mutually_exclusive_group()
+    subjects.add_argument(
+        "--if-driver-changed",
+        action="store_true",
+        help="only where driver, kernel, runtime or lock differ from the last report",
+    )
+    subjects.add_argument(
+        "--against",
+        type=Path,
+        metavar="PYTHON",
+        help="check its environment; keeps no report",
+    )
+    parser.add_argument(
+        "--device",
+        default="",
+        metavar="N",
+        help="the device of this number, as torch counts, or `all`; all is the default of --full",
+    )
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write JUnit XML as well"
+    )
+    parser.add_argument(
+        "--fail-if-slower",
+        action="store_true",
+        help="count a fall in speed as a failure: exit code 1 instead of 6",
+    )
+    add_contract(parser)
+
+
+def suite_of(options: object) -> str:
+    """The suite that was asked for."""
+    for suite in ("full", "health"):
+        if getattr(options, suite):
+            return suite
+    return "quick"
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands import smoke
-    from provision.commands.check import check, require_end
-    from provision.commands.machine import read_layers
-    from provision.commands.subject import from_interpreter
-    from provision.commands.suite import SmokeRequest
-    from provision.core.process import run
-    from provision.ui.smoke import show_skipped, show_smoke
-
-    device, soak = call.arguments.device, call.arguments.soak
-    suite = next(
-        (name for name in ("full", "health") if getattr(call.arguments, name)), "quick"
-    )
-    if soak and suite == "quick":
+    options, suite = call.arguments, suite_of(call.arguments)
+    device = options.device
+    if options.soak and suite == "quick":
         raise UsageError(
             "--soak: the quick checks hold no load", remedy="add --health or --full"
         )
-    if device not in ("", "all") and not device.isdecimal():
+    if device.isdecimal():
+        device = str(int(device))
+    elif device not in {"", "all"}:
         raise UsageError(f"--device {device}: neither a number nor `all`")
-    device = str(int(device)) if device.isdecimal() else device
-    layers = read_layers(call.project)
     request = SmokeRequest(
         call.project,
         call.target,
-        layers,
+        read_layers(call.project),
         suite,
-        soak,
+        options.soak,
         device,
-        call.arguments.junit,
-        call.arguments.fail_if_slower,
+        options.junit,
+        options.fail_if_slower,
     )
-    if call.arguments.if_driver_changed and (
-        skipped := smoke.unchanged(request, call.console)
-    ):
-        return Outcome(skipped, show_skipped, smoke.exit_code(skipped.word))
-    if call.arguments.against:
-        subject = from_interpreter(call.arguments.against, run)
-        kept = check(request, subject, run, call.console)
-        require_end(kept, subject)
-        result = smoke.SmokeResult(kept.report, None)
+    if options.if_driver_changed:
+        skipped = smoke.unchanged(request, call.console)
+        if skipped:
+            return Outcome(skipped, show_skipped, smoke.exit_code(skipped.word))
+    if options.against:
+        subject = from_interpreter(options.against, run)
+        checked = check(request, subject, run, call.console)
+        require_end(checked, subject)
+        result = smoke.SmokeResult(checked.report, None)
     else:
         result = smoke.smoke(request, run, call.console)
     return Outcome(result, show_smoke, smoke.exit_code(result.report.word))

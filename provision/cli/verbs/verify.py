@@ -1,26 +1,43 @@
 """compare an environment with its lock."""
 
+from argparse import ArgumentParser
+
 from provision.cli.call import Call, Outcome, findings_if
+from provision.cli.options import add_build, add_contract, add_target
+from provision.cli.verbs.build import build_request
+from provision.commands.repair import finish, repair
+from provision.commands.verify import verify_current
+from provision.core.process import run
+from provision.ui.results import show_build, show_verification
+
+
+def declare(parser: ArgumentParser) -> None:
+    add_target(parser)
+    parser.add_argument(
+        "--deep", action="store_true", help="compare the hash of every file"
+    )
+    parser.add_argument(
+        "--repair", action="store_true", help="--deep, and replace what drifted"
+    )
+    add_build(parser)
+    add_contract(parser)
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.verify import verify_current
-    from provision.ui.results import show_verification
-
-    wanted = call.arguments
-    if deep := wanted.deep or wanted.repair:
+    options, target = call.arguments, call.arguments.target
+    deep = options.deep or options.repair
+    if deep:
         call.console.step("comparing every file with its hash")
-    found = verify_current(call.project, wanted.target, deep=deep)
-    if not wanted.repair:
-        return Outcome(found, show_verification, findings_if(found.findings))
-    from provision.commands.repair import finish, repair
-    from provision.core.process import run
-    from provision.ui.results import show_build
-
-    if not found.findings:
-        finish(call.project, wanted.target, call.console)
-        return Outcome(found, show_verification)
-    for finding in found.findings:
+    verification = verify_current(call.project, target, deep=deep)
+    if not options.repair:
+        return Outcome(
+            verification, show_verification, findings_if(verification.findings)
+        )
+    if not verification.findings:
+        finish(call.project, target, call.console)
+        return Outcome(verification, show_verification)
+    for finding in verification.findings:
         call.console.finding(finding)
-    built = repair(found, call.build_request(), run, call.console)
+    request = build_request(call, target)
+    built = repair(verification, request, run, call.console)
     return Outcome(built, show_build, findings_if(not built.generation))
