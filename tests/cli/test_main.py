@@ -201,7 +201,8 @@ def test_build_verify_smoke_run(
 def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
     built: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    wish = 'accelerator = "xpu"\nplatform = "linux-64"\nhardware.families = ["dg2"]\n'
+    spec = (built.specs / f"{TARGET}.toml").read_text().replace('"cpu"', '"xpu"')
+    wish = spec.replace("[pip]", 'hardware.families = ["dg2"]\n[pip]', 1)
     (built.specs / "arc.toml").write_text(wish)
     card = Gpu(
         "intel", "56a0", "Arc A770", "0000:03:00.0", "dg2", supported=True, driver=None
