@@ -84,8 +84,11 @@ def _blocks(source: BinaryIO) -> Iterator[str]:
     blocks = iter(lambda: stream.read(_BLOCK) + stream.readline(_BLOCK), "")
     if not _is_file(source):
         blocks = bounded(blocks, STREAM, "the log")
-    for block in blocks:
-        yield block.removesuffix("\n")
+    try:
+        for block in blocks:
+            yield block.removesuffix("\n")
+    finally:
+        stream.detach().detach()  # the caller closes the file
 
 
 def _is_file(source: BinaryIO) -> bool:
