@@ -1,16 +1,22 @@
-"""Programs: options of torch, Accelerate and transformers have the effects that are documented."""
+"""Programs: options of torch and transformers have the effects that are documented."""
 
-import tempfile
-from pathlib import Path
+from typing import Any
 
 import torch
+from torch.nn import functional
 
-from smoke.checks.programs import PROGRAMS
 from smoke.checks.test_resume import has_scaler
 from smoke.engine.check import Numbers, check, since
-from smoke.reference import reference
+from smoke.reference import models, reference
 
-ACCELERATE, TRANSFORMERS = since("accelerate", 1), since("transformers", 4, 46)
+WORDS = 64
+SIZES = {
+    "vocab_size": WORDS,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
 
 
 @check(
@@ -20,41 +26,192 @@ ACCELERATE, TRANSFORMERS = since("accelerate", 1), since("transformers", 4, 46)
     full=True,
 )
 def test_training(device: torch.device, numbers: Numbers) -> None:
-    """Groups of parameters, rates, autocast, samplers and frozen weights work as documented."""
-    _run("torch", device, numbers)
-
-
-@check(
-    "programs.accelerate",
-    stands_for="batches repeat, rates fall",
-    when=ACCELERATE,
-    full=True,
-)
-def test_accelerate(device: torch.device, numbers: Numbers) -> None:
-    """Accelerator accumulates, clips, shuffles, and steps rates with its optimizer."""
-    _run("accelerate", device, numbers)
+    """Groups of weights, autocast, roundings, masks, look-ups and refusals are as documented."""
+    torch.manual_seed(0)
+    _equal(numbers, "groups of weights", *_groups(device), limit=1e-5)
+    _equal(numbers, "types under autocast", *_autocast(device))
+    _equal(numbers, "roundings", *_roundings(device))
+    _equal(numbers, "masks of dropout", *_masks(device), limit=0.02)
+    _equal(numbers, "look-ups", *_look_ups(device))
+    _equal(numbers, "refusals", *_refusals(device))
+    _equal(numbers, "attention modules", *_attention(device), limit=1e-5)
 
 
 @check(
     "programs.generation",
     stands_for="batched chats go wrong",
-    when=TRANSFORMERS,
+    when=since("transformers", 4, 46),
     full=True,
 )
 def test_generation(device: torch.device, numbers: Numbers) -> None:
-    """Beams, penalties, padding and checkpoints in several files work as documented."""
-    _run("transformers", device, numbers)
+    """Beams are the same without a cache; a loss is that of the words that are not masked."""
+    torch.manual_seed(0)
+    _equal(numbers, "beams", *_beams(device))
+    _equal(numbers, "loss", *_loss(device), limit=1e-4)
 
 
-def _run(library: str, device: torch.device, numbers: Numbers) -> None:
-    for program in PROGRAMS:
-        if program.library != library:
-            continue
-        numbers.step(program.name)
-        torch.manual_seed(0)
-        with tempfile.TemporaryDirectory(
-            prefix="smoke-", ignore_cleanup_errors=True
-        ) as folder:
-            pair = program.run(device, Path(folder))
-        result, right = (torch.as_tensor(each).detach().cpu().double() for each in pair)
-        numbers.within(program.name, reference.error(result, right), program.limit)
+def _equal(
+    numbers: Numbers, name: str, result: Any, right: Any, limit: float = 0.0
+) -> None:
+    numbers.step(name)
+    result, right = (
+        torch.as_tensor(x).detach().cpu().double() for x in (result, right)
+    )
+    numbers.within(name, reference.error(result, right), limit)
+
+
+def _groups(device: torch.device) -> tuple[Any, Any]:
+    """Return a weight of each group after one step, the first of AdamW being its rate."""
+    stepped = []
+    for kind, rate in ((torch.optim.SGD, 0.5), (torch.optim.AdamW, 0.1)):
+        parts = [torch.nn.Parameter(torch.ones(3, device=device)) for _ in range(3)]
+        groups = [
+            {"params": parts[:1]},
+            {"params": parts[1:2], "lr": rate / 2},
+            {"params": parts[2:], "weight_decay": 0.5},
+        ]
+        update = kind(groups, lr=rate, weight_decay=0.0)
+        for part in parts:
+            part.grad = torch.full_like(part, 0.5)
+        update.step()
+        stepped += [part[0] for part in parts]
+    return torch.stack(stepped), [0.75, 0.875, 0.5, 0.9, 0.95, 0.85]
+
+
+def _autocast(device: torch.device) -> tuple[Any, Any]:
+    """Return which results are of half precision, and which inside are not."""
+    x, w = torch.ones(2, 4, 6, 6, device=device), torch.ones(4, 4, 3, 3, device=device)
+    a = w.flatten(1).mT
+    with torch.autocast(device.type, torch.bfloat16):
+        low = [
+            functional.conv2d(x, w),
+            functional.conv1d(x[..., 0], w[..., 0]),
+            functional.linear(a, a),
+            torch.bmm(a[None], a.mT[None]),
+        ]
+        with torch.autocast(device.type, enabled=False):
+            wide = [functional.conv2d(x, w), a @ a.mT]
+    found = [result.dtype == torch.bfloat16 for result in (*low, *wide)]
+    return found, [True] * len(low) + [False] * len(wide)
+
+
+def _roundings(device: torch.device) -> tuple[Any, Any]:
+    """Return numbers in other types, of which some are half-way between two."""
+    x = torch.tensor(
+        [2049.0, 2051.0, 1025.5, 257.0, 259.0, -771.0, -2.5], device=device
+    )
+    return torch.stack([x.half().float(), x.bfloat16().float(), x.int(), x.round()]), [
+        [2048, 2052, 1026, 257, 259, -771, -2.5],
+        [2048, 2048, 1024, 256, 260, -772, -2.5],
+        [2049, 2051, 1025, 257, 259, -771, -2],
+        [2049, 2051, 1026, 257, 259, -771, -2],
+    ]
+
+
+def _masks(device: torch.device) -> tuple[Any, Any]:
+    """Return the share that masks have in common: all, where the generator does not go on."""
+    x = torch.ones(100_003, device=device)
+    first, *masks = [functional.dropout(x, 0.5) > 0 for _ in range(3)]
+    return [float((first == mask).float().mean()) for mask in masks], [0.5, 0.5]
+
+
+def _look_ups(device: torch.device) -> tuple[Any, Any]:
+    """Return what is looked up: the CPU's own would share what is wrong for integers there."""
+    rows = [[10 * n + m for m in range(5)] for n in range(300)]
+    picks = [7 * n % 300 for n in range(300)]
+    x, i = torch.tensor(rows, device=device), torch.tensor(picks, device=device)
+    ones = torch.ones(300, 1, device=device)
+    found = [
+        x.gather(0, i[:, None])[:, 0],
+        x.gather(1, i[:, None] % 5)[:, 0],
+        x[i, i % 5],
+        x.index_select(0, i)[:, 4],
+        x.flip(0)[:, 1],
+        ones.argmin(1),
+        ones.max(1).indices,
+        ones.topk(1).indices[:, 0],
+    ]
+    return torch.stack(found), [
+        [rows[place][0] for place in picks],
+        [rows[n][place % 5] for n, place in enumerate(picks)],
+        [rows[place][place % 5] for place in picks],
+        [rows[place][4] for place in picks],
+        [row[1] for row in rows[::-1]],
+        *[[0] * 300] * 3,
+    ]
+
+
+def _refusals(device: torch.device) -> tuple[Any, Any]:
+    """Return whether what does not fit is refused, and not read beyond its end."""
+    misfits: tuple[tuple[Any, tuple[int, ...], tuple[int, ...]], ...] = (
+        (torch.mm, (3, 4), (5, 6)),
+        (torch.bmm, (2, 3, 4), (3, 4, 5)),
+        (functional.linear, (3, 4), (5, 6)),
+        (functional.conv2d, (1, 3, 5, 5), (4, 2, 3, 3)),
+        (torch.add, (3, 4), (3, 5)),
+        (torch.mv, (3, 4), (5,)),
+    )
+    refused = 0
+    for function, *shapes in misfits:
+        try:
+            function(*[torch.ones(shape, device=device) for shape in shapes])
+        except (RuntimeError, ValueError):
+            refused += 1
+    return refused, len(misfits)
+
+
+def _attention(device: torch.device) -> tuple[Any, Any]:
+    """Return the fast paths of evaluation, and the slow ones of training; one row is masked."""
+    kinds: tuple[Any, ...] = (
+        torch.nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True),
+        torch.nn.MultiheadAttention(32, 4, batch_first=True),
+    )
+    layer, attention = (models.filled(kind).to(device) for kind in kinds)
+    x = reference.noise(2, 9, 32).to(device)
+    mask = torch.zeros(2, 9, dtype=torch.bool, device=device)
+    mask[1, 6:] = True
+
+    def results() -> torch.Tensor:
+        found = [
+            layer(x, src_key_padding_mask=mask),
+            attention(x, x, x, key_padding_mask=mask)[0],
+            attention(x, x, x, key_padding_mask=mask, need_weights=False)[0],
+        ]
+        return torch.stack(found)[:, ~mask]
+
+    slow = results()
+    layer.eval()
+    attention.eval()
+    with torch.no_grad():
+        return results(), slow
+
+
+def _beams(device: torch.device) -> tuple[Any, Any]:
+    model = models.llama(**SIZES).to(device)
+    words = torch.arange(1, 13, device=device)[None]
+    options = {"max_new_tokens": 8, "num_beams": 4, "do_sample": False}
+    options |= {"attention_mask": words > 0, "pad_token_id": 0, "eos_token_id": 99}
+    without = model.generate(words, use_cache=False, **options)
+    return model.generate(words, **options), without
+
+
+def _loss(device: torch.device) -> tuple[Any, Any]:
+    """Return losses and norms of gradients: eager, fused, and with recomputed activations."""
+    words = torch.arange(1, 25, device=device).view(2, 12)
+    labels, mask = words.clone(), torch.ones_like(words)
+    labels[0, :5], labels[1, 9:], mask[1, 9:] = -100, -100, 0
+    losses, norms = [], []
+    for kind in ("eager", "sdpa", "recomputed"):
+        attention = "eager" if kind == "eager" else "sdpa"
+        model = models.llama(**SIZES, attn_implementation=attention)
+        model = model.to(device).train()
+        if kind == "recomputed":
+            model.gradient_checkpointing_enable()
+        result = model(words, attention_mask=mask, labels=labels)
+        result.loss.backward()
+        losses.append(float(result.loss))
+        gradients = [weight.grad.flatten() for weight in model.parameters()]
+        norms.append(float(torch.cat(gradients).norm()))
+    scores = result.logits[:, :-1].reshape(-1, WORDS).float()
+    right = float(functional.cross_entropy(scores, labels[:, 1:].flatten()))
+    return [*losses, *norms], [right] * 3 + norms[:1] * 3

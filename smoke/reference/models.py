@@ -1,6 +1,7 @@
 """Small models: a licence plate reader as LPRNet, a transformer, a UNet as Stable Diffusion's."""
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -65,12 +66,9 @@ def plates(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 class Attention(nn.Module):
     """One rotary self-attention block, the shape of ChatGLM2's and Llama's."""
 
-    def __init__(
-        self, width: int = 32, heads: int = 4, *, interleaved: bool = False
-    ) -> None:
+    def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.heads = heads
-        self.rotate = rotary.interleaved if interleaved else rotary.half
+        self.heads = 4
         self.inputs = nn.Linear(width, 3 * width)
         self.outputs = nn.Linear(width, width, bias=False)
 
@@ -81,7 +79,7 @@ class Attention(nn.Module):
         batch, length, width = x.shape
         shape = (batch, length, 3, self.heads, width // self.heads)
         query, key, value = self.inputs(x).view(shape).permute(2, 0, 3, 1, 4)
-        query, key = self.rotate(query, cos, sin), self.rotate(key, cos, sin)
+        query, key = rotary.half(query, cos, sin), rotary.half(key, cos, sin)
         mixed = nn.functional.scaled_dot_product_attention(
             query, key, value, is_causal=True
         )
@@ -93,10 +91,9 @@ class Block(Attention):
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
-        self.register_buffer("scale", torch.linspace(0.5, 1.0, width))
-        self.register_buffer(
-            "shift", torch.linspace(-0.5, 0.5, width), persistent=False
-        )
+        scale, shift = torch.linspace(0.5, 1.0, width), torch.linspace(-0.5, 0.5, width)
+        self.register_buffer("scale", scale)
+        self.register_buffer("shift", shift, persistent=False)
 
     def forward(
         self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
@@ -124,32 +121,38 @@ class TiedTransformer(nn.Module):
         """Return logits, batch by length by word."""
         x = self.embedding(tokens)
         positions = torch.arange(tokens.shape[1], device=x.device)
-        cos, sin = (
-            part.to(x.dtype) for part in rotary.table(positions, x.shape[2] // 4)
-        )
+        cos, sin = rotary.table(positions, x.shape[2] // 4)
         for block in self.blocks:
-            x = block(x, cos, sin)
+            x = block(x, cos.to(x.dtype), sin.to(x.dtype))
         return self.head(self.norm(x))
 
 
 def filled(model: nn.Module) -> nn.Module:
     """Fill a model with noise that keeps the size of what it computes, and leave dropout out."""
     for number, weight in enumerate(model.requires_grad_().parameters()):
-        noise, fan = (
-            reference.noise(*weight.shape, seed=number),
-            math.prod(weight.shape[1:]),
-        )
-        weight.data = (
-            noise / math.sqrt(fan) if weight.dim() > 1 else weight.data + noise / 8
-        )
-    return model.apply(
-        lambda m: setattr(m, "p", 0.0) if isinstance(m, nn.Dropout) else None
-    )
+        noise = reference.noise(*weight.shape, seed=number)
+        if weight.dim() > 1:
+            weight.data = noise / math.sqrt(math.prod(weight.shape[1:]))
+        else:
+            weight.data = weight.data + noise / 8
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model
 
 
-def _normed(given: int, made: int) -> nn.Sequential:
+def llama(**options: Any) -> nn.Module:
+    """Return transformers' Llama of two layers, whose heads share keys, filled with noise."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return filled(LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, **options))).eval()
+
+
+def _normed(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.GroupNorm(32, given), nn.SiLU(), nn.Conv2d(given, made, 3, 1, 1)
+        nn.GroupNorm(32, inputs),
+        nn.SiLU(),
+        nn.Conv2d(inputs, outputs, 3, padding=1),
     )
 
 
@@ -159,24 +162,23 @@ class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.clock = nn.Sequential(nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 64))
-        self.inlet, self.shrink = (
-            nn.Conv2d(4, 64, 3, padding=1),
-            nn.Conv2d(64, 64, 3, 2, 1),
-        )
+        self.inlet = nn.Conv2d(4, 64, 3, padding=1)
         self.down = nn.Sequential(_normed(64, 64), _normed(64, 64))
-        self.norm, self.up = (
-            nn.GroupNorm(32, 64),
-            nn.Sequential(_normed(128, 64), _normed(64, 64)),
+        self.shrink = nn.Conv2d(64, 64, 3, stride=2, padding=1)
+        self.norm = nn.GroupNorm(32, 64)
+        self.cross = nn.TransformerDecoderLayer(
+            64,
+            nhead=1,
+            dim_feedforward=256,
+            dropout=0.0,
+            activation=nn.functional.gelu,
+            batch_first=True,
+            norm_first=True,
         )
-        settings = {
-            "batch_first": True,
-            "norm_first": True,
-            "activation": nn.functional.gelu,
-        }
-        self.cross = nn.TransformerDecoderLayer(64, 1, 256, 0.0, **settings)
         self.grow = nn.Sequential(
             nn.Upsample(scale_factor=2), nn.Conv2d(64, 64, 3, padding=1)
         )
+        self.up = nn.Sequential(_normed(128, 64), _normed(64, 64))
         self.outlet = _normed(64, 4)
 
     def forward(
@@ -191,17 +193,14 @@ class UNet(nn.Module):
         h = self.grow(h + pixels.transpose(1, 2).reshape(h.shape))
         without, guided = self.outlet(h + self.up(torch.cat([h, top], 1))).chunk(2)
         noise = without + 2.0 * (guided - without)
-        return (
-            1.5**0.5 * (latents - 0.6**0.5 * noise) + 0.4**0.5 * noise
-        )  # DDIM, from 0.4 to 0.6
+        # DDIM, from 0.4 to 0.6
+        return 1.5**0.5 * (latents - 0.6**0.5 * noise) + 0.4**0.5 * noise
 
 
 def denoising() -> tuple[nn.Module, ...]:
     """Return a UNet, what it gets for one step, and what its loss compares the result with."""
     # So small that the epsilon of the first group norm counts.
-    latents, text = (
-        reference.noise(1, 4, 32, 32) / 30,
-        reference.noise(2, 77, 64, seed=1),
-    )
+    latents = reference.noise(1, 4, 32, 32) / 30
+    text = reference.noise(2, 77, 64, seed=1)
     time = 501 * 10000.0 ** (-torch.arange(32)[None] / 32)
     return filled(UNet()), latents, text, time, reference.noise(1, 4, 32, 32, seed=2)
