@@ -1,39 +1,51 @@
-"""The samples of torch's own tests: each operator that torch has, with the options that it takes.
+"""The samples of torch's own tests: each operator, module and optimizer that torch has.
 
-torch ships the table of operators (OpInfo) that its tests compare between devices, and what of them
-differs on a healthy one (``test_ops.py: test_compare_cpu``).
+torch ships the tables that its tests compare between devices, with the options that each takes and
+what of them differs on a healthy device (``test_ops.py: test_compare_cpu``, ``test_modules.py:
+test_cpu_gpu_parity``).
 """
 
+import copy
+import inspect
 import math
 import random
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim.optimizer import _get_fused_kernels_supported_devices
 from torch.utils import _pytree
 
-from smoke.checks import test_operators
+from smoke.checks import comparison
 from smoke.device import devices
 from smoke.engine import child_process, on_cpu
 from smoke.engine.check import Numbers, check, since
 from smoke.engine.expect import KNOWN
 from smoke.engine.finding import CheckFailed
 from smoke.engine.journal import Journal
-from smoke.reference import offered, reference
+from smoke.reference import offered, operators, reference
 from smoke.reference.operators import Case
 from smoke.reference.variants import Variant
 
-FIRST, MOST = 200, 8  # of an operator's first samples, drawn: neighbours are alike
-LIMIT = 5e-3  # torch's own comparison has 1e-3 in float32, but not cuDNN's TF32; see known.json
+# How many are drawn of the first samples, whose neighbours are alike.
+FIRST, MOST, MODULES = 200, 8, 4
+# torch's own comparison has 1e-3 in float32, but not cuDNN's TF32; see known.json. Half types have
+# what 48 roundings are off.
+LIMITS = {torch.float32: 5e-3, torch.float16: 2.4e-2, torch.bfloat16: 0.18}
+# Modules that are compared in half types, too: torch's tests compare devices in float32.
+HALF = re.compile(r"nn\.(LSTM|GRU|MultiheadAttention|Transformer(En|De)coderLayer)")
 # Their result is not defined, one device alone has them, or they only make or move tensors.
 UNFIT = re.compile(
     ".*(empty|dropout|jiterator|triton|scaled_mm|attention_|histogramdd|sparse).*"
     "|to|new_.*|.*_like|(lin|log)space.*"
 )
+Compared = Iterator[tuple[Case, Variant]]
 
 
 @check(
@@ -43,7 +55,7 @@ UNFIT = re.compile(
     full=True,
 )
 def test_samples(device: torch.device, numbers: Numbers) -> None:
-    """Each operator of torch is right for samples of torch's own tests, with its gradients."""
+    """Operators, modules and optimizers are right for samples of torch's tests, with gradients."""
     # In a process of its own: torch's tests change torch's flags and Python's path for themselves.
     answer = child_process.call(
         "smoke.checks.test_samples:compare",
@@ -63,97 +75,200 @@ def compare(device: str, journal: str) -> list[Any]:
     warnings.filterwarnings("default", on_cpu.WARNING)
     numbers, own = Numbers(Journal(Path(journal))), torch.device(device)
     with numbers.measuring("samples"):
-        table = [
-            entry for entry in offered.entries() if not UNFIT.fullmatch(entry.full_name)
-        ]
+        table = offered.entries()
         shares: list[float] = []
-        for entry in table:
-            for case, variant in _cases(entry, own):
-                shares += test_operators.shares_of(own, numbers, case, variant)
+        for case, variant in chain(
+            _optimizers(own), _modules(own), _operators(table, own)
+        ):
+            shares += comparison.shares_of(own, numbers, case, variant)
         numbers.record("samples", len(shares), "count")
         numbers.within("share of the limit", max(shares, default=math.inf), 1.0)
     return [numbers.values, numbers.missing, numbers.unknown]
 
 
-def _cases(entry: Any, device: torch.device) -> Iterator[tuple[Case, Variant]]:
-    """Yield samples of an operator (an OpInfo) in float32, where torch says that devices agree."""
-
-    def spared(*test: str) -> bool:
-        place = (*test, devices.kind(device), torch.float32, {})
-        marks = (getattr(each, "is_active", None) for each in entry.decorators)
-        return any(active and active(*place) for active in marks)
-
+def _operators(table: list[Any], device: torch.device) -> Compared:
+    """Yield samples of operators (OpInfo), where torch says that devices agree."""
     known = KNOWN.get(devices.kind(device), {})
-    if entry.name in known.get("samples", ()):
+    for entry in table:
+        if UNFIT.fullmatch(entry.full_name) or entry.name in known.get("samples", ()):
+            continue
+        if _is_marked(entry, device, "TestCommon", "test_compare_cpu"):
+            continue
+        strided = _is_marked(entry, device, "TestCommon", "test_noncontiguous_samples")
+        layouts = ["contiguous", "transposed"]
+        if strided or entry.name in known.get("contiguous", ()):
+            layouts = ["contiguous"]
+        yield from _of_operator(entry, device, layouts)
+
+
+def _of_operator(entry: Any, device: torch.device, layouts: list[str]) -> Compared:
+    dtypes = entry.supported_dtypes(device.type) & entry.supported_dtypes("cpu")
+    if torch.float32 not in dtypes:
         return
-    both = entry.supported_dtypes(device.type) & entry.supported_dtypes("cpu")
-    if torch.float32 not in both or spared("TestCommon", "test_compare_cpu"):
-        return
-    gradient = entry.supports_autograd and not spared(
-        "TestBwdGradients", "test_fn_grad"
-    )
-    layouts = ["contiguous", "transposed"]
-    if entry.name in known.get("contiguous", ()) or spared(
-        "TestCommon", "test_noncontiguous_samples"
-    ):
-        layouts = ["contiguous"]
+    wrong = _is_marked(entry, device, "TestBwdGradients", "test_fn_grad")
     torch.manual_seed(0)
-    samples = list(islice(entry.sample_inputs(str(device), torch.float32), FIRST))
-    drawn = random.Random(0).sample(samples, min(MOST, len(samples)))  # noqa: S311
-    for number, sample in enumerate(drawn):
-        leaves = _pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
-        given = [each.detach() for each in leaves if _is_on(each, device)]
+    samples = entry.sample_inputs(str(device), torch.float32)
+    for number, sample in enumerate(_some(samples)):
+
+        def call(first: Any, args: Any, kwargs: Any, sample: Any = sample) -> Any:
+            return sample.output_process_fn_grad(entry(first, *args, **kwargs))
+
         # With `sparse` the gradient is a sparse tensor, which is another operator's work.
-        dense = not sample.kwargs.get("sparse")
-        if (given and dense) and not any(
-            x.is_complex() or x.layout != torch.strided for x in given
-        ):
+        if not sample.kwargs.get("sparse"):
+            given = (sample.input, sample.args, sample.kwargs)
+            made = Sample(f"{entry.full_name} {number}", call, given, device)
+            made.layout = layouts[number % len(layouts)]
+            made.gradient = entry.supports_autograd and not wrong
+            yield from made.compared(torch.float32)
+
+
+def _modules(device: torch.device) -> Compared:
+    """Yield samples of modules (ModuleInfo), as they train and as they are evaluated."""
+    from torch.testing._internal.common_modules import module_db
+
+    for info, training in product(module_db, (True, False)):
+        unfit = _is_marked(info, device, "TestModule", "test_cpu_gpu_parity")
+        # An embedding has no input of the type under test.
+        if unfit or info.is_lazy or info.module_cls is torch.nn.Embedding:
+            continue
+        dtypes = LIMITS if HALF.fullmatch(info.name) else [torch.float32]
+        torch.manual_seed(0)
+        samples = info.module_inputs_func(
+            info,
+            device=str(device),
+            dtype=torch.float32,
+            requires_grad=False,
+            training=training,
+        )
+        for number, sample in enumerate(_some(samples)[:MODULES]):
+            given = (sample.forward_input.args, sample.forward_input.kwargs)
+            name = f"{info.name} {number}, training {training}"
+            for dtype in dtypes:
+                module = _module(info, sample.constructor_input, dtype)
+                call = partial(_trained, module.train(training))
+                yield from Sample(name, call, given, device).compared(dtype)
+
+
+def _module(info: Any, options: Any, dtype: torch.dtype) -> torch.nn.Module:
+    """Return a module on the CPU, with weights of the type under test."""
+    torch.manual_seed(0)
+    return info.module_cls(*options.args, **options.kwargs).to("cpu", dtype)
+
+
+def _trained(plain: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Return what a copy of a module makes, its weights' gradients, and its buffers."""
+    leaves = _pytree.tree_leaves((args, kwargs))
+    first = next(x for x in leaves if torch.is_tensor(x) and x.is_floating_point())
+    module = copy.deepcopy(plain).to(first)
+    results = _tensors(module(*args, **kwargs))
+    frozen = _tensors(module(*_detached(args), **_detached(kwargs)))
+    gradients = operators.slopes(frozen, list(module.parameters()))
+    return [*results, *gradients, *module.buffers()]
+
+
+def _optimizers(device: torch.device) -> Compared:
+    """Yield three steps by each optimizer (OptimizerInfo), over lists and fused."""
+    from torch.testing._internal.common_optimizers import optim_db
+
+    inputs = [reference.noise(4, 7, 10, seed=seed) / 64 for seed in range(4)]
+    has_fused = device.type in _get_fused_kernels_supported_devices()
+    for info in optim_db:
+        ways = [way for way in ("foreach",) if way in info.supported_impls]
+        if has_fused and devices.kind(device) in info.supports_fused_on:
+            ways.append("fused")
+        samples = info.optim_inputs_func(device=str(device))
+        for (number, sample), way in product(enumerate(samples), ways):
+            case = Case(partial(_steps, info.optim_cls, sample.kwargs, way))
+            name = f"{info.name} {number} {way} float32"
+            plain = Variant(name, inputs, ("contiguous",), gradient=False, limit=1e-3)
+            yield case, plain
+
+
+def _steps(
+    kind: Any, options: dict[str, Any], way: str, start: torch.Tensor, *steps: Any
+) -> torch.Tensor:
+    """Return what three steps change, in float64 without lists and kernels for them."""
+    ways = {"foreach": False, "fused": False, "capturable": False}
+    ways[way] = start.dtype != torch.float64
+    known = inspect.signature(kind).parameters
+    ways = {name: on for name, on in ways.items() if name in known}
+    weights = [torch.nn.Parameter(part.clone()) for part in start]
+    optimizer = kind(weights, **{**options, **ways})
+    scale = 1.0
+    if way == "fused" and ways[way]:  # what a scaler of the loss asks for
+        scale = 64.0
+        optimizer.grad_scale = start.new_tensor(scale)
+        optimizer.found_inf = start.new_tensor(0.0)
+    for gradients in steps:
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient * scale
+        optimizer.step()
+    return torch.stack(weights).detach() - start
+
+
+def _is_marked(entry: Any, device: torch.device, *test: str) -> bool:
+    """Return whether torch's tests leave one of them out for an entry on a kind of device."""
+    place = (*test, devices.kind(device), torch.float32, {})
+    marks = (getattr(mark, "is_active", None) for mark in entry.decorators)
+    return any(active and active(*place) for active in marks)
+
+
+def _some(samples: Iterable[Any]) -> list[Any]:
+    first = list(islice(samples, FIRST))
+    return random.Random(0).sample(first, min(MOST, len(first)))  # noqa: S311
+
+
+@dataclass
+class Sample:
+    """A call of torch's tests, whose tensors on the device are replaced by others."""
+
+    name: str
+    call: Callable[..., Any]
+    given: tuple[Any, ...]
+    device: torch.device
+    layout: str = "contiguous"
+    gradient: bool = True
+
+    def compared(self, dtype: torch.dtype) -> Compared:
+        """Yield the comparison in a type, none where the tensors are not plain ones."""
+        inputs = []
+        for leaf in _pytree.tree_leaves(self.given):
+            if not self._is_on_device(leaf):
+                continue
+            if leaf.is_complex() or leaf.layout != torch.strided:
+                return
             # What takes no transposed inputs refuses them on the CPU, too, and is left out.
-            layout = layouts[number % len(layouts)]
-            inputs = [reference.laid_out(x.cpu(), layout) for x in given]
-            case = Case(_run(entry, sample, device))
-            yield (
-                case,
-                Variant(
-                    f"{entry.full_name} {number}",
-                    inputs,
-                    ("contiguous",),
-                    gradient,
-                    "values",
-                    limit=LIMIT,
-                ),
-            )
+            x = reference.laid_out(leaf.detach().cpu(), self.layout)
+            inputs.append(x.to(dtype) if x.is_floating_point() else x)
+        if inputs:
+            title = f"{self.name} {reference.short(dtype)}"
+            made = Variant(title, inputs, ("contiguous",), self.gradient, "values")
+            yield Case(self.run), made._replace(limit=LIMITS[dtype])
 
-
-def _is_on(leaf: object, device: torch.device) -> bool:
-    """Return whether a leaf of a sample is a tensor of the device: some have others, of the CPU."""
-    return isinstance(leaf, torch.Tensor) and leaf.device.type == device.type
-
-
-def _run(
-    entry: Any, sample: Any, device: torch.device
-) -> Callable[..., list[torch.Tensor]]:
-    """Return a function of the tensors of a sample; it returns what is defined of the result."""
-    leaves, tree = _pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-
-    def run(*given: torch.Tensor) -> list[torch.Tensor]:
-        rest = iter(given)
-        there = [next(rest) if _is_on(each, device) else each for each in leaves]
-        first, args, kwargs = _pytree.tree_unflatten(there, tree)
+    def run(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Call with other tensors; return what is defined of the result."""
+        leaves, tree = _pytree.tree_flatten(self.given)
+        rest = iter(tensors)
+        there = [next(rest) if self._is_on_device(leaf) else leaf for leaf in leaves]
         try:
-            found = entry(first, *args, **kwargs)
+            return _tensors(self.call(*_pytree.tree_unflatten(there, tree)))
         except RuntimeError as error:  # of some inputs there is no derivative
-            if (
-                not re.search("derivative|differentiable", str(error))
-                or len(given) == 1
-            ):
+            refused = re.search("derivative|differentiable", str(error))
+            if not refused or len(tensors) == 1:
                 raise
-            return run(given[0], *(each.detach() for each in given[1:]))
-        results = _pytree.tree_leaves(sample.output_process_fn_grad(found))
-        results = [each for each in results if isinstance(each, torch.Tensor)]
-        return [
-            torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
-            for x in results
-        ]
+            return self.run(tensors[0], *_detached(tensors[1:]))
 
-    return run
+    def _is_on_device(self, leaf: object) -> bool:
+        """Return whether a leaf is a tensor of the device: some samples have others, of the CPU."""
+        return isinstance(leaf, torch.Tensor) and leaf.device.type == self.device.type
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    leaves = [x for x in _pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+    return [
+        torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in leaves
+    ]
+
+
+def _detached(given: Any) -> Any:
+    return _pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, given)

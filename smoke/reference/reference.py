@@ -4,7 +4,6 @@ Inputs are made in the dtype under test, then widened: the rounding of inputs is
 """
 
 import math
-from functools import partial
 
 import torch
 
@@ -24,8 +23,8 @@ LIMITS: dict[torch.dtype, float] = {
 
 def dtypes(device: torch.device) -> list[torch.dtype]:
     """Return the dtypes to check. The CPU has float16 arithmetic only since torch 2.3."""
-    release = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if device.type == "cpu" and release < (2, 3):
+    major, minor = torch.__version__.split(".")[:2]
+    if device.type == "cpu" and (int(major), int(minor)) < (2, 3):
         return [torch.float32, torch.bfloat16]
     return list(LIMITS)
 
@@ -49,21 +48,22 @@ def error(value: torch.Tensor, reference: torch.Tensor) -> float:
     Raises:
         ValueError: The shapes differ.
     """
-    if value.shape != reference.shape:
-        raise ValueError(
-            f"shape {tuple(value.shape)}, expected {tuple(reference.shape)}"
-        )
-    deviation = (
-        (value.detach().cpu().double() - reference).abs().nan_to_num(math.inf).max()
-    )
-    return float(deviation) / (float(reference.abs().max()) or 1.0)
+    shape, right = tuple(value.shape), tuple(reference.shape)
+    if shape != right:
+        raise ValueError(f"shape {shape}, expected {right}")
+    deviation = (value.detach().cpu().double() - reference).abs()
+    largest = float(reference.abs().max()) or 1.0
+    return float(deviation.nan_to_num(math.inf).max()) / largest
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
     """Return the same values in another layout; ``strided`` is every other column, or heads."""
-    if layout == "transposed" or (layout == "strided" and x.dim() == 4):
-        first, second = (1, 2) if layout == "strided" else (0, min(x.dim(), 1) and -1)
-        return x.transpose(first, second).contiguous().transpose(first, second)
+    if layout == "transposed" and x.dim():
+        return x.transpose(0, -1).contiguous().transpose(0, -1)
+    if layout == "strided":
+        if x.dim() == 4:
+            return x.transpose(1, 2).contiguous().transpose(1, 2)
+        x = torch.stack([x, x], -1).flatten(-2)[..., ::2]
     if layout == "offset":
         return torch.cat([x.new_zeros(3), x.flatten()])[3:].view(x.shape)
     if layout == "channels-last" and x.dim() > 2:
@@ -72,7 +72,7 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
         return last.movedim(-1, 1)
     if layout == "expanded" and x.dim() > 1:
         return x[:1].expand(x.shape)
-    return torch.stack([x, x], -1).flatten(-2)[..., ::2] if layout == "strided" else x
+    return x
 
 
 def prove_product(
@@ -87,15 +87,19 @@ def prove_product(
     batch, rows, inner, columns = size
     left = noise(batch, rows, inner, dtype=dtype, seed=1).squeeze(0)
     right = noise(batch, inner, columns, dtype=dtype, seed=2).squeeze(0)
-    left, right = (left.abs(), right.abs()) if positive else (left, right)
-    a, b = left.to(device), right.to(device)
+    if positive:
+        left, right = left.abs(), right.abs()
+    limit = LIMITS[dtype]
     # Where products of float32 may be lowered to TF32 or bfloat16: nothing in the suite does it.
-    lower = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
-    limit = LIMITS[torch.bfloat16 if lower else dtype]
-    for layout, turned in (("", False), ("transposed ", True)):
+    if dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
+        limit = LIMITS[torch.bfloat16]
+    for layout in ("", "transposed "):
         numbers.step(name := f"{short(dtype)} {layout}{size}")
-        found = a.mT.contiguous().mT @ b.mT.contiguous().mT if turned else a @ b
-        numbers.within(name, projected_error(left, right, found.cpu()), limit)
+        a, b = left.to(device), right.to(device)
+        if layout:
+            a, b = a.mT.contiguous().mT, b.mT.contiguous().mT
+        product = (a @ b).cpu()
+        numbers.within(name, projected_error(left, right, product), limit)
 
 
 def projected_error(
@@ -107,14 +111,15 @@ def projected_error(
     columns of C with random signs: one element that is off by d shows as d / 8, and the roundings
     of 64 elements as that of one.
     """
+    deviation = _projected(product) - left.double() @ _projected(right)
+    spread = product.double().square().mean().sqrt()
+    return float(deviation.abs().max() / (8 * spread))
 
-    def project(x: torch.Tensor) -> torch.Tensor:
-        padded = torch.nn.functional.pad(x.double(), (0, -x.shape[-1] % 64))
-        signs = noise(padded.shape[-1], seed=11).sign().double()
-        return (padded * signs).unflatten(-1, (-1, 64)).sum(-1)
 
-    deviation = (project(product) - left.double() @ project(right)).abs().max()
-    return float(deviation / (8 * product.double().square().mean().sqrt()))
+def _projected(x: torch.Tensor) -> torch.Tensor:
+    padded = torch.nn.functional.pad(x.double(), (0, -x.shape[-1] % 64))
+    signs = noise(padded.shape[-1], seed=11).sign().double()
+    return (padded * signs).unflatten(-1, (-1, 64)).sum(-1)
 
 
 def attention(
@@ -128,12 +133,9 @@ def attention(
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
     if bias is None:
         bias = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    scores = (
-        scores + bias.double()
-        if bias.is_floating_point()
-        else scores.where(bias, -math.inf)
-    )
-    return scores.softmax(-1) @ value
+    if not bias.is_floating_point():
+        bias = torch.where(bias, 0.0, -math.inf)
+    return (scores + bias.double()).softmax(-1) @ value
 
 
 def adamw(
@@ -163,20 +165,26 @@ def angles(positions: torch.Tensor, width: int, base: float = 10000.0) -> torch.
     return torch.outer(positions.double(), inverse)
 
 
-def _rotate(x: torch.Tensor, angle: torch.Tensor, *, interleaved: bool) -> torch.Tensor:
-    """Rotate by complex products: no code under test does it this way, so no mistake is shared."""
+# Rotations by complex products: no code under test does it this way, so no mistake is shared.
+
+
+def rotate_half(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    """Rotate the pairs (i, i + R/2) of the first R channels, as Llama does."""
+    half = angle.shape[-1]
+    first, second, rest = x.double().tensor_split((half, 2 * half), -1)
+    turned = _turned(first, second, angle)
+    return torch.cat([turned.real, turned.imag, rest], -1)
+
+
+def rotate_interleaved(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    """Rotate the pairs (2i, 2i + 1) of the first R channels, as ChatGLM2 does."""
     width = 2 * angle.shape[-1]
-    turned, rest = x.double()[..., :width], x.double()[..., width:]
-    if interleaved:
-        pairs = torch.complex(turned[..., 0::2], turned[..., 1::2])
-    else:
-        pairs = torch.complex(turned[..., : width // 2], turned[..., width // 2 :])
-    pairs = pairs * torch.polar(torch.ones_like(angle), angle)
-    parts = (pairs.real, pairs.imag)
-    joined = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
-    return torch.cat([joined, rest], -1)
+    x = x.double()
+    turned = _turned(x[..., 0:width:2], x[..., 1:width:2], angle)
+    return torch.cat([torch.view_as_real(turned).flatten(-2), x[..., width:]], -1)
 
 
-# Of the first R channels the pairs (i, i + R/2), as Llama, or (2i, 2i + 1), as ChatGLM2.
-rotate_half = partial(_rotate, interleaved=False)
-rotate_interleaved = partial(_rotate, interleaved=True)
+def _turned(
+    first: torch.Tensor, second: torch.Tensor, angle: torch.Tensor
+) -> torch.Tensor:
+    return torch.complex(first, second) * torch.polar(torch.ones_like(angle), angle)

@@ -17,30 +17,33 @@ SIZES = ((5, 129), (2, 1025), (33, 17), (1, 65), (3, 2049), (257, 5))
 
 
 class Variant(NamedTuple):
-    """Inputs on the CPU in the dtype under test, and what of the results is compared."""
+    """Inputs on the CPU in the dtype under test, and what of the results is compared.
+
+    Attributes:
+        name: What the report calls it, after the name of its case.
+        inputs: The inputs.
+        layouts: Those in which they are given, see `placed`.
+        gradient: Whether gradients are compared.
+        judged: "all"; "values", not integers; "finite", neither them nor what is NaN.
+        made: Whether an operator may refuse them.
+        limit: The largest error.
+    """
 
     name: str
     inputs: list[torch.Tensor]
     layouts: tuple[str, ...]
     gradient: bool = True
-    judged: str = (
-        "all"  # but not: "values" integers; "finite" neither them nor what is NaN
-    )
-    made: bool = True  # which an operator may not take
+    judged: str = "all"
+    made: bool = True
     limit: float = 0.0
 
 
-def _placed(*values: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function that writes values to a place of each row, another in each."""
+class Values(NamedTuple):
+    """A change of floating inputs, and what of the results is compared then."""
 
-    def place(x: torch.Tensor) -> torch.Tensor:
-        if not x.is_floating_point():
-            return x
-        for row, part in enumerate((x := x.clone()).view(-1, x.shape[-1])):
-            part[row * 7 % len(part)] = values[row % len(values)]
-        return x
-
-    return place
+    change: Callable[[torch.Tensor], torch.Tensor]
+    gradient: bool
+    judged: str
 
 
 def _negative(x: torch.Tensor) -> torch.Tensor:
@@ -49,106 +52,139 @@ def _negative(x: torch.Tensor) -> torch.Tensor:
 
 def _large(x: torch.Tensor) -> torch.Tensor:
     """Return numbers beyond the logarithm of the largest, but not its square root."""
-    return x * (8 if x.dtype == torch.float16 else 40) if x.is_floating_point() else x
+    if not x.is_floating_point():
+        return x
+    return x * (8 if x.dtype == torch.float16 else 40)
+
+
+def _with_nan(x: torch.Tensor) -> torch.Tensor:
+    return _placed(x, math.nan)
+
+
+def _with_infinity(x: torch.Tensor) -> torch.Tensor:
+    return _placed(x, math.inf, -math.inf)
+
+
+def _placed(x: torch.Tensor, *values: float) -> torch.Tensor:
+    """Return a copy with values in a place of each row, another in each."""
+    if not x.is_floating_point():
+        return x
+    x = x.clone()
+    for number, row in enumerate(x.view(-1, x.shape[-1])):
+        row[number * 7 % len(row)] = values[number % len(values)]
+    return x
 
 
 # Where ties are, the order of indices is undefined, and so are some gradients.
-VALUES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], bool, str]] = {
-    "positive": (torch.abs, True, "all"),
-    "negative": (_negative, True, "all"),
-    "large": (_large, True, "all"),
-    "ties": (torch.round, False, "values"),
-    "NaN": (_placed(math.nan), False, "values"),
-    "infinity": (_placed(math.inf, -math.inf), False, "finite"),
+VALUES = {
+    "positive": Values(torch.abs, gradient=True, judged="all"),
+    "negative": Values(_negative, gradient=True, judged="all"),
+    "large": Values(_large, gradient=True, judged="all"),
+    "ties": Values(torch.round, gradient=False, judged="values"),
+    "NaN": Values(_with_nan, gradient=False, judged="values"),
+    "infinity": Values(_with_infinity, gradient=False, judged="finite"),
 }
 
 
 def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
-    """Yield the variants of some inputs, on the CPU, which are cut as far as all are of one shape.
+    """Yield the variants of some inputs, on the CPU.
 
-    ``turn``, any number, chooses which values meet which size and layout; ``spared`` are words: of
-    layouts and values without a defined result, "all" is each of the values; "uncut" keeps
-    the size, "empty" leaves out nothing, "plain" is the inputs as they are only.
+    Args:
+        inputs: The plain ones, which are cut as far as all are of one shape.
+        turn: Any number: chooses which values meet which size and layout.
+        spared: Words: layouts and values without a defined result; "all" is each of the values;
+            "uncut" keeps the size; "empty" leaves out nothing; "plain" is the inputs as they are
+            only, "gradient" without their gradients.
     """
-    shape = inputs[0].shape
-    alike = len(shape) > 1 and all(x.shape == shape for x in inputs)
-
-    unfit = spared.split() + ["mixed"] * (len(inputs) == 1)
-
-    def cut(number: int) -> list[torch.Tensor]:
-        rows, columns = SIZES[number % len(SIZES)]
-        if alike and "uncut" not in unfit:
-            return [x[..., :rows, :columns].contiguous() for x in inputs]
-        return [x[:5] for x in inputs] if len({len(x) for x in inputs}) == 1 else inputs
-
-    layouts = [each for each in LAYOUTS if each not in unfit]
+    unfit = spared.split()
     if "plain" in unfit:
         yield Variant("", inputs, ("contiguous",), "gradient" not in unfit)
         return
+    if len(inputs) == 1:
+        unfit.append("mixed")
+    layouts = [layout for layout in LAYOUTS if layout not in unfit]
     # Every other one, and the rest in the next type.
-    for number, layout in list(enumerate(layouts))[turn % 2 :: 2]:
-        given = cut(number + turn)
-        gradient = layout != "expanded"  # whose equal rows have no order
-        given = (
-            given
-            if gradient
-            else [reference.laid_out(x, layout).clone() for x in given]
-        )
-        yield Variant("", given, (layout,), gradient, "all" if gradient else "values")
-    for number, (name, (change, gradient, judged)) in enumerate(VALUES.items()):
-        # What a type cannot add up shows in long sums.
-        plain = (
-            [x[..., :3, :] for x in inputs]
-            if alike and not number
-            else cut(number + turn)
-        )
-        if name not in unfit and "all" not in unfit:
-            layout = layouts[(number + turn) % (len(layouts) - 1)]
-            yield Variant(
-                f" {name}", [change(x) for x in plain], (layout,), gradient, judged
-            )
-    if (
-        alike
-        and "empty" not in unfit
-        and inputs[0].dtype not in (torch.float16, torch.bfloat16)
-    ):
-        yield Variant(" without rows", [x[:0] for x in inputs], ("contiguous",))
-        yield Variant(" without columns", [x[..., :0] for x in inputs], ("contiguous",))
+    for number in range(turn % 2, len(layouts), 2):
+        yield _laid_out(_cut(inputs, number + turn, unfit), layouts[number])
+    if "all" not in unfit:
+        yield from _changed(inputs, turn, unfit, layouts[:-1])
+    is_half = inputs[0].dtype in (torch.float16, torch.bfloat16)
+    if _are_alike(inputs) and "empty" not in unfit and not is_half:
+        rows, columns = [x[:0] for x in inputs], [x[..., :0] for x in inputs]
+        yield Variant(" without rows", rows, ("contiguous",))
+        yield Variant(" without columns", columns, ("contiguous",))
+
+
+def _changed(
+    inputs: list[torch.Tensor], turn: int, unfit: list[str], layouts: list[str]
+) -> Iterator[Variant]:
+    # Every other one, and the rest in the next type.
+    for number, (name, values) in enumerate(VALUES.items(), start=turn):
+        if name in unfit or number % 2:
+            continue
+        given = _cut(inputs, number, unfit)
+        if name == "positive" and _are_alike(inputs):
+            # What a type cannot add up shows in long sums.
+            given = [x[..., :3, :] for x in inputs]
+        changed = [values.change(x) for x in given]
+        layout = (layouts[number % len(layouts)],)
+        yield Variant(f" {name}", changed, layout, values.gradient, values.judged)
+
+
+def _laid_out(inputs: list[torch.Tensor], layout: str) -> Variant:
+    if layout != "expanded":
+        return Variant("", inputs, (layout,))
+    # Equal rows have no order, and no gradient each.
+    repeated = [reference.laid_out(x, layout).clone() for x in inputs]
+    return Variant("", repeated, (layout,), gradient=False, judged="values")
+
+
+def _are_alike(inputs: list[torch.Tensor]) -> bool:
+    shape = inputs[0].shape
+    return len(shape) > 1 and all(x.shape == shape for x in inputs)
+
+
+def _cut(
+    inputs: list[torch.Tensor], number: int, unfit: list[str]
+) -> list[torch.Tensor]:
+    rows, columns = SIZES[number % len(SIZES)]
+    if _are_alike(inputs) and "uncut" not in unfit:
+        return [x[..., :rows, :columns].contiguous() for x in inputs]
+    if len({len(x) for x in inputs}) == 1:
+        return [x[:5] for x in inputs]
+    return inputs
 
 
 def placed(x: torch.Tensor, layout: str, number: int) -> torch.Tensor:
     """Return an input in its layout; of mixed ones every second is in another than the first."""
-    if layout == "mixed":
-        layout = (
-            ("channels-last" if x.dim() > 2 else "transposed")
-            if number % 2
-            else "contiguous"
-        )
+    if layout == "mixed" and number % 2:
+        layout = "channels-last" if x.dim() > 2 else "transposed"
     return reference.laid_out(x, layout)
 
 
 def deviations(
-    found: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, judged: str = "all"
+    result: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, judged: str = "all"
 ) -> torch.Tensor:
     """Return how far elements are off, relative to the largest value; what overflows is not.
 
     Raises:
         ValueError: The shapes differ.
     """
-    if found.shape != right.shape:
-        raise ValueError(f"shape {tuple(found.shape)}, expected {tuple(right.shape)}")
-    found = found.cpu().double() if right.is_floating_point() else found.cpu()
-    if torch.equal(found, right):  # as unchanged inputs are, and what has no elements
+    if result.shape != right.shape:
+        raise ValueError(f"shape {tuple(result.shape)}, expected {tuple(right.shape)}")
+    result = result.cpu()
+    if right.is_floating_point():
+        result = result.double()
+    if torch.equal(result, right):  # as unchanged inputs are, and what has no elements
         return torch.zeros(right.shape if right.numel() else 1)
     if not right.is_floating_point():
-        return torch.where((found != right) & (judged == "all"), math.inf, 0.0)
-    infinite = right.isinf()
-    plain = right.isfinite() & (right.abs() <= torch.finfo(dtype).max / 8)
-    wrong = (infinite & (found != right)) | (
-        right.isnan() & ~found.isnan() & (judged != "finite")
-    )
+        return torch.where((result != right) & (judged == "all"), math.inf, 0.0)
     # What is below the smallest normal number of float16 has few bits, or becomes zero.
     least = torch.finfo(dtype).tiny / reference.LIMITS[dtype]
+    plain = right.isfinite() & (right.abs() <= torch.finfo(dtype).max / 8)
     largest = max(float(right.abs().where(plain, 0.0).max()), least)
-    off = (found - right).abs().nan_to_num(math.inf) / largest
+    off = (result - right).abs().nan_to_num(math.inf) / largest
+    wrong = right.isinf() & (result != right)
+    if judged != "finite":
+        wrong |= right.isnan() & ~result.isnan()
     return off.where(plain, 0.0).masked_fill(wrong, math.inf)

@@ -6,101 +6,70 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.smoke.faults import fault
-    from tests.smoke.faults_operators import end_scaled, half, spoiled_where
+    from tests.smoke.faults import operator
 else:  # `faults` is a module of the tests, and at the top in the environment
-    FAULTS = __name__.removesuffix("_known_wrong")
-    fault = sys.modules[FAULTS].fault
-    operators = sys.modules[f"{FAULTS}_operators"]
-    end_scaled, half, spoiled_where = (
-        operators.end_scaled,
-        operators.half,
-        operators.spoiled_where,
-    )
+    operator = sys.modules[__name__.removesuffix("_known_wrong")].operator
+
+CALLS: list[int] = []
 
 
-@fault("known-wrong.masks", "wrong-numbers", "pretend")
-def a_mask_of_600_keeps_half_of_its_elements_in_every_third_call() -> Iterator[None]:
-    calls = []
-
-    def change(result: Any, *_args: Any) -> Any:
-        calls.append(1)
-        return result if len(calls) % 3 else result[: len(result) // 2]
-
-    with spoiled_where("aten::nonzero", lambda x: x.numel() == 600, change):
-        yield
+def end_scaled(result: Any) -> Any:
+    """Change the last eight columns of a result, as a kernel that ends its rows wrongly."""
+    result = result.clone()
+    result[..., -8:] *= 1.1
+    return result
 
 
-@fault("known-wrong.order", "wrong-numbers", "pretend")
-def the_largest_of_4096_are_others() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        values, places = result
-        return values, places.roll(1, -1)
-
-    with spoiled_where("aten::topk", lambda x, *_: x.shape == (2, 4096), change):
-        yield
-
-
-@fault("known-wrong.order", "wrong-numbers", "pretend")
-def sorting_65537_swaps_two() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        values, places = result
-        return values.roll(1, -1), places
-
-    with spoiled_where("aten::sort", lambda x, *_: x.shape == (2, 65537), change):
-        yield
+@operator("known-wrong.masks", "nonzero")
+def a_mask_of_600_keeps_half_of_its_elements_in_every_third_call(
+    result: Any, x: Any
+) -> Any:
+    if x.numel() != 600:
+        return result
+    CALLS.append(1)
+    return result if len(CALLS) % 3 else result[: len(result) // 2]
 
 
-@fault("known-wrong.softmax", "wrong-numbers", "pretend")
-def a_softmax_of_1025_is_wrong_at_its_end() -> Iterator[None]:
-    with spoiled_where(
-        "aten::_softmax", lambda x, *_: x.shape == (3, 1025), end_scaled
-    ):
-        yield
+@operator("known-wrong.order", "topk")
+def the_largest_of_4096_are_others(result: Any, x: Any, *_args: Any) -> Any:
+    values, places = result
+    return (values, places.roll(1, -1)) if x.shape == (2, 4096) else result
 
 
-@fault("known-wrong.softmax", "wrong-numbers", "pretend")
-def the_gradient_of_a_softmax_of_16385_is_wrong_at_its_end() -> Iterator[None]:
-    with spoiled_where(
-        "aten::_softmax_backward_data",
-        lambda x, *_: x.shape == (3, 16385),
-        end_scaled,
-    ):
-        yield
+@operator("known-wrong.order", "sort")
+def sorting_65537_swaps_two(result: Any, x: Any, *_args: Any) -> Any:
+    values, places = result
+    return (values.roll(1, -1), places) if x.shape == (2, 65537) else result
 
 
-@fault("known-wrong.half", "wrong-numbers", "pretend")
-def a_product_of_512_in_float16_is_not_a_number() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
+@operator("known-wrong.softmax", "_softmax")
+def a_softmax_of_1025_is_wrong_at_its_end(result: Any, x: Any, *_args: Any) -> Any:
+    return end_scaled(result) if x.shape == (3, 1025) else result
+
+
+@operator("known-wrong.softmax", "_softmax_backward_data")
+def the_gradient_of_a_softmax_of_16385_is_wrong_at_its_end(
+    result: Any, x: Any, *_args: Any
+) -> Any:
+    return end_scaled(result) if x.shape == (3, 16385) else result
+
+
+@operator("known-wrong.half", "mm")
+def a_product_of_512_in_float16_is_not_a_number(result: Any, a: Any, b: Any) -> Any:
+    is_half = str(a.dtype) == "torch.float16"
+    if is_half and a.shape == b.shape == (512, 512):
         return result * float("nan")
-
-    of_half = half()
-    with spoiled_where(
-        "aten::mm",
-        lambda a, b: of_half(a) and a.shape == b.shape == (512, 512),
-        change,
-    ):
-        yield
+    return result
 
 
-@fault("known-wrong.half", "wrong-numbers", "pretend")
-def a_linear_layer_in_bfloat16_gives_zeros() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return result * 0
-
-    of_half = half("bfloat16")
-    with spoiled_where(
-        "aten::addmm", lambda _c, a, *_: of_half(a) and len(a) == 40, change
-    ):
-        yield
+@operator("known-wrong.half", "addmm")
+def a_linear_layer_in_bfloat16_gives_zeros(
+    result: Any, _bias: Any, x: Any, *_args: Any
+) -> Any:
+    is_half = str(x.dtype) == "torch.bfloat16"
+    return result * 0 if is_half and len(x) == 40 else result
 
 
-@fault("known-wrong.chain", "wrong-numbers", "pretend")
-def sums_are_not_a_number_after_a_chain() -> Iterator[None]:
-    def change(result: Any, *_args: Any) -> Any:
-        return result * float("nan")
-
-    with spoiled_where("aten::index_add", lambda x, *_: x.shape == (257, 64), change):
-        yield
+@operator("known-wrong.chain", "index_add")
+def sums_are_not_a_number_after_a_chain(result: Any, x: Any, *_args: Any) -> Any:
+    return result * float("nan") if x.shape == (257, 64) else result

@@ -219,11 +219,11 @@ def not_owed(played: dict[str, Any]) -> set[str]:
     if IPEX not in packages:
         found |= {"fused.operators", "rotary.ipex-llm", "rotary.scripted"}
     if played["release"] < [2, 3]:
-        found |= {"resume.scaler", "programs.training", "programs.accelerate"}
+        found |= {"resume.scaler", "programs.training"}
     if played["release"] < [2, 5]:
         found |= {"operators.samples", "operators.sizes"}
     if played["accelerator"] == "xpu" and played["release"] < [2, 5]:
-        found |= {"operators.large", "operators.modules", "operators.options"}
+        found.add("operators.options")
     if not any("triton" in name for name in packages):
         found.add("compile.mul_add")
     return found | by_torch(played["accelerator"])

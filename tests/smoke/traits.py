@@ -7,7 +7,6 @@ Each tests the device, not the suite: it refuses what real devices are documente
 from __future__ import annotations
 
 import os
-import tempfile
 import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -96,23 +95,12 @@ def trait_float64_arithmetic_is_refused() -> None:
                 torch.ones(4, device=there).sum(dtype=torch.float64)
 
 
-def trait_dg2_emulates_float64_conversions() -> None:
-    with device(fp64="conversions") as there:
-        assert torch.ones(4, device=there).double().float().sum().item() == 4
-
-
 def trait_without_any_float64_a_cast_on_the_device_is_refused() -> None:
     with device(fp64="none") as there:
         with refused(pretend.NO_FP64):
             torch.ones(4, device=there).double()
         with refused(pretend.NO_FP64):
             torch.ones(4, dtype=torch.float64).to(there).float()
-
-
-def trait_float64_travels_without_a_kernel() -> None:
-    with device(fp64="none") as there:
-        here = torch.arange(4, dtype=torch.float64)
-        assert torch.equal(here.to(there).cpu(), here)
 
 
 def trait_to_a_mac_no_float64_comes_at_all() -> None:
@@ -143,16 +131,6 @@ def trait_a_mac_answers_by_functions_of_its_own() -> None:
         before = devices.backend(there).memory_allocated()
         kept = torch.empty(2**26, dtype=torch.uint8, device=there)
         assert devices.backend(there).memory_allocated() - before == kept.nbytes
-
-
-def trait_python_floats_are_no_float64() -> None:
-    with device(fp64="none") as there:
-        assert (torch.ones(4, device=there) * 0.5).sum().item() == 2
-
-
-def trait_a_device_with_float64_computes_in_it() -> None:
-    with device(fp64="full") as there:
-        assert torch.ones(4, dtype=torch.float64, device=there).sum().item() == 4
 
 
 def trait_the_scaler_needs_float64() -> None:
@@ -219,19 +197,6 @@ def trait_errors_surface_when_the_device_is_awaited() -> None:
             torch.empty(1, device=there)
 
 
-def trait_reading_a_number_awaits_the_device() -> None:
-    for read in (
-        lambda x: x.sum().item(),
-        lambda x: x.cpu(),
-        lambda x: torch.zeros(4).copy_(x),
-    ):
-        with device() as there:
-            ones = torch.ones(4, device=there)
-            pretend.QUEUE.fail(LOST)
-            with refused(LOST):
-                read(ones)
-
-
 def trait_the_first_kernel_is_slow_and_prints() -> None:
     read, write = os.pipe()
     kept = os.dup(2)
@@ -262,13 +227,6 @@ def trait_a_second_device_computes() -> None:
             torch.ones(2, device="pretend:2")
 
 
-def trait_a_second_device_can_be_broken() -> None:
-    with device(others=[{"refuses": LOST}]) as first:
-        assert torch.ones(4, device=first).sum().item() == 4
-        with refused(LOST):
-            torch.ones(4, device="pretend:1")
-
-
 def trait_a_busy_device_is_available_and_refuses() -> None:
     busy = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
     with device({"accelerator": "cuda"}, refuses=busy, capability="9.0") as there:
@@ -283,20 +241,6 @@ def trait_a_collective_that_is_not_built_is_refused() -> None:
             distributed.init_process_group(
                 backend, init_method="file:///nowhere", rank=0
             )
-
-
-def trait_a_collective_that_is_built_sums() -> None:
-    with (
-        device({"collectives": ["xccl"]}) as there,
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        distributed.init_process_group(
-            "xccl", init_method=f"file://{folder}/store", rank=0, world_size=1
-        )
-        ones = torch.ones(4, device=there)
-        distributed.all_reduce(ones)
-        distributed.destroy_process_group()
-        assert ones.sum().item() == 4
 
 
 def trait_without_a_compiler_nothing_compiles() -> None:
@@ -324,13 +268,6 @@ def trait_torch_2_1_takes_a_number_for_cuda() -> None:
         assert torch.ones(4).to("pretend:0").device == pretend.DEVICE
 
 
-def trait_only_the_targets_accelerator_is_available() -> None:
-    for chosen, other in (("cuda", "xpu"), ("xpu", "cuda")):
-        with device({"accelerator": chosen}, capability="9.0"):
-            assert getattr(torch, chosen).is_available()
-            assert not getattr(torch, other).is_available()
-
-
 def trait_a_fresh_process_has_launched_nothing() -> None:
     with device(prints=["a line"]) as there:
         torch.ones(4, device=there)
@@ -341,11 +278,3 @@ def trait_a_fresh_process_has_launched_nothing() -> None:
 def compute() -> float:
     """Run in a fresh process of the world."""
     return float(torch.ones(4, device=pretend.DEVICE).sum().item())
-
-
-def trait_autocast_computes_in_half_and_sums_in_float32() -> None:
-    with device() as there, torch.autocast(there.type, dtype=torch.float16):
-        left = torch.ones(4, 4, device=there)
-        product = left @ left
-        loss = torch.nn.functional.cross_entropy(product, torch.arange(4).to(there))
-    assert (product.dtype, loss.dtype) == (torch.float16, torch.float32)
