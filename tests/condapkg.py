@@ -46,29 +46,21 @@ def make_package(
 ) -> Path:
     """Write a ``.conda`` package into a channel, the same bytes each time."""
     stem = f"{name}-{version}-{build}"
-    index: dict[str, object] = {
-        "name": name,
-        "version": version,
-        "build": build,
-        "build_number": 0,
-    }
-    index |= {"depends": list(depends), "subdir": subdir} | (
-        {"noarch": noarch} if noarch else {}
-    )
+    index = {"name": name, "version": version, "build": build, "build_number": 0}
+    index |= {"depends": list(depends), "subdir": subdir}
     paths = [_path(path, files[path]) for path in sorted(files)]
     info = {
         "info/index.json": index,
         "info/paths.json": {"paths": paths, "paths_version": 1},
         "info/about.json": {},
     }
-    if noarch == "python":
+    if noarch:
+        index["noarch"] = noarch
         link = {"type": "python", "entry_points": [f"{name}-hello = {name}:hello"]}
         info["info/link.json"] = {"noarch": link, "package_metadata_version": 1}
-    told = {
-        path: File(json.dumps(value, sort_keys=True).encode())
-        for path, value in info.items()
-    }
-    told["info/files"] = File("".join(f"{path}\n" for path in sorted(files)).encode())
+    described = {"info/files": File("\n".join([*sorted(files), ""]).encode())}
+    for path, document in info.items():
+        described[path] = File(json.dumps(document, sort_keys=True).encode())
     archive = channel / subdir / f"{stem}.conda"
     archive.parent.mkdir(parents=True, exist_ok=True)
     compress = zstandard.ZstdCompressor(level=1).compress
@@ -76,7 +68,7 @@ def make_package(
         for member, data in (
             ("metadata.json", b'{"conda_pkg_format_version": 2}'),
             (f"pkg-{stem}.tar.zst", compress(_tar(files))),
-            (f"info-{stem}.tar.zst", compress(_tar(told))),
+            (f"info-{stem}.tar.zst", compress(_tar(described))),
         ):
             whole.writestr(zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0)), data)
     return archive

@@ -1,6 +1,6 @@
 """Promise 6 by force: kills beside a running program and of a real build, a full disk, a dead server.
 
-Takes minutes, so ``nox -s faults`` runs it, and prints how many moments were tried and survived.
+Takes minutes, so ``nox -s faults`` runs it.
 The kills of all verbs are in ``tests/attacks/test_kills.py``.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,8 +32,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.faults
 ROOT = Path(__file__).parents[1]
-MOMENTS_IN_USE = 40
+MOMENTS_IN_USE = 24
 REAL_MOMENTS = 6
+VERBS = (
+    ("build", TARGET),
+    ("clean", "--all"),
+    ("verify", TARGET, "--repair"),
+    ("rollback", TARGET),
+)
 
 
 # It loads a file of its environment again each time that it gets a line.
@@ -45,9 +52,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_program_goes_on_while_everything_around_it_is_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_goes_on_while_everything_around_it_is_killed(tmp_path: Path) -> None:
     with open_lab(tmp_path) as lab:
         first = lab.build().generation
         assert first is not None
@@ -65,19 +70,11 @@ def test_a_program_goes_on_while_everything_around_it_is_killed(
             assert program.stdout.readline() == "ready\n"
             for number in range(MOMENTS_IN_USE):
                 lab.relock(lab.wheel("alpha", f"2.{number}"), lab.wheels[1])
-                verb = (
-                    ("build", TARGET),
-                    ("clean", "--all"),
-                    ("verify", TARGET, "--repair"),
-                    ("rollback", TARGET),
-                )[number % 4]
-                environment = {
-                    **os.environ,
-                    "PIP_INDEX_URL": f"{lab.index.url}/default/",
-                }
+                verb = VERBS[number % len(VERBS)]
+                index = {"PIP_INDEX_URL": f"{lab.index.url}/default/"}
                 child = subprocess.Popen(
                     [*tool, verb[0], *place, *verb[1:]],
-                    env=environment,
+                    env=os.environ | index,
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )
@@ -90,21 +87,14 @@ def test_a_program_goes_on_while_everything_around_it_is_killed(
                 assert (
                     lab.says("import alpha; print(alpha.version)") == f"2.{number}"
                 ), verb
-            assert unfinished_generations(lab.home) in ([], [first.folder])
             program.stdin.close()
             assert program.wait() == 0
         subprocess.run([*tool, "clean", *place], check=True, stderr=subprocess.DEVNULL)
         assert not first.folder.exists()
         assert len(lab.left()) == 2
-    with capsys.disabled():
-        print(
-            f"\nkill -9 beside a running program: {MOMENTS_IN_USE} moments, it went on in all"
-        )
 
 
-def test_killed_while_building_the_real_thing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_while_building_the_real_thing(tmp_path: Path) -> None:
     for part in ("envs", "lockfiles", "smoke"):
         shutil.copytree(ROOT / part, tmp_path / part)
     argv = [sys.executable, "-I", "-m", "provision", "build", "cpu-linux", "--no-smoke"]
@@ -127,10 +117,6 @@ def test_killed_while_building_the_real_thing(
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         assert unfinished_generations(home) == []
         shutil.rmtree(current)
-    with capsys.disabled():
-        print(
-            f"\nkill -9 over {whole:.1f} s of cpu-linux: {REAL_MOMENTS} moments, all survived"
-        )
 
 
 def _make_drift(generation: Path) -> None:
@@ -173,10 +159,8 @@ def test_a_full_disk_leaves_the_old_current(lab: Lab) -> None:
 def _unsize(lab: Lab) -> None:
     """Make the lock forget sizes, so that the disk's end comes as a surprise."""
     path = lab.project.lock(TARGET) / PIP_LAYER
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text(
-        "".join(line for line in lines if "# size:" not in line), encoding="utf-8"
-    )
+    text = re.sub(" *# size: .*\n", "", path.read_text(encoding="utf-8"))
+    path.write_text(text, encoding="utf-8")
     reseal(path.parent)
 
 
@@ -193,16 +177,3 @@ def test_a_server_that_stalls_is_given_up(
         lab.build()
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
     assert len(lab.left()) == 2
-
-
-def test_a_server_that_is_gone_is_named(lab: Lab) -> None:
-    lab.build()
-    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
-    indexes = {
-        "default": "http://127.0.0.1:9/default/",
-        "vendor": f"{lab.index.url}/vendor/",
-    }
-    with pytest.raises(ToolError) as caught:
-        lab.build(indexes=indexes)
-    assert "http://127.0.0.1:9/default/" in caught.value.remedy
-    assert lab.says("import alpha; print(alpha.version)") == "1.0"

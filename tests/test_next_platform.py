@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,26 @@ def entry(wheel: Path, url: str, requires: tuple[str, ...]) -> Wheel:
     )
 
 
+def call(lab: Lab, toolkit: Path, *words: str) -> str:
+    """Run a verb of a copy of the toolkit, and return what it prints."""
+    # The lab's index is the only one, as of a machine behind a mirror.
+    env = os.environ | {
+        "PYTHONPATH": str(toolkit),
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": f"{lab.index.url}/default/",
+    }
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", MAIN, *words],
+        cwd=lab.project.root,
+        env=env,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.machine
 def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
     spec = lab.project.specs / f"{TARGET}.toml"
@@ -89,24 +110,7 @@ def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
     path = lab.project.catalog / "vendor.json"
     path.write_text(render_snapshot(catalog), encoding="utf-8")
 
-    def provision(*words: str) -> str:
-        # The lab's index is the only one, as of a machine behind a mirror.
-        env = os.environ | {
-            "PYTHONPATH": str(toolkit),
-            "PIP_CONFIG_FILE": os.devnull,
-            "PIP_INDEX_URL": f"{lab.index.url}/default/",
-        }
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", MAIN, *words],
-            cwd=lab.project.root,
-            env=env,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    provision = partial(call, lab, toolkit)
     provision("lock", TARGET)
     lock = read_lock(lab.project.lock(TARGET))
     assert lock.header["platform"] == NAME

@@ -108,42 +108,36 @@ def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash
         HOOKS.format(url=ours.as_uri(), commit=commit)
     )
     commit_all(theirs)
-    prek = Path(sys.executable).with_name("prek")
 
-    def run(*files: str) -> subprocess.CompletedProcess[str]:
+    bin_folder = Path(sys.executable).parent
+    own = {
+        "PREK_HOME": str(tmp_path / "prek"),
+        "NO_COLOR": "1",
+        "PATH": os.pathsep.join([str(bin_folder), os.environ["PATH"]]),
+    }
+
+    def run(*files: str) -> tuple[int, list[str], str]:
         git(theirs, "add", "--all")
-        return subprocess.run(
-            [prek, "run", "--files", *files],
+        done = subprocess.run(
+            [bin_folder / "prek", "run", "--files", *files],
             cwd=theirs,
+            env=os.environ | own,
             capture_output=True,
             text=True,
             check=False,
-            env={
-                **os.environ,
-                "PREK_HOME": str(tmp_path / "prek"),
-                "NO_COLOR": "1",
-                "PATH": os.pathsep.join(
-                    [str(Path(sys.executable).parent), os.environ["PATH"]]
-                ),
-            },
         )
-
-    def outcomes(done: subprocess.CompletedProcess[str]) -> list[str]:
-        return re.findall(
+        outcomes = re.findall(
             r"^provision .*(Passed|Failed|Skipped)$", done.stdout, re.MULTILINE
         )
+        return done.returncode, outcomes, done.stdout + done.stderr
 
-    good = run("envs/tiny.toml")
-    assert (good.returncode, outcomes(good)) == (0, ["Passed", "Skipped"]), (
-        good.stdout + good.stderr
-    )
-    assert outcomes(run("smoke/run.py")) == ["Skipped", "Skipped"]
+    code, outcomes, text = run("envs/tiny.toml")
+    assert (code, outcomes) == (0, ["Passed", "Skipped"]), text
+    assert run("smoke/run.py")[1] == ["Skipped", "Skipped"]
     spec = project.specs / "tiny.toml"
     spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "gamma"]'))
     (theirs / "requirements.txt").write_text("torch==2.9.0\ntorchvision==0.20.0\n")
-    bad = run("envs/tiny.toml", "requirements.txt")
-    assert (bad.returncode, outcomes(bad)) == (1, ["Failed", "Failed"]), (
-        bad.stdout + bad.stderr
-    )
-    assert "changed" in bad.stdout, bad.stdout
-    assert "torchvision" in bad.stdout
+    code, outcomes, text = run("envs/tiny.toml", "requirements.txt")
+    assert (code, outcomes) == (1, ["Failed", "Failed"]), text
+    assert "changed" in text
+    assert "torchvision" in text

@@ -50,31 +50,14 @@ def installed(
     uv = [uv_program(), "--no-config"]
     others = sorted(Path.home().glob(f".pyenv/versions/{request.param}.*/bin/python"))
     python = others[-1] if others else request.param
-    made = subprocess.run(
-        [*uv, "venv", "--no-python-downloads", "--python", python, prefix],
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
+    venv = [*uv, "venv", "--no-python-downloads", "--python", python, prefix]
+    if subprocess.run(venv, capture_output=True, check=False).returncode:
         missing(f"this machine has no Python {request.param}")
-    held = subprocess.run(
-        [*uv, "pip", "freeze", "--python", prefix], check=True, capture_output=True
-    )
-    assert held.stdout == b""
-    command = [
-        *uv,
-        "pip",
-        "install",
-        "--python",
-        prefix,
-        f"{NAME}[nox] @ {wheel.as_uri()}",
-    ]
-    index = read_pip_config().index_url
-    subprocess.run(
-        [*command, *(["--default-index", index] if index else [])],
-        check=True,
-        capture_output=True,
-    )
+    install = [*uv, "pip", "install", "--python", prefix]
+    install.append(f"{NAME}[nox] @ {wheel.as_uri()}")
+    if index := read_pip_config().index_url:
+        install += ["--default-index", index]
+    subprocess.run(install, check=True, capture_output=True)
     return prefix / "bin" / "provision"
 
 
@@ -90,6 +73,12 @@ def call(
         text=True,
         check=False,
     )
+
+
+def succeed(command: Path, *words: str | Path, cwd: Path, **variables: str) -> str:
+    done = call(command, *words, cwd=cwd, **variables)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def test_the_wheel_holds_what_a_checkout_has(wheel: Path) -> None:
@@ -139,14 +128,12 @@ def test_the_parts_and_the_checksums_are_those_of_the_wheel(wheel: Path) -> None
 def test_without_a_project_it_says_what_it_knows(
     installed: Path, tmp_path: Path
 ) -> None:
-    assert call(installed, "--help", cwd=tmp_path).returncode == 0
-    assert json.loads(call(installed, "schema", cwd=tmp_path).stdout)["properties"][
-        "extends"
+    schema = json.loads(succeed(installed, "schema", cwd=tmp_path))
+    assert schema["properties"]["extends"]
+    fits = json.loads(succeed(installed, "detect", "--json", cwd=tmp_path))["result"][
+        "fits"
     ]
-    detected = json.loads(call(installed, "detect", "--json", cwd=tmp_path).stdout)
-    assert {"cpu-linux", "arc-windows"} <= {
-        fit["target"] for fit in detected["result"]["fits"]
-    }
+    assert {"cpu-linux", "arc-windows"} <= {fit["target"] for fit in fits}
     assert call(installed, "doctor", cwd=tmp_path).returncode in {0, 1}
     refused = call(installed, "targets", cwd=tmp_path)
     assert (refused.returncode, "init" in refused.stderr) == (2, True)
@@ -156,56 +143,36 @@ def test_without_a_project_it_says_what_it_knows(
 def test_an_empty_folder_becomes_a_project_with_the_shipped_lock(
     installed: Path, tmp_path: Path
 ) -> None:
-    made = call(
-        installed,
-        "init",
-        "--target",
-        "cpu-linux",
-        "--target",
-        "arc-linux",
-        cwd=tmp_path,
-    )
-    assert made.returncode == 0, made.stderr
-    checked = call(installed, "lock", "--check", cwd=tmp_path)
-    assert (checked.returncode, checked.stdout.count("fresh")) == (0, 2)
-    sessions = call(installed.with_name("nox"), "-l", "-t", "build", cwd=tmp_path)
-    assert "* build-arc-linux [build] -> " in sessions.stdout
-    listed = call(installed.with_name("nox"), "-s", "targets", cwd=tmp_path)
-    assert listed.returncode == 0, listed.stderr
-    assert call(installed, "sbom", "cpu-linux", cwd=tmp_path).stdout.startswith("{")
+    targets = ("--target=cpu-linux", "--target=arc-linux")
+    succeed(installed, "init", *targets, cwd=tmp_path)
+    assert succeed(installed, "lock", "--check", cwd=tmp_path).count("fresh") == 2
+    nox = installed.with_name("nox")
+    sessions = succeed(nox, "-l", "-t", "build", cwd=tmp_path)
+    assert "* build-arc-linux [build] -> " in sessions
+    succeed(nox, "-s", "targets", cwd=tmp_path)
+    assert succeed(installed, "sbom", "cpu-linux", cwd=tmp_path).startswith("{")
 
 
 def test_a_repository_becomes_a_proven_environment(
     installed: Path, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """From requirements of its own, of which nothing that the wheel ships has the lock."""
-    reaching = {
-        name: os.environ[name]
-        for name in os.environ
-        if name.startswith(("PIP_", "UV_"))
-    }
-    reaching["HOME"] = str(Path.home())  # with pip's configuration, and uv's cache
+    # With pip's configuration, and uv's cache.
+    names = [name for name in os.environ if name.startswith(("PIP_", "UV_"))]
+    reaching = {name: os.environ[name] for name in [*names, "HOME"]}
     (tmp_path / "requirements.txt").write_text("einops\ntorch\n", encoding="utf-8")
     # The checks run in the target's Python, which is the same for each Python of the toolkit.
     proven = request.node.callspec.params["installed"] == PYTHONS[-1]
+    code = "import einops, torch; print(torch.ones(2))"
     for words in (
         ("init", "--target", "cpu-linux"),
         ("lock", "cpu-linux"),
         ("build", "cpu-linux", *([] if proven else ["--no-smoke"])),
         ("verify", "cpu-linux", "--deep"),
-        (
-            "run",
-            "cpu-linux",
-            "--",
-            "python",
-            "-c",
-            "import einops, torch; print(torch.ones(2))",
-        ),
+        ("run", "cpu-linux", "--", "python", "-c", code),
     ):
-        done = call(installed, *words, cwd=tmp_path, **reaching)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    assert done.stdout == "tensor([1., 1.])\n"
-    (row,) = json.loads(call(installed, "targets", "--json", cwd=tmp_path).stdout)[
-        "result"
-    ]["rows"]
+        printed = succeed(installed, *words, cwd=tmp_path, **reaching)
+    assert printed == "tensor([1., 1.])\n"
+    listed = json.loads(succeed(installed, "targets", "--json", cwd=tmp_path))
+    (row,) = listed["result"]["rows"]
     assert (row["lock"], row["built"]) == ("fresh", "proven" if proven else "skipped")

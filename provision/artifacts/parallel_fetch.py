@@ -3,8 +3,6 @@
 A file gets its name only when its SHA-256 is the lock's, so every named file is verified.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -12,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from requests import Session
 
 from provision.artifacts.resumable_download import download
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
@@ -23,12 +22,8 @@ from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
-
-if TYPE_CHECKING:
-    from requests import Session
-
-    from provision.lockfile.conda import CondaPackage
-    from provision.lockfile.pip import Artifact
+from provision.lockfile.conda import CondaPackage
+from provision.lockfile.pip import Artifact
 
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+!~-]*")
 PARTIAL = ".partial"  # the folder of files that are incomplete or not yet verified
@@ -109,11 +104,11 @@ def _from_folders(
 ) -> list[WantedFile]:
     # One wheelhouse at a time: a damaged file in the first must not hide a good one in the next.
     for wheelhouse in wheelhouses:
-        found = find_artifacts(wanted, [wheelhouse])
-        good = {item for item, path in found.items() if _copy(path, item, folder)}
-        for item in sorted(found.keys() - good, key=lambda item: item.filename):
-            progress.note(f"ignored {found[item]}: its sha256 is not the lock's")
-        wanted = [item for item in wanted if item not in good]
+        for item, path in find_artifacts(wanted, [wheelhouse]).items():
+            if _copy(path, item, folder):
+                wanted = [other for other in wanted if other != item]
+            else:
+                progress.note(f"ignored {path}: its sha256 is not the lock's")
     return wanted
 
 

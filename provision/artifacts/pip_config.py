@@ -3,11 +3,14 @@
 The lock has the hashes. ``extra-index-url`` is ignored, as it allows dependency confusion.
 """
 
+import configparser
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from provision.core.errors import UsageError
 
@@ -37,15 +40,13 @@ def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
 
 def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
     """Return pip's settings for installations by name; UsageError if a file cannot be parsed."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for path in config_files(env):
-        found |= _settings(path)
-    named = {
-        name[4:].replace("_", "-").lower(): value
-        for name, value in env.items()
-        if name.startswith("PIP_")
-    }
-    return found | {key: value for key, value in named.items() if value}
+        settings |= _settings(path)
+    for name, value in env.items():
+        if name.startswith("PIP_") and value:
+            settings[name[4:].replace("_", "-").lower()] = value
+    return settings
 
 
 def config_files(env: Mapping[str, str]) -> list[Path]:
@@ -55,11 +56,10 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
     # pip documents this value as the way to load no configuration file at all.
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return []
-    home = Path(
-        env.get("USERPROFILE" if sys.platform == "win32" else "HOME") or Path.home()
-    )
+    windows = sys.platform == "win32"
+    home = Path(env.get("USERPROFILE" if windows else "HOME") or Path.home())
     named = [Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else []
-    if sys.platform == "win32":
+    if windows:
         shared = [Path(env.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")]
         roaming = Path(env.get("APPDATA") or home / "AppData" / "Roaming")
         return [*shared, home / "pip" / "pip.ini", roaming / "pip" / "pip.ini", *named]
@@ -76,8 +76,6 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
 
 
 def _settings(path: Path) -> dict[str, str]:
-    import configparser  # noqa: PLC0415 - slow to import, and config_files() needs none
-
     # Raw, as in pip: a % in a password is not an interpolation.
     parser = configparser.RawConfigParser()
     try:
@@ -88,21 +86,16 @@ def _settings(path: Path) -> dict[str, str]:
             evidence=str(error).splitlines()[0],
             remedy="correct the file; `pip config debug` shows how pip reads it",
         ) from error
-    found: dict[str, str] = {}
+    settings = {}
     for section in _SECTIONS:
         if parser.has_section(section):
-            found |= {
-                key.replace("_", "-"): value for key, value in parser.items(section)
-            }
-    return found
+            for key, value in parser.items(section):
+                settings[key.replace("_", "-")] = value
+    return settings
 
 
 def _folder(link: str) -> Path | None:
-    from urllib.parse import urlsplit  # noqa: PLC0415 - most configurations have no find-links
-
     parts = urlsplit(link)
     if parts.scheme == "file":
-        from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client, for this
-
         return Path(url2pathname(parts.path))
     return None if "://" in link else Path(link).expanduser()

@@ -1,10 +1,10 @@
 """Transfer one file over HTTP, resuming an earlier attempt; nothing is verified here."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import requests
 
 from provision.core import limits
 from provision.core.errors import ToolError
@@ -12,16 +12,13 @@ from provision.core.interruption import check_interrupted
 from provision.core.network import TIMEOUT, stated_length
 from provision.core.progress import Progress
 
-if TYPE_CHECKING:
-    from requests import Response, Session
-
 _CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk
 # The session retries requests; these are for connections that break in the middle of the body.
 _ATTEMPTS = 3
 
 
 def download(
-    session: Session,
+    session: requests.Session,
     url: str,
     folder: Path,
     filename: str,
@@ -36,8 +33,6 @@ def download(
     """
     # A part is resumed only if the server confirms by its ETag that the file is unchanged
     # (``If-Range``): else the halves of two files would show at the end, by a wrong hash.
-    import requests  # noqa: PLC0415
-
     folder.mkdir(parents=True, exist_ok=True)
     part, tag = folder / f"{filename}.part", folder / f"{filename}.etag"
     arrived = {filename: (0, most or 0)}
@@ -77,7 +72,7 @@ def _range(part: Path, tag: Path) -> dict[str, str]:
 
 
 def _save(
-    reply: Response,
+    reply: requests.Response,
     part: Path,
     tag: Path,
     filename: str,

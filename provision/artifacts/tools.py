@@ -1,14 +1,13 @@
 """Choose the wheels of the toolkit's own tools for a platform, from its universal locks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from requests import Session
 
 from provision.artifacts.parallel_fetch import MissingFile
 from provision.artifacts.wheelhouse import WantedFile
@@ -20,9 +19,6 @@ from provision.core.interruption import in_threads
 from provision.lockfile.tags import best_wheel, markers
 from provision.spec.model import Target
 from provision.spec.requirement_files import logical_lines
-
-if TYPE_CHECKING:
-    from requests import Session
 
 # Both are needed for the set-up without a network: pip installs uv.txt, uv the rest; noxfile.py.
 RUNTIME = "runtime.txt"
@@ -40,23 +36,24 @@ class Tool(NamedTuple):
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return what the locks of ``uv pip compile --universal`` in a folder require on a platform."""
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
-    texts = ((folder / name).read_text(encoding="utf-8") for name in LOCKS)
-    tools = (
-        _tool(line, platform, python)
-        for text in texts
-        for _, line in logical_lines(text)
-    )
-    return list(dict.fromkeys(tool for tool in tools if tool))  # uv is in both
+    tools: dict[Tool, None] = {}  # without doubles: uv is in both
+    for name in LOCKS:
+        for _, line in logical_lines((folder / name).read_text(encoding="utf-8")):
+            if tool := _tool(line, platform, python):
+                tools[tool] = None
+    return list(tools)
 
 
 def _tool(line: str, platform: str, python: str) -> Tool | None:
     requirement = Requirement(line.partition(" --hash=")[0])
-    patches = ({"python_full_version": f"{python}.{patch}"} for patch in (0, 99))
-    marker = requirement.marker
-    if marker and not any(
-        marker.evaluate(markers(platform, python) | patch) for patch in patches
-    ):
-        return None
+    if requirement.marker:
+        system = markers(platform, python)
+        for patch in (0, 99):
+            version = {"python_full_version": f"{python}.{patch}"}
+            if requirement.marker.evaluate(system | version):
+                break
+        else:
+            return None
     (pin,) = requirement.specifier
     hashes = frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
     return Tool(requirement.name, pin.version, hashes)
@@ -104,11 +101,12 @@ def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, WantedFile]:
 
 def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, WantedFile]:
     """Return a tool's wheels on an index by name."""
-    return {
-        package.filename: WantedFile(package.filename, digest, None, package.url, None)
-        for package in list_files(session, index, tool.name)
-        if (digest := (package.digests or {}).get("sha256", "")) in tool.sha256s
-    }
+    files = {}
+    for package in list_files(session, index, tool.name):
+        name, digest = package.filename, (package.digests or {}).get("sha256", "")
+        if digest in tool.sha256s:
+            files[name] = WantedFile(name, digest, None, package.url, None)
+    return files
 
 
 def _best(files: dict[str, WantedFile], target: Target) -> WantedFile | None:

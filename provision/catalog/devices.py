@@ -1,7 +1,6 @@
 """The device catalog: device ids to families, driver builds to releases, minimum drivers."""
 
 import tomllib
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,15 +74,13 @@ class Devices:
 
     def intel_families(self) -> dict[str, dict[str, list[str]]]:
         """Return the device ids and marketing names of each Intel family, as plain JSON."""
-        return {
-            family: {
-                "ids": [
-                    key for key, device in self.intel.items() if device.family == family
-                ],
-                "names": list(names),
-            }
-            for family, names in self.intel_names.items()
-        }
+        families: dict[str, dict[str, list[str]]] = {}
+        for family, names in self.intel_names.items():
+            families[family] = {"ids": [], "names": list(names)}
+        for device_id, device in self.intel.items():
+            if device.family:
+                families[device.family]["ids"].append(device_id)
+        return families
 
     def release_of(self, build: int) -> str:
         """Return ``<release>.<build>`` of compute-runtime for a build number, such as 24.52.32224.
@@ -91,10 +88,11 @@ class Devices:
         The file name of Intel's library has the build only. Builds rise with releases, so the
         release is the last one whose first build is not above it.
         """
-        at = (
-            bisect_right(self.releases, (build, "~")) - 1
-        )  # "~" sorts after every release
-        return f"{self.releases[at][1] if at >= 0 else '0'}.{build}"
+        release = "0"
+        for first, name in self.releases:
+            if first <= build:
+                release = name
+        return f"{release}.{build}"
 
     def least_driver(self, cuda: str, platform: str) -> str | None:
         """Return the minimum NVIDIA driver for a CUDA version such as ``12.8``, or None."""
@@ -108,25 +106,21 @@ def read_devices(catalog: Path) -> Devices:
     ):
         devices = read_parsed(fact(catalog, "devices.toml"), tomllib.loads)
         drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
+        names, windows = {}, {}
+        for family, row in devices["intel"]["family"].items():
+            marketed = [name for name in row["devices"] if name != "unnamed"]
+            names[family] = (*marketed, *row.get("other_names", ()))
+        for number, pair in drivers["intel_windows"].items():
+            windows[number] = pair["level_zero"]
+        releases = [(b, r) for r, b in drivers["compute_runtime"].items()]
+        nvidia = devices["nvidia"]
         return Devices(
             intel=_intel(devices["intel"]),
-            chips=tuple(
-                _chip(devices["nvidia"], row) for row in devices["nvidia"]["chips"]
-            ),
-            releases=tuple(
-                sorted((b, r) for r, b in drivers["compute_runtime"].items())
-            ),
-            intel_windows={
-                w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()
-            },
+            chips=tuple(_chip(nvidia, row) for row in nvidia["chips"]),
+            releases=tuple(sorted(releases)),
+            intel_windows=windows,
             cuda=drivers["cuda"],
-            intel_names={
-                key: (
-                    *(n for n in row["devices"] if n != "unnamed"),
-                    *row.get("other_names", ()),
-                )
-                for key, row in devices["intel"]["family"].items()
-            },
+            intel_names=names,
             elsewhere=devices.get("elsewhere", {}),
         )
 
@@ -135,33 +129,32 @@ def read_peaks(catalog: Path) -> dict[str, dict[str, float]]:
     """Return what data sheets promise, by device: GB/s of ``memory``, TFLOP/s of each type."""
     with damage_in(f"peaks.toml in {catalog}", "restore it from version control"):
         rows = read_parsed(fact(catalog, "peaks.toml"), tomllib.loads)["peak"]
-        return {
-            name: {kind: float(row[kind]) for kind in _KINDS & row.keys()}
-            for row in rows
-            for name in row["names"]
-        }
+        peaks: dict[str, dict[str, float]] = {}
+        for row in rows:
+            peak = {kind: float(row[kind]) for kind in _KINDS & row.keys()}
+            peaks |= dict.fromkeys(row["names"], peak)
+        return peaks
 
 
 def _intel(table: dict[str, Any]) -> dict[str, Device]:
-    first = {
-        each: known
-        for known, ids in table.get("least_driver", {}).items()
-        for each in ids
-    }
-    return {
-        device: Device(
+    least_driver: dict[str, str] = {}
+    for driver, ids in table.get("least_driver", {}).items():
+        least_driver |= dict.fromkeys(ids, driver)
+    devices = {}
+    for key, family in table["family"].items():
+        for name, ids in family["devices"].items():
             # Devices without a marketing name get that of their family.
-            name=f"Intel {family['name'] if name == 'unnamed' else name}",
-            family=key,
-            supported=family["supported"],
-            integrated=family["integrated"],
-            tiles=2 if device in table["two_tiles"] else 1,
-            least_driver=first.get(device, ""),
-        )
-        for key, family in table["family"].items()
-        for name, ids in family["devices"].items()
-        for device in ids
-    }
+            shown = family["name"] if name == "unnamed" else name
+            for device_id in ids:
+                devices[device_id] = Device(
+                    name=f"Intel {shown}",
+                    family=key,
+                    supported=family["supported"],
+                    integrated=family["integrated"],
+                    tiles=2 if device_id in table["two_tiles"] else 1,
+                    least_driver=least_driver.get(device_id, ""),
+                )
+    return devices
 
 
 def _chip(table: dict[str, Any], row: list[str]) -> tuple[int, int, Device]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from provision.catalog.snapshot import no_catalog
 from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
@@ -51,15 +52,11 @@ def _part(
     path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
 ) -> list[Entry]:
     if not path.is_file():
-        from provision.catalog.snapshot import no_catalog  # noqa: PLC0415 - slow, and rare
-
         raise no_catalog(path.parent, path.stem)
     with damage_in(f"the catalog file {path}", "restore it from the last commit"):
-        entries = [
-            entry for entry in read_parsed(path, json.loads)[key] if wanted(entry)
-        ]
-        bare = [
-            {k: v for k, v in entry.items() if k not in without} for entry in entries
-        ]
+        entries = []
+        for entry in read_parsed(path, json.loads)[key]:
+            if wanted(entry):
+                entries.append({k: v for k, v in entry.items() if k not in without})
         # Sorted, because a refresh may list the same files in another order.
-        return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))
+        return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))

@@ -1,31 +1,27 @@
 """Read a vendor's wheel index: its project pages, and the metadata of a wheel."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pypi_simple
 from packaging.metadata import parse_email
 from packaging.utils import (
     InvalidWheelFilename,
     canonicalize_name,
     parse_wheel_filename,
 )
+from packaging.version import Version
+from pypi_simple import DistributionPackage, ProjectPage
+from requests import Response, Session
 
 from provision.core.errors import ToolError
 from provision.core.limits import METADATA, bounded
 from provision.core.network import TIMEOUT
 from provision.lockfile.tags import best_wheel
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-    from pypi_simple import DistributionPackage
-    from requests import Response, Session
-
 
 # The requirements in a wheel's metadata, in the fields of provision.catalog.snapshot.Wheel.
 CoreMetadata = dict[str, Any]
@@ -38,8 +34,6 @@ def list_files(
 
     ToolError: the index lacks the distribution, or does not answer with a page of an index.
     """
-    import pypi_simple  # noqa: PLC0415 - slow to import, and needed for downloads only
-
     where, root = url or "the default index", url or pypi_simple.PYPI_SIMPLE_ENDPOINT
     accept = {"Accept": pypi_simple.ACCEPT_ANY}
     try:
@@ -65,8 +59,6 @@ def list_files(
 
 def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
     """Return the files of a page, in either form (PEP 503, 691); links are relative to it."""
-    from pypi_simple import ProjectPage  # noqa: PLC0415
-
     kind, text = reply.headers.get("Content-Type", "none"), reply.text
     if "core-metadata" not in text:  # the name that it had before PEP 714
         text = text.replace("dist-info-metadata", "core-metadata")
@@ -100,8 +92,6 @@ def published_metadata(
     None where it publishes none or does not serve it: then the wheel itself has to be read.
     ToolError: it does not have the hash that the index lists.
     """
-    import pypi_simple  # noqa: PLC0415
-
     if not package.has_metadata:
         return None
     # Checked against the listed hash where there is one: requirements decide a lock as files do.
@@ -147,9 +137,7 @@ def embedded_metadata(path: Path) -> CoreMetadata:
 
 def _parse(text: str) -> CoreMetadata:
     raw, _ = parse_email(text)
-    python = (
-        {"requires_python": raw["requires_python"]}
-        if raw.get("requires_python")
-        else {}
-    )
-    return {"requires_dist": tuple(raw.get("requires_dist", ()))} | python
+    fields: CoreMetadata = {"requires_dist": tuple(raw.get("requires_dist", ()))}
+    if raw.get("requires_python"):
+        fields["requires_python"] = raw["requires_python"]
+    return fields

@@ -54,22 +54,23 @@ def make_prefix(
 def _plan(
     prefix: Path, packages: Sequence[CondaPackage], archives: Path, folder: str
 ) -> dict[str, object]:
+    entries = []
+    for package in packages:
+        depends = [f"{n} {spec}".strip() for n, spec in package.dependencies.items()]
+        entry = {
+            "name": package.name,
+            "version": package.version,
+            "build": package.build,
+            "subdir": package.subdir,
+            "sha256": package.sha256,
+            "channel": package.url.rsplit("/", 2)[0],
+            "depends": depends,
+            "archive": str((archives / package.filename).resolve()),
+        }
+        entries.append(entry)
     return {
         "prefix": str(prefix.resolve()),
         "cache": str(Path(folder, "unpacked")),
-        "platform": next(package.platform for package in packages),
-        "packages": [
-            {
-                key: getattr(p, key)
-                for key in ("name", "version", "build", "subdir", "sha256")
-            }
-            | {
-                "channel": p.url.rsplit("/", 2)[0],
-                "depends": [
-                    f"{name} {spec}".strip() for name, spec in p.dependencies.items()
-                ],
-                "archive": str((archives / p.filename).resolve()),
-            }
-            for p in packages
-        ],
+        "platform": packages[0].platform,
+        "packages": entries,
     }

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import Field
 
 from provision.lockfile.pip import CONDA_LAYER, Lock, refused
@@ -79,8 +80,6 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
     """Return the packages of a lock's conda layer, if it has one; SpecError lists all faults."""
     if lock.conda is None:
         return ()
-    import yaml  # noqa: PLC0415 - most locks have no conda layer
-
     loader = getattr(
         yaml, "CSafeLoader", yaml.SafeLoader
     )  # ten times as fast, where libyaml is
@@ -95,21 +94,18 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         fault = f": cannot read the conda layer of {lock.folder.name}"
         raise refused(lock.folder / CONDA_LAYER, fault, faults) from error
     platform = lock.header["platform"]
-    found = [package for package in document.package if package.platform == platform]
-    names = [package.name for package in found]
-    for package in found:
-        twice = names.count(package.name) > 1
-        if twice or not package.filename.startswith(
-            f"{package.name}-{package.version}-"
-        ):
-            fault = (
-                "is there twice"
-                if twice
-                else f"is not in an archive {package.filename!r}"
-            )
-            name = f"{package.name} {package.version}"
-            raise refused(lock.folder / CONDA_LAYER, f": {name} {fault}")
-    return tuple(found)
+    packages: dict[str, CondaPackage] = {}
+    for package in document.package:
+        if package.platform != platform:
+            continue
+        name = f"{package.name} {package.version}"
+        if package.name in packages:
+            raise refused(lock.folder / CONDA_LAYER, f": {name} is there twice")
+        if not package.filename.startswith(f"{package.name}-{package.version}-"):
+            fault = f": {name} is not in an archive {package.filename!r}"
+            raise refused(lock.folder / CONDA_LAYER, fault)
+        packages[package.name] = package
+    return tuple(packages.values())
 
 
 def _check_shape(events: Iterable[str]) -> None:

@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from packaging.version import InvalidVersion, Version
+
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_text
@@ -107,11 +109,11 @@ class Lock:
 
     def with_records(self, known: Mapping[str, str]) -> Self:
         """Return the lock with the RECORDs of open artifacts, by the SHA-256 of the wheel."""
-        filled = (
-            a if a.record else replace(a, record=known.get(a.sha256))
-            for a in self.artifacts
-        )
-        return replace(self, artifacts=tuple(filled))
+        artifacts = []
+        for artifact in self.artifacts:
+            record = artifact.record or known.get(artifact.sha256)
+            artifacts.append(replace(artifact, record=record))
+        return replace(self, artifacts=tuple(artifacts))
 
 
 def read_lock(folder: Path) -> Lock:
@@ -181,7 +183,7 @@ def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:
         elif entry:  # an empty line ends it
             if fault := _fault(entry, found):
                 raise refused(path, f", line {start}: {entry['name']} {fault}")
-            found[entry["name"]] = _artifact(**entry)
+            found[entry["name"]] = _artifact(entry)
             entry = {}
     return found.values()
 
@@ -206,20 +208,25 @@ def _fits(entry: dict[str, str]) -> bool:
         return False
     if match["version"] == entry["version"]:
         return True
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - rarely needed
-
     try:  # 1.0.0rc1 and 1.0.0.rc1 are one version; an escaped local part has underscores (PEP 427)
         return Version(match["version"].replace("_", "-")) == Version(entry["version"])
     except InvalidVersion:
         return False
 
 
-def _artifact(
-    *, file: str, via: str, size: str | None = None, build: str = "", **same: str
-) -> Artifact:
-    length, made = int(size) if size else None, tuple(filter(None, build.split(", ")))
+def _artifact(entry: dict[str, str]) -> Artifact:
+    build = entry.get("build")
     return Artifact(
-        filename=file, via=tuple(via.split(", ")), size=length, build=made, **same
+        name=entry["name"],
+        version=entry["version"],
+        filename=entry["file"],
+        sha256=entry["sha256"],
+        size=int(entry["size"]) if "size" in entry else None,
+        index=entry["index"],
+        via=tuple(entry["via"].split(", ")),
+        source=entry.get("source", ""),
+        build=tuple(build.split(", ")) if build else (),
+        record=entry.get("record"),
     )
 
 
@@ -227,29 +234,24 @@ def render_requirements(
     header: Mapping[str, str], artifacts: Iterable[Artifact]
 ) -> str:
     """Return the sealed text of the pip layer; :func:`parse_lock` reads it."""
-    # Sorted below, so that the order of a resolver's output cannot change the bytes.
-    lines = [
-        f"# {key}: {value}"
-        for key, value in ({"schema": SCHEMA} | dict(header)).items()
-    ]
-    for a in sorted(artifacts, key=lambda artifact: artifact.name):
-        lines += ["", f"{a.name}=={a.version} \\", f"    --hash=sha256:{a.sha256}"]
+    lines = [f"# schema: {SCHEMA}"]
+    lines += [f"# {key}: {value}" for key, value in header.items()]
+    # Sorted, so that the order of a resolver's output cannot change the bytes.
+    for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
+        lines += ["", f"{artifact.name}=={artifact.version} \\"]
+        lines.append(f"    --hash=sha256:{artifact.sha256}")
         notes = {
-            "file": a.filename,
-            "size": a.size,
-            "record": a.record,
-            "index": a.index,
+            "file": artifact.filename,
+            "size": artifact.size,
+            "record": artifact.record,
+            "index": artifact.index,
+            "via": ", ".join(artifact.via),
+            "source": artifact.source,
+            "build": ", ".join(artifact.build),
         }
-        notes |= {
-            "via": ", ".join(a.via),
-            "source": a.source,
-            "build": ", ".join(a.build),
-        }
-        lines += [
-            f"    # {key}: {text}"
-            for key, text in notes.items()
-            if text not in {None, ""}
-        ]
+        for key, note in notes.items():
+            if note not in {None, ""}:
+                lines.append(f"    # {key}: {note}")
     return sealed("\n".join(lines) + "\n")
 
 

@@ -46,7 +46,8 @@ def url() -> Iterator[str]:
         def log_message(self, *_: object) -> None: ...
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        poll = (0.02,)
+        threading.Thread(target=server.serve_forever, args=poll, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/file"
         server.shutdown()
 

@@ -47,10 +47,10 @@ class CondaLab:
             shutil.copy(path, folder)
         return folder
 
-    def look(self, *, deep: bool = True) -> list[tuple[str, str]]:
+    def look(self) -> list[tuple[str, str]]:
         lock = read_lock(self.lab.project.lock(TARGET))
         contents = read_contents((self.lab.home / CURRENT).resolve(), TARGET)
-        found = verify(contents, lock, (), deep=deep)
+        found = verify(contents, lock, (), deep=True)
         return [(finding.code, finding.evidence[0]) for finding in found.findings]
 
 
@@ -227,30 +227,18 @@ def test_the_tree_is_the_same_wherever_it_lies(conda: CondaLab, tmp_path: Path) 
     assert first.record.tree == second.record.tree
 
 
-@pytest.mark.parametrize(
-    "folder",
-    sorted(path.parent for path in LOCKS.glob(f"*/{CONDA_LAYER}")),
-    ids=lambda folder: folder.name,
-)
-def test_the_committed_layers_are_read_whole(folder: Path) -> None:
-    lock = read_lock(folder)
-    packages = conda_packages(lock)
-    assert lock.conda is not None
-    assert len(packages) == lock.conda.count("manager: conda") > 5
-    assert {package.subdir for package in packages} <= {
-        lock.header["platform"],
-        "noarch",
-    }
-    (python,) = [package for package in packages if package.name == "python"]
-    assert python.version.startswith(lock.header["python"])
-    assert python.build.endswith("cpython")
-    assert python.size is not None
-    assert 10_000_000 < python.size < 50_000_000
-    assert all(package.size for package in packages)
-    bare = re.sub(r" *#.*", "", lock.conda).lstrip()
-    assert dataclasses.replace(lock, conda=bare).digest == lock.digest, (
-        "comments do not count"
-    )
+def test_the_committed_layers_are_read_whole() -> None:
+    for path in LOCKS.glob(f"*/{CONDA_LAYER}"):
+        lock = read_lock(path.parent)
+        packages = {package.name: package for package in conda_packages(lock)}
+        assert lock.conda is not None
+        assert len(packages) == lock.conda.count("manager: conda") > 5
+        assert all(package.size for package in packages.values())
+        assert packages["python"].version.startswith(lock.header["python"])
+        assert packages["python"].build.endswith("cpython")
+        # Comments do not count.
+        bare = re.sub(r" *#.*", "", lock.conda).lstrip()
+        assert dataclasses.replace(lock, conda=bare).digest == lock.digest
 
 
 def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:

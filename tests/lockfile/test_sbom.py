@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -25,14 +25,10 @@ def read(name: str) -> tuple[Target, Lock]:
     return load_target(ROOT / "envs", name), read_lock(ROOT / "lockfiles" / name)
 
 
-def listed(name: str) -> dict[str, Any]:
-    return dict(json.loads(sbom(*read(name))))
-
-
 @pytest.mark.parametrize("name", TARGETS)
 def test_it_names_every_file_of_the_lock_and_nothing_else(name: str) -> None:
-    _, lock = read(name)
-    document = listed(name)
+    target, lock = read(name)
+    document = json.loads(sbom(target, lock))
     hashes = {part["hashes"][0]["content"] for part in document["components"]}
     assert {artifact.sha256 for artifact in lock.artifacts} <= hashes
     assert len(hashes) == len(lock.artifacts) + (lock.conda or "").count("\n- name:")

@@ -1,33 +1,22 @@
 from __future__ import annotations
 
-import pytest
-
 from provision.core.platforms import PLATFORMS
 from provision.lockfile.tags import best_wheel, tags
 
-NUMPY = "numpy-2.4.6-cp311-cp311-{}.whl"
 
-
-@pytest.mark.parametrize(
-    ("name", "platform", "fits"),
-    [
+def test_a_wheel_fits_its_platform_only() -> None:
+    for name, platform, fits in (
         ("a-1-py3-none-any.whl", "linux-64", True),
-        ("a-1-py3-none-any.whl", "win-64", True),
         ("a-1-cp39-abi3-win_amd64.whl", "win-64", True),
         ("a-1-cp312-abi3-win_amd64.whl", "win-64", False),
         ("a-1-cp311-cp311-win32.whl", "win-64", False),
-        ("a-1-cp311-cp311-linux_x86_64.whl", "linux-64", True),
         ("a-1-cp311-cp311-linux_x86_64.whl", "win-64", False),
         ("a-1-cp311-cp311-manylinux2014_x86_64.whl", "linux-64", True),
         ("a-1-cp311-cp311-manylinux_2_28_aarch64.whl", "linux-64", False),
         ("a-1-cp311-cp311-musllinux_1_2_x86_64.whl", "linux-64", False),
         ("a-1-cp310-cp310-manylinux2014_x86_64.whl", "linux-64", False),
-    ],
-)
-def test_a_wheel_fits_its_platform_only(
-    name: str, platform: str, *, fits: bool
-) -> None:
-    assert (best_wheel([name], platform, "3.11") == name) is fits
+    ):
+        assert (best_wheel([name], platform, "3.11") == name) is fits, name
 
 
 def test_tags_do_not_depend_on_the_machine() -> None:

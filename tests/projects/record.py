@@ -157,26 +157,22 @@ def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
         "targets": {target: lock_target(root, target) for target in TARGETS},
     }
     if build and not found["targets"]["cpu-linux"]["why"]:
-        result, seconds = provision(root, "build", "cpu-linux")
-        modules = "; ".join(f"import {module}" for module in PROJECTS[name]["imports"])
-        python = root / ".envs" / "cpu-linux" / "current" / "bin" / "python"
-        imported = (
-            subprocess.run(
-                [python, "-I", "-c", modules],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if python.exists()
-            else None
-        )
-        why = (
-            result.get("error", {}).get("what", "") if isinstance(result, dict) else ""
-        )
-        if imported and imported.returncode:
-            why = imported.stderr.strip().splitlines()[-1]
-        found["build"] = {"seconds": seconds, "why": why}
+        found["build"] = _build(name, root)
     return found
+
+
+def _build(name: str, root: Path) -> dict[str, Any]:
+    """Build cpu-linux and import the main packages of a project there."""
+    result, seconds = provision(root, "build", "cpu-linux")
+    why = result.get("error", {}).get("what", "") if isinstance(result, dict) else ""
+    python = root / ".envs" / "cpu-linux" / "current" / "bin" / "python"
+    if python.exists():
+        modules = ", ".join(PROJECTS[name]["imports"])
+        argv = [python, "-I", "-c", f"import {modules}"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            why = done.stderr.strip().splitlines()[-1]
+    return {"seconds": seconds, "why": why}
 
 
 def page(results: dict[str, Any]) -> str:
@@ -215,22 +211,10 @@ def page(results: dict[str, Any]) -> str:
         f"| project | kind | listed by init | {' | '.join(TARGETS)} | built, imported |",
         "|---|---|---|" + "---|" * (len(TARGETS) + 1),
     ]
-    notes = []
+    notes: list[str] = []
     for name, found in results.items():
-        facts = PROJECTS[name]
-        link = (
-            f"[{name}](https://github.com/{facts['repository']}/tree/{facts['commit']})"
-        )
-        cells = [_cell(found["targets"][target]) for target in TARGETS]
-        built = found.get("build")
-        cells.append(_built(built) if built else "")
-        lines.append(
-            f"| {link} | {facts['kind']} | {found['left']} | {' | '.join(cells)} |"
-        )
-        whys = (found["targets"][target]["why"] for target in TARGETS)
-        notes += [f"- {name}: {why}" for why in whys if why]
-        if built and built["why"]:
-            notes.append(f"- {name}: built for cpu-linux: {built['why']}")
+        lines.append(_row(name, found))
+        notes += _reasons(name, found)
     lines += [
         "",
         "What did not go, and the first reason that `lock` or `build` gives:",
@@ -240,6 +224,25 @@ def page(results: dict[str, Any]) -> str:
         "`python -m tests.projects.record --build` makes this page again.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _row(name: str, found: dict[str, Any]) -> str:
+    facts = PROJECTS[name]
+    link = f"[{name}](https://github.com/{facts['repository']}/tree/{facts['commit']})"
+    cells = [link, facts["kind"], str(found["left"])]
+    cells += [_cell(found["targets"][target]) for target in TARGETS]
+    cells.append(_built(found["build"]) if "build" in found else "")
+    return f"| {' | '.join(cells)} |"
+
+
+def _reasons(name: str, found: dict[str, Any]) -> list[str]:
+    reasons = []
+    for target in TARGETS:
+        if why := found["targets"][target]["why"]:
+            reasons.append(f"- {name}: {why}")
+    if "build" in found and found["build"]["why"]:
+        reasons.append(f"- {name}: built for cpu-linux: {found['build']['why']}")
+    return reasons
 
 
 def _accelerators(found: dict[str, Any], said: str | None = None) -> set[str]:

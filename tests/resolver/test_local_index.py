@@ -32,20 +32,16 @@ def test_a_page_shows_file_hash_size_and_python() -> None:
     assert file["url"] == "../files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_nothing_else_is_there() -> None:
+    for path in (
         "/",
-        "/d",
         "/d/vendor/",
         "/d/vendor/numpy/",
         "/d/empty/torch/",
         "/d/else/torch/",
-        "/d/empty/files/torch-2.13.0+cpu-cp311-cp311-win_amd64.whl",
-    ],
-)
-def test_nothing_else_is_there(path: str) -> None:
-    assert local_index.respond(INDEXES, path).status == 404
+        f"/d/empty/files/{TORCH.filename}",
+    ):
+        assert local_index.respond(INDEXES, path).status == 404
 
 
 @pytest.mark.machine
@@ -63,15 +59,12 @@ def test_it_is_served_while_the_context_lasts_and_its_address_shows_the_content(
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("way", ["right", "without it", "a guess"])
-def test_attack_another_user_does_not_learn_where_the_mirror_is(way: str) -> None:
+def test_attack_another_user_does_not_learn_where_the_mirror_is() -> None:
     mirror = "https://me:hunter2@mirror.example/simple"
     with local_index.serve(INDEXES, "f" * 64, mirror) as urls:
-        host, word = urls["empty"].rsplit("/", 3)[0], "f" * 16
-        path = {"right": f"/{word}", "without it": "", "a guess": f"/{word[1:]}"}[way]
-        reply = requests.get(
-            f"{host}{path}/empty/numpy/", allow_redirects=False, timeout=5
-        )
-    assert (reply.status_code, "hunter2" in str(reply.headers)) == (
-        (302, True) if way == "right" else (404, False)
-    )
+        host, _, _ = urls["empty"].partition("/ffff")
+        for secret, status in ((f"/{'f' * 16}", 302), ("", 404), ("/ffff", 404)):
+            page = f"{host}{secret}/empty/numpy/"
+            reply = requests.get(page, allow_redirects=False, timeout=5)
+            assert reply.status_code == status
+            assert ("hunter2" in str(reply.headers)) is (status == 302)
