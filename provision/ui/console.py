@@ -52,6 +52,13 @@ class Console:
         """Print a line of the result, or several: newlines are kept."""
         show(self.out, text, style, hang)
 
+    def verdict(self, text: str, *, good: bool) -> None:
+        """Print a line of the result that says good or bad."""
+        if good:
+            self.line(text, "bold green")
+        else:
+            self.line(text, "bold red")
+
     def command(self, text: str) -> None:
         """Print what is to be copied: it is never parted."""
         show(self.out, f"  {text}", hang=0)

@@ -134,9 +134,3 @@ def seconds(moment: str) -> float:
 def day(at: float) -> str:
     """Return the date, UTC."""
     return f"{dt.datetime.fromtimestamp(at, dt.UTC):%Y-%m-%d}"
-
-
-def bar_width(number: Measurement) -> int:
-    """Return an error as a share of its limit, in percent of the bar: linear."""
-    ratio = number.value / number.limit if number.limit else 1.0
-    return round(100 * min(max(ratio, 0.0), 1.0))

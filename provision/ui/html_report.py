@@ -30,9 +30,7 @@ _PAGES = Environment(
     lstrip_blocks=True,
     loader=FileSystemLoader(Path(__file__).parent),
 )
-_PAGES.globals |= {
-    name: getattr(courses, name) for name in ("Axes", "bar_width", "day")
-}
+_PAGES.globals |= {"Axes": courses.Axes, "day": courses.day}
 
 
 def render_page(reports: Sequence[Report]) -> str:

@@ -52,8 +52,10 @@ def show_overview(result: ProjectStatus, console: Console) -> None:
 def show_detection(result: Detection, console: Console) -> None:
     """Print the host, its GPUs, and each target with the reasons."""
     host = result.host
-    around = f" in {', '.join(host.surroundings)}" if host.surroundings else ""
-    console.line(f"{host.platform}, kernel {host.kernel}{around}", "bold")
+    where = f"{host.platform}, kernel {host.kernel}"
+    if host.surroundings:
+        where += f" in {', '.join(host.surroundings)}"
+    console.line(where, "bold")
     for gpu in host.gpus:
         driver = "no driver"
         if gpu.driver:
@@ -102,8 +104,9 @@ def show_outdated(result: Outdated, console: Console) -> None:
         count = f"{len(result.newer)} requirement{have} a newer version"
         console.line(f"{result.target}: {count}")
     for newer in result.newer or ():
-        day = f" of {newer.uploaded}" if newer.index == "default" else ""
-        versions = f"{newer.name} {newer.locked}, newest {newer.newest}{day}"
+        versions = f"{newer.name} {newer.locked}, newest {newer.newest}"
+        if newer.index == "default":
+            versions += f" of {newer.uploaded}"
         console.line(f"  {versions}, asked for as {newer.requirement}")
     if result.not_looked_up:
         console.line(f"  known vulnerabilities: not looked up ({result.not_looked_up})")
@@ -124,12 +127,12 @@ def show_bundle(result: Bundle, console: Console) -> None:
         console.line(f"{head}: {item.why}", "bold red")
     content = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"
     if result.missing:
-        console.line(f"{result.target} is not complete: {content}", "bold red")
+        console.verdict(f"{result.target} is not complete: {content}", good=False)
         console.line(
             "put what is missing into a folder and name it with --wheelhouse DIR"
         )
     else:
-        console.line(f"{result.target} is complete: {content}", "bold green")
+        console.verdict(f"{result.target} is complete: {content}", good=True)
         console.line(
             f"Copy the folder; on the other machine run `{result.command}` in it"
         )
@@ -155,9 +158,11 @@ def show_evidence(result: Evidence, console: Console) -> None:
     """Print whether a file of evidence is valid, and what it tells."""
     console.line(f"{result.state}: {result.file}", _EVIDENCE[result.state])
     if result.target:
-        driver = "" if result.driver == "-" else f", driver {result.driver}"
-        device = f"{result.target} on {result.device}{driver}, {result.day}"
-        console.line(f"  {device}, {result.checks} checks, key {result.key}")
+        device = f"{result.target} on {result.device}"
+        if result.driver != "-":
+            device += f", driver {result.driver}"
+        run = f"{result.day}, {result.checks} checks, key {result.key}"
+        console.line(f"  {device}, {run}")
     if result.reason:
         console.line(f"  {result.reason}")
 
@@ -265,16 +270,18 @@ def show_edited(result: Edited, console: Console) -> None:
 
 def show_confirmation(result: Confirmation, console: Console) -> None:
     """Print whether the second resolver accepts the lock, and the differences."""
-    said = "would install something else" if result.differences else "accepts the lock"
-    style = "bold red" if result.differences else "green"
-    console.line(f"{result.target}: pip-tools {said}", style)
+    answer = "accepts the lock"
+    if result.differences:
+        answer = "would install something else"
+    line = f"{result.target}: pip-tools {answer}"
+    console.verdict(line, good=not result.differences)
     _changes(result.differences, console)
 
 
 def show_freshness(result: Freshness, console: Console) -> None:
     """Print whether one lock is fresh."""
-    style = "bold red" if result.stale else "green"
-    console.line(f"{result.target}: {result.stale or 'fresh'}", style)
+    line = f"{result.target}: {result.stale or 'fresh'}"
+    console.verdict(line, good=not result.stale)
     if result.open and not result.stale:
         names = ", ".join(result.open)
         console.line(f"  open, no digest of their RECORD is known: {names}", "yellow")
@@ -293,9 +300,8 @@ def show_build(result: BuildResult, console: Console) -> None:
     if result.report:
         show_report(result.report, console)
     if result.generation is None:
-        console.line(
-            f"{result.target}: the checks failed, nothing was changed", "bold red"
-        )
+        line = f"{result.target}: the checks failed, nothing was changed"
+        console.verdict(line, good=False)
         console.line("`--no-smoke` builds it without them, so that it can be examined")
         return
     record = result.generation.record
@@ -306,9 +312,10 @@ def show_build(result: BuildResult, console: Console) -> None:
         )
     else:
         counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"
-        checks = f", {verdict(result.report)}" if result.report else ""
-        said = f"{result.target} is ready: {counts}, every file as locked{checks}"
-        console.line(said, "bold green")
+        line = f"{result.target} is ready: {counts}, every file as locked"
+        if result.report:
+            line += f", {verdict(result.report)}"
+        console.verdict(line, good=True)
     if record.proof == "unproven":
         console.remark(f"unproven: {record.reason}")
     elif record.proof == "skipped":
@@ -351,5 +358,4 @@ def show_fleet(result: Fleet, console: Console) -> None:
     if more:
         console.remark(f"{more} more lines: --json and --html have all")
     counts = ", ".join(f"{count} {state}" for state, count in result.counts.items())
-    style = "bold red" if result.bad else "green"
-    console.line(counts or "no verdict was found", style)
+    console.verdict(counts or "no verdict was found", good=not result.bad)

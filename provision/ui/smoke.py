@@ -7,6 +7,7 @@ from provision.core.text import plural
 from provision.report.model import Check, Report
 from provision.report.regressions import CheckSpeed, Comparison
 from provision.ui.console import Console
+from provision.ui.courses import sparkline, within_run
 
 _SHOWN = 3  # numbers of a check; the report has the others
 _NAMED = 10  # things that vanished; the findings name the others
@@ -19,8 +20,8 @@ def show_smoke(result: SmokeResult, console: Console) -> None:
     show_report(result.report, console)
     if result.comparison:
         show_comparison(result.comparison, console)
-    style = "bold green" if result.report.word == "passed" else "bold red"
-    console.line(f"{result.report.target}: {result.report.word}", style)
+    word = result.report.word
+    console.verdict(f"{result.report.target}: {word}", good=word == "passed")
 
 
 def show_report(result: Report, console: Console) -> None:
@@ -32,18 +33,11 @@ def show_report(result: Report, console: Console) -> None:
     for check in result.checks:
         if check.finding and not check.blocked:
             console.finding(check.finding)
-    from provision.ui.courses import sparkline, within_run  # noqa: PLC0415 - loads statistics
-
     for course in within_run(result):
-        first, last, unit = (
-            course.dots[0].value,
-            course.dots[-1].value,
-            course.number.unit,
-        )
-        drawn = sparkline(course.number.rounds)
-        console.line(
-            f"     {course.name:<26} {drawn} {first:.4g} to {last:.4g} {unit}", "dim"
-        )
+        number = course.number
+        ends = f"{number.rounds[0]:.4g} to {number.rounds[-1]:.4g} {number.unit}"
+        line = f"     {course.name:<26} {sparkline(number.rounds)} {ends}"
+        console.line(line, "dim")
     for ran in sorted({check.ran for check in result.carried}):
         same = [check.id for check in result.carried if check.ran == ran]
         line = f"carried from {ran}, same host, driver and packages: {', '.join(same)}"
@@ -53,34 +47,33 @@ def show_report(result: Report, console: Console) -> None:
     where = facts.pop("device", result.target)
     facts.pop("started")
     console.line(", ".join(f"{name} {text}" for name, text in facts.items()), "dim")
-    console.line(
-        f"{result.suite} suite on {where}: {verdict(result)}, in {result.seconds:.1f} s",
-        "bold green" if result.proves else "bold red",
-    )
+    ended = f"{verdict(result)}, in {result.seconds:.1f} s"
+    console.verdict(f"{result.suite} suite on {where}: {ended}", good=result.proves)
 
 
 def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
     """Return a check that has just ended as one line of a width, and its style."""
     check = Check.model_validate(result)
     mark, style = _mark(check)
-    line, numbers = f"{mark} {check.id:<22} {check.seconds:>6.1f} s", _numbers(check, 1)
-    return f"{line}  {numbers}" if numbers and len(line) + len(
-        numbers
-    ) < width - 2 else line, style
+    line = f"{mark} {check.id:<22} {check.seconds:>6.1f} s"
+    with_number = f"{line}  {_numbers(check, 1)}".rstrip()
+    if len(with_number) < width:
+        line = with_number
+    return line, style
 
 
 def verdict(result: Report) -> str:
     """Return how the owed checks of a run ended: ``27 owed, 26 passed, 1 failed``."""
     counts = result.counts
-    blocked = sum(check.blocked for check in result.failed)
-    because = f" ({blocked} of these because of the others)" if blocked else ""
-    ends = [
-        f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed{because}"
-    ]
-    others = (end for end in ("carried", "warned", "not_run") if counts[end])
-    return ", ".join(
-        [*ends, *(f"{counts[end]} {end.replace('_', ' ')}" for end in others)]
+    text = (
+        f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed"
     )
+    if blocked := sum(check.blocked for check in result.failed):
+        text += f" ({blocked} of these because of the others)"
+    for end in ("carried", "warned", "not_run"):
+        if counts[end]:
+            text += f", {counts[end]} {end.replace('_', ' ')}"
+    return text
 
 
 def _show_not_run(result: Report, console: Console) -> None:
@@ -111,18 +104,22 @@ def _mark(check: Check) -> tuple[str, str]:
         return "ok  ", "green"
     if check.outcome == "warned":
         return "warn", "yellow"
-    return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
+    if check.blocked:
+        return "--  ", "dim"
+    return "FAIL", "bold red"
 
 
 def _numbers(check: Check, most: int = _SHOWN) -> str:
-    shown = [
-        f"{name} {number.value:.3g}{'' if number.unit == '1' else ' ' + number.unit}"
-        for name, number in check.numbers.items()
-    ]
+    shown = []
+    for name, number in check.numbers.items():
+        text = f"{name} {number.value:.3g}"
+        if number.unit != "1":
+            text += f" {number.unit}"
+        shown.append(text)
     rest = len(shown) - most
-    return ", ".join(
-        [*shown[:most], *([f"{rest} more in the report"] if rest > 0 else [])]
-    )
+    if rest > 0:
+        shown[most:] = [f"{rest} more in the report"]
+    return ", ".join(shown)
 
 
 def vanished(comparison: Comparison) -> str:
@@ -145,8 +142,10 @@ def show_comparison(result: Comparison, console: Console) -> None:
     for speed in result.speeds:
         console.line(_speed(speed), "dim")
     if not result.findings:
-        common = f"{plural(len(result.compared), 'check')} " if result.new else ""
-        console.line(f"{common}as good as on {result.since}", "green")
+        line = f"as good as on {result.since}"
+        if result.new:
+            line = f"{plural(len(result.compared), 'check')} {line}"
+        console.line(line, "green")
 
 
 def _speed(speed: CheckSpeed) -> str:
@@ -161,9 +160,11 @@ def _speed(speed: CheckSpeed) -> str:
 
 def show_skipped(result: SmokeSkipped, console: Console) -> None:
     """Print the verdict of the report that still holds."""
-    verdict: str = "all passed" if result.word == "passed" else result.word
+    word: str = result.word
+    if word == "passed":
+        word = "all passed"
     if result.failed:
-        verdict = f"{plural(result.failed, 'check')} failed"
+        word = f"{plural(result.failed, 'check')} failed"
     when = f"no driver, kernel, runtime or lock changed since {result.since}"
-    style = "green" if result.word == "passed" else "bold red"
-    console.line(f"{result.target}: {when}; {verdict} then", style)
+    line = f"{result.target}: {when}; {word} then"
+    console.verdict(line, good=result.word == "passed")

@@ -4,24 +4,37 @@ import datetime as dt
 import re
 from pathlib import Path
 
-from provision.core.findings import toml_table
+from jinja2 import Template
+
 from provision.core.text import json_text
 from provision.report.verdict import Verdict
 
-_REASON, _MESSAGE = (
-    200,
-    4096,
-)  # characters of a drain reason, bytes of a termination message
+_REASON = 200  # characters of a drain reason
+_MESSAGE = 4096  # bytes of a termination message
+# The name of the base unit, which Prometheus wants written out, and the factor:
+# https://prometheus.io/docs/practices/naming/
+_UNITS = {
+    "1": ("ratio", 1.0),
+    "s": ("seconds", 1.0),
+    "count": ("items", 1.0),
+    "GB/s": ("bytes_per_second", 1e9),
+    "GiB/s": ("bytes_per_second", 2.0**30),
+    "GiB": ("bytes", 2.0**30),
+    "MiB": ("bytes", 2.0**20),
+    "MHz": ("hertz", 1e6),
+    "W": ("watts", 1.0),
+    "°C": ("celsius", 1.0),
+    "TFLOP/s": ("operations_per_second", 1e12),
+}
+_ESCAPED = {ord("\\"): r"\\", ord('"'): r"\"", ord("\n"): r"\n"}
 
 
 def slurm(of: Verdict) -> str:
     """Return one line that is fit as the reason of a drain: ASCII, no quotes."""
-    passed = (
-        f"{of.counts['passed']} of {of.counts['owed']} checks"
-        if of.counts
-        else "as locked"
-    )
-    text = f"provision: {of.verdict} {of.code} {of.target} {of.suite}: {of.reason or passed}"
+    why = of.reason or "as locked"
+    if of.counts and not of.reason:
+        why = f"{of.counts['passed']} of {of.counts['owed']} checks"
+    text = f"provision: {of.verdict} {of.code} {of.target} {of.suite}: {why}"
     plain = re.sub(r"[\"'`\\$]", "", text.encode("ascii", "replace").decode())
     return " ".join(plain.split())[:_REASON] + "\n"
 
@@ -31,32 +44,27 @@ def kubernetes(of: Verdict) -> str:
     parts = of.model_dump(mode="json", by_alias=True, exclude={"numbers"})
     while len(text := json_text(parts, None)) > _MESSAGE:  # ASCII
         longest = max(parts, key=lambda name: len(json_text(parts[name])))
-        shape = type(parts[longest])
-        kept = list(parts[longest].items() if shape is dict else parts[longest])[:-1]
-        parts[longest] = shape(kept)
+        if isinstance(parts[longest], dict):
+            parts[longest].popitem()
+        else:
+            parts[longest] = parts[longest][:-1]
     return text
 
 
 def prometheus(of: Verdict) -> str:
-    """Return the text that the node exporter's textfile collector reads."""
-    from jinja2 import Template  # noqa: PLC0415 - for this form only
-
-    units = toml_table(Path(__file__).with_name("units.toml"))
+    """The text that the node exporter's textfile collector reads."""
     numbers = []
-    for check, name, number in (
-        (c, *n) for c, some in of.numbers.items() for n in some.items()
-    ):
-        plain = re.sub(r"\W+", "_", number.unit.replace("/s", "_per_second"))
-        unit, scale = units.get(number.unit, (plain, 1.0))
-        numbers.append((unit, f"{number.value * scale:.15g}", check, name))
+    for check, measurements in of.numbers.items():
+        for name, number in measurements.items():
+            plain = re.sub(r"\W+", "_", number.unit.replace("/s", "_per_second"))
+            unit, scale = _UNITS.get(number.unit, (plain, 1.0))
+            numbers.append((unit, f"{number.value * scale:.15g}", check, name))
 
-    def labels(**own: str | None) -> str:
-        escaped = {ord("\\"): r"\\", ord('"'): r"\"", ord("\n"): r"\n"}
-        every = {"target": of.target, "suite": of.suite} | own
-        inside = ",".join(
-            f'{k}="{(v or "").translate(escaped)}"' for k, v in every.items()
-        )
-        return f"{{{inside}}}"
+    def labels(**more: str | None) -> str:
+        pairs = []
+        for name, value in {"target": of.target, "suite": of.suite, **more}.items():
+            pairs.append(f'{name}="{(value or "").translate(_ESCAPED)}"')
+        return "{" + ",".join(pairs) + "}"
 
     page = Path(__file__).with_name("verdict.prom.j2").read_text(encoding="utf-8")
     template = Template(

@@ -162,9 +162,8 @@ def test_a_slower_node_is_kept_unless_that_was_asked_to_count(
     assert [fault["code"] for fault in stored(lab)["regressions"]] == ["slowed"]
 
 
-@pytest.mark.parametrize("engine", ["slurm", "kubernetes", "prometheus"])
 def test_a_failure_of_the_network_removes_nobody(
-    lab: Lab, capsys: pytest.CaptureFixture[str], engine: str
+    lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab.build()
     broken = SUITE.replace(
@@ -172,7 +171,7 @@ def test_a_failure_of_the_network_removes_nobody(
     )
     suite_of(lab, broken.replace('"op-fails"', '"network-failure"'))
     capsys.readouterr()
-    assert call(lab, engine=engine) == NONE
+    assert call(lab, engine="prometheus") == NONE
     assert "network-failure" in capsys.readouterr().out
 
 

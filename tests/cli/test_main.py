@@ -91,18 +91,6 @@ def test_a_missing_wheelhouse_is_a_usage_error(
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_an_error_in_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("verify", TARGET, "--json") == Exit.USAGE
-    document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == 1
-    assert sorted(document["result"]["error"]) == [
-        "cause",
-        "evidence",
-        "remedy",
-        "what",
-    ]
-
-
 def test_debug_shows_the_traceback(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,13 +107,6 @@ def test_no_project_is_not_needed_for_the_schema(
     assert json.loads(capsys.readouterr().out)["$schema"].startswith(
         "https://json-schema.org"
     )
-
-
-@pytest.mark.parametrize(
-    "words", [(), ("no-such-verb",), ("build",), ("build", "a", "--nope")]
-)
-def test_a_wrong_command_line_is_2(words: tuple[str, ...]) -> None:
-    assert call(*words) == Exit.USAGE
 
 
 def test_without_a_word_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,14 +144,6 @@ def test_what_was_meant_is_asked(
     assert "rollback" not in told  # twenty verbs are not read
 
 
-def test_the_overview(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("targets") == Exit.OK
-    assert TARGET in capsys.readouterr().out
-    assert call("targets", "--json") == Exit.OK
-    (row,) = json.loads(capsys.readouterr().out)["result"]["rows"]
-    assert (row["lock"], row["built"], row["smoke"]) == ("fresh", "no", "none")
-
-
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
@@ -183,18 +156,6 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
         )
         assert call("build", "auto") == Exit.OK
         yield made
-
-
-@pytest.mark.machine
-def test_build_verify_smoke_run(
-    built: Project, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert call("build", TARGET) == Exit.OK
-    assert "up to date" in capfd.readouterr().out
-    assert call("verify", TARGET, "--deep") == Exit.OK
-    assert "every hash compared" in capfd.readouterr().out
-    assert call("smoke", TARGET, "--full") == Exit.OK
-    assert "full suite on toy: 1 owed, 1 passed, 0 failed, in" in capfd.readouterr().out
 
 
 @pytest.mark.machine
@@ -215,16 +176,6 @@ def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
     told = capfd.readouterr()
     assert f"{TARGET} is up to date" in told.out
     assert "arc fits this machine better; the kernel brings Intel's driver" in told.err
-
-
-@pytest.mark.machine
-def test_findings_exit_with_1(
-    built: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (module,) = (built.environments(TARGET) / "current").resolve().rglob("alpha.py")
-    module.write_text("changed")
-    assert call("verify", TARGET) == Exit.FINDINGS
-    assert "alpha.py" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

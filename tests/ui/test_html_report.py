@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from provision.report.model import NotRun
 from provision.ui import html_report
 from provision.ui.html_report import render_page
-from tests.calls import count_calls
 from tests.core.test_text import NASTY
-from tests.report.test_regressions import IDS, STACK, report
+from tests.report.test_regressions import STACK, report
 
 STYLE = Path(html_report.__file__).with_name("report.css").read_text(encoding="utf-8")
 _VOID = {"meta", "br", "rect", "circle", "path"}
@@ -152,13 +151,6 @@ def test_the_axis_has_dates() -> None:
     ]
 
 
-def test_points_lie_where_their_time_is() -> None:
-    text = render_page([report(), report(day=2), report(day=11)])
-    (points,) = set(re.findall(r"points='(.*?)'", text))
-    first, second, last = (int(point.split(",")[0]) for point in points.split())
-    assert (second - first) * 9 < last - second + 9  # a tenth of the way, rounded
-
-
 def test_quick_and_full_runs_have_courses_of_their_own() -> None:
     suites = ["full", "quick", "full", "quick", "quick"]
     reports = [report(suite=suite, day=day) for day, suite in enumerate(suites, 1)]
@@ -169,75 +161,10 @@ def test_quick_and_full_runs_have_courses_of_their_own() -> None:
     assert len(first.split()) == 3  # the throughput of the quick runs
 
 
-def test_a_row_opens_visibly() -> None:
-    """A summary that is no list item has no marker."""
-    text = render_page([report(failed=IDS[:1])])
-    assert text.count("<details open><summary>") == 1
-    assert text.count("<details><summary>") == 1
-    for rule in re.findall(r"[^{}]*summary[^{}]*\{([^}]*)\}", STYLE):
-        assert "display" not in rule
-        assert "list-style" not in rule
-
-
-def test_the_style_knows_the_dark_the_narrow_and_paper() -> None:
-    assert "prefers-color-scheme: dark" in STYLE
-    assert (
-        "minmax(min(19rem, 100%), 1fr)" in STYLE
-    )  # a column is never wider than the screen
-    paper = STYLE[STYLE.index("@media print") :]
-    assert (
-        "details::details-content { content-visibility: visible; display: block"
-        in paper
-    )
-
-
-def test_what_a_report_says_cannot_become_markup() -> None:
-    odd = "<script>alert('1')</script>"
-    number = {odd: {"value": 1.0, "unit": f"{odd}/s"}}
-    reports = [
-        report(stack={"kernel": odd}, numbers=number, device=odd, day=day)
-        for day in (1, 2)
-    ]
-    text = render_page([*reports, report(ids=(odd,), failed=(odd,), device=odd, day=3)])
-    assert "<script" not in text
-    assert "'1'" not in text  # nor leave an attribute
-
-
 def test_one_report_has_no_course_and_no_comparison() -> None:
     text = render_page([report()])
     assert "Over time" not in text
     assert "nothing to compare" in text
-
-
-def test_another_device_is_no_part_of_the_comparison() -> None:
-    text = render_page([report(device="Arc B580"), report(day=2)])
-    assert "nothing to compare" in text
-
-
-def test_two_hundred_reports_stay_small() -> None:
-    ids = tuple(f"check.{number}" for number in range(40))
-    one = len(render_page([report(ids=ids)]))
-    reports = [
-        report(speed=1000.0 + number, ids=ids, day=1 + number % 28)
-        for number in range(200)
-    ]
-    text = render_page(reports)
-    assert text.count("<figure>") == 80  # throughput first, and over time
-    assert (
-        len(text.encode()) - one
-    ) / 80 / 200 < 10  # bytes for each point of each course
-
-
-def test_a_long_history_takes_work_in_proportion() -> None:
-    ids = tuple(f"check.{number}" for number in range(40))
-    reports = [
-        report(speed=1000.0 + number, ids=ids, day=1 + number % 28)
-        for number in range(200)
-    ]
-    few, more, many = (
-        count_calls(lambda n=n: render_page(reports[:n])) for n in (50, 100, 200)
-    )
-    assert many - more <= 2.02 * (more - few)
 
 
 @given(st.text(st.sampled_from("".join(NASTY) + "<>&'\"=/ ab")), st.floats())

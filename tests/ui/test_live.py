@@ -222,31 +222,3 @@ def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(
     plain.to_the_end()
     assert b"area.check-1" in plain.raw
     assert not re.search(rb"\x1b\[[1-9][0-9;]*m", plain.raw)
-
-
-@pytest.mark.parametrize("option", ["-q", "--json", ""])
-def test_without_a_terminal_there_are_plain_lines_or_none(
-    lab: Lab, option: str
-) -> None:
-    build(lab, 80).to_the_end()
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            "-m",
-            "provision",
-            "smoke",
-            TARGET,
-            *filter(None, [option]),
-        ],
-        env=environment(lab, "80"),
-        cwd=lab.project.root,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stderr.splitlines()[:1] == (
-        [] if option else ["· the quick checks of tiny"]
-    )
-    assert "\x1b" not in run.stderr
-    assert "area.check-1" in run.stdout
