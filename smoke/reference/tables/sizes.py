@@ -138,7 +138,7 @@ def means_of_a_million_rows(x):
 
 
 def ordered_of_many_columns(x):
-    yield x.argsort(1)[:, ::997]
+    yield x[:1].argsort(1)[:, ::997]
     yield x.argmax(1)
     yield x.max(0)[0]
 
@@ -308,6 +308,7 @@ CASES = {
     **cases(
         counted,
         inputs=lambda: (torch.ones(2**24 + 3, dtype=torch.uint8),),
+        roundings=0,
         spared="plain",
     ),
 }
