@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ import pytest
 
 from provision.artifacts.tools import LOCKS
 from provision.cli import main
-from provision.core.process import environment_python, run
+from provision.core.process import run
 from provision.core.project import CURRENT
 from tests.lab import open_lab
 from tests.small import TARGET
@@ -73,18 +74,14 @@ class Ended:
     def said(self) -> str:
         return self.out + self.err
 
-    def check(self, what: str, *, json_wanted: bool = False) -> None:
+    def check(self, what: str) -> None:
         """Fail on a traceback, a fault of Provision itself, an unknown code, or broken JSON."""
-        assert "Traceback" not in self.said, f"{what}\n{self.said}"
-        assert "Provision itself failed" not in self.said, f"{what}\n{self.said}"
-        assert "Exception ignored" not in self.said, f"{what}\n{self.said}"
+        for fault in ("Traceback", "Provision itself failed", "Exception ignored"):
+            assert fault not in self.said, f"{what}\n{self.said}"
         assert self.code in {0, 1, 2, 3, 130}, f"{what}: {self.code}\n{self.said}"
         if self.code in {2, 3}:
-            said = "error" in self.said or "unreadable" in self.said
-            assert said, f"{what}: nothing said"
-        if json_wanted:
-            document = json.loads(self.out)
-            assert (document["schema"], document["ok"]) == (1, self.code == 0), what
+            named = "error" in self.said or "unreadable" in self.said
+            assert named, f"{what}: nothing said"
 
 
 @dataclasses.dataclass
@@ -125,24 +122,28 @@ class Scene:
 def _add_catalog(lab: Lab) -> None:
     """Add a target that is resolved from the catalog alone, without a network."""
     project, beta = lab.project, lab.wheels[1]
-    data = beta.read_bytes()
     entry = {
         "filename": beta.name,
         "url": f"{lab.index.url}/vendor/{beta.name}",
-        "size": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "size": beta.stat().st_size,
+        "sha256": hashlib.sha256(beta.read_bytes()).hexdigest(),
         "requires_dist": [],
     }
-    vendor = project.catalog / "vendor.json"
-    document = json.loads(vendor.read_text(encoding="utf-8")) | {"files": [entry]}
-    vendor.write_text(json.dumps(document), encoding="utf-8")
+    change(project.catalog / "vendor.json", files=[entry])
     spec = (project.specs / f"{TARGET}.toml").read_text(encoding="utf-8")
     solo = spec.replace('["alpha"]', '["beta"]')
     (project.specs / f"{SOLO}.toml").write_text(solo, encoding="utf-8")
 
 
+def change(path: Path, **parts: object) -> None:
+    """Replace parts of a JSON file."""
+    document = json.loads(path.read_text(encoding="utf-8")) | parts
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
 def _add_toolkit(lab: Lab) -> None:
     """Add what a bundle takes from a clone, with one tool that the index has."""
+    root, tools = lab.project.root, lab.project.lock("tools")
     for name in (
         "noxfile.py",
         "pyproject.toml",
@@ -150,14 +151,13 @@ def _add_toolkit(lab: Lab) -> None:
         "README.md",
         "LICENSE",
     ):
-        shutil.copy(CLONE / name, lab.project.root)
-    (lab.project.root / "provision").mkdir()
-    tool = lab.wheel("tool")
-    digest = hashlib.sha256(tool.read_bytes()).hexdigest()
-    lab.project.lock("tools").mkdir()
+        shutil.copy(CLONE / name, root)
+    (root / "provision").mkdir()
+    tools.mkdir()
+    digest = hashlib.sha256(lab.wheel("tool").read_bytes()).hexdigest()
     for name in LOCKS:
         line = f"tool==1.0 \\\n    --hash=sha256:{digest}\n"
-        (lab.project.lock("tools") / name).write_text(line, encoding="utf-8")
+        (tools / name).write_text(line, encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -173,91 +173,51 @@ def open_scene(folder: Path) -> Iterator[Scene]:
         _add_catalog(lab)
         _add_toolkit(lab)
         lab.relock(*lab.wheels)
-        ended = scene.call("lock", SOLO)
-        assert ended.code == 0, ended.said
-        lab.build()
-        assert scene.call("smoke", TARGET).code == 0
+        _call(scene, ("lock", SOLO), ("build", TARGET), ("smoke", TARGET))
         lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
-        for words in (("build", TARGET), ("smoke", TARGET), ("build", TARGET)):
-            ended = scene.call(*words)
-            assert ended.code == 0, ended.said
+        _call(scene, ("build", TARGET), ("smoke", TARGET), ("build", TARGET))
         yield scene
 
 
-def listing(folder: Path, *without: Path) -> dict[str, str]:
-    """Return every path below a folder with its kind, its time and what it holds."""
-    found = {}
-    for base, folders, files in os.walk(folder):
-        folders[:] = [
-            name
-            for name in folders
-            if os.path.join(base, name) not in map(str, without)
-        ]
-        for name in (*folders, *files):
-            path = os.path.join(base, name)
-            state = os.lstat(path)
-            text = f"{state.st_mode:o} "
-            if os.path.islink(path):
-                text += os.readlink(path)
-            elif name in files:
-                with open(path, "rb") as stream:
-                    text += f"{state.st_mtime_ns} {hashlib.sha256(stream.read()).hexdigest()}"
-            found[path] = text
+def _call(scene: Scene, *commands: tuple[str, str]) -> None:
+    for words in commands:
+        ended = scene.call(*words)
+        assert ended.code == 0, ended.said
+
+
+def within(command: str) -> tuple[str, ...]:
+    """What runs a program after a command of the shell, in the state that it leaves."""
+    return "sh", "-c", f'{command} && exec "$@"', "sh"
+
+
+def listing(folder: Path, *without: Path) -> dict[Path, str]:
+    """Every path below a folder with its kind, its time and what it holds."""
+    found: dict[Path, str] = {}
+    for path in folder.rglob("*"):
+        if any(path.is_relative_to(part) for part in without):
+            continue
+        state = path.lstat()
+        found[path] = f"{state.st_mode:o}"
+        if path.is_symlink():
+            found[path] += f" {path.readlink()}"
+        elif path.is_file():
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[path] += f" {state.st_mtime_ns} {digest}"
     return found
 
 
 class Saved:
-    """A copy of a project, which puts back what has changed, with its times."""
+    """A copy of a project, which can be put back."""
 
-    def __init__(self, root: Path, name: str = "saved") -> None:
-        self.root, self.copy = root, root.with_name(name)
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.copy = Path(tempfile.mkdtemp(dir=root.parent), root.name)
         shutil.copytree(root, self.copy, symlinks=True)
-        self._known = {path: _stamp(path) for path in (root, *root.rglob("*"))}
 
     def restore(self) -> None:
-        self._restore(self.copy, self.root)
-
-    def _restore(self, copy: Path, place: Path) -> None:
-        if self._known.get(place) != _stamp(place):
-            is_folder = copy.is_dir() and not copy.is_symlink()
-            if not (is_folder and place.is_dir() and not place.is_symlink()):
-                _remove(place)
-                place.mkdir() if is_folder else shutil.copy2(
-                    copy, place, follow_symlinks=False
-                )
-        if copy.is_dir() and not copy.is_symlink():
-            for name in {*os.listdir(place)} - {*(names := os.listdir(copy))}:
-                _remove(place / name)
-            for name in names:
-                self._restore(copy / name, place / name)
-            shutil.copystat(copy, place)
-        self._known[place] = _stamp(place)
-
-
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    """Return what no change leaves as it was; None where nothing is."""
-    if not os.path.lexists(path):
-        return None
-    state = path.lstat()
-    return (
-        state.st_ino,
-        state.st_mode,
-        state.st_size,
-        state.st_mtime_ns,
-        state.st_ctime_ns,
-    )
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        shutil.rmtree(self.root)
+        shutil.copytree(self.copy, self.root, symlinks=True)
 
 
 def current(scene: Scene) -> str:
     return (scene.lab.home / CURRENT).resolve().name
-
-
-def python_of(scene: Scene) -> Path:
-    return environment_python(scene.lab.home / CURRENT)

@@ -16,8 +16,8 @@ import pytest
 
 from provision.core.project import CURRENT, RECORD
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER
-from tests.attacks.mutations import CANARY, damaged, damaged_json, damaged_lock
-from tests.attacks.scene import Saved, listing, open_scene
+from tests.attacks.mutations import CANARY, damaged, damaged_json
+from tests.attacks.scene import Saved, listing
 from tests.condapkg import File, lock_text, make_package
 from tests.small import TARGET, reseal
 
@@ -29,51 +29,29 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.machine
 COUNT = int(os.environ.get("PROVISION_FUZZ", "120"))
-LONGEST = (
-    60  # seconds for one command; a damaged file of a megabyte takes well below one
-)
+LONGEST = 60  # seconds for a command; a damaged file of a megabyte takes well below one
 OFFLINE = ("build", TARGET, "--offline", "--no-smoke")
+BUNDLE = ("bundle", TARGET, "-o", "{root}/bundle")
+CHANGED = ("smoke", TARGET, "--if-driver-changed")
+CHECK = ("lock", "--check")
 VERBS = {
-    "lock": [
-        ("lock", "--check"),
-        ("verify", TARGET),
-        ("sbom", TARGET),
-        OFFLINE,
-        ("bundle", TARGET, "-o", "{root}/bundle"),
-    ],
-    "conda lock": [
-        ("sbom", TARGET),
-        ("verify", TARGET, "--deep"),
-        OFFLINE,
-        ("bundle", TARGET, "-o", "{root}/bundle"),
-    ],
+    "lock": [CHECK, ("verify", TARGET), ("sbom", TARGET), OFFLINE, BUNDLE],
+    "conda lock": [("sbom", TARGET), ("verify", TARGET, "--deep"), OFFLINE, BUNDLE],
     "record": [
         ("targets",),
         ("build", TARGET, "--offline"),
         ("rollback", TARGET),
         ("clean",),
-        ("smoke", TARGET, "--if-driver-changed"),
+        CHANGED,
     ],
     "report": [
         ("targets",),
         ("report", TARGET, "-o", "{root}/out.html"),
         ("smoke", TARGET),
-        ("smoke", TARGET, "--if-driver-changed"),
+        CHANGED,
     ],
-    "catalog": [
-        ("lock", "--check"),
-        ("detect",),
-        ("doctor", "--target", TARGET),
-        OFFLINE,
-    ],
-    "spec": [
-        ("targets",),
-        ("detect",),
-        ("lock", "--check"),
-        ("verify", TARGET),
-        OFFLINE,
-        ("smoke", TARGET, "--if-driver-changed"),
-    ],
+    "catalog": [CHECK, ("detect",), ("doctor", "--target", TARGET), OFFLINE],
+    "spec": [("targets",), ("detect",), CHECK, ("verify", TARGET), OFFLINE, CHANGED],
 }
 
 
@@ -81,20 +59,10 @@ class Stuck(BaseException):
     """A command that does not end; no handler of errors catches it."""
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Saved]]:
-    folder = tmp_path_factory.mktemp("fuzz") / "inner"
-    for place in (folder, folder.parent):
-        (place / "canary").mkdir(parents=True)
-        (place / "canary" / "a").write_text("sings", encoding="utf-8")
-    with open_scene(folder) as made:
-        yield made, Saved(made.root, "saved")
-
-
 def files_of(kind: str, scene: Scene) -> list[Path]:
     """Return the files of a kind, of which one is damaged."""
     project, home = scene.lab.project, scene.lab.home
-    found = {
+    return {
         "lock": [project.lock(TARGET) / PIP_LAYER],
         "conda lock": [project.lock(TARGET) / CONDA_LAYER],
         "record": sorted(home.glob(f"[0-9a-f]*/{RECORD}")),
@@ -105,8 +73,15 @@ def files_of(kind: str, scene: Scene) -> list[Path]:
         ],
         "spec": [project.specs / f"{TARGET}.toml"],
     }[kind]
-    assert found
-    return found
+
+
+def add_conda_layer(scene: Scene) -> None:
+    folder = scene.root.parent / "channel"
+    package = make_package(folder, "libthing", "1.0", {"lib/thing.txt": File(b"x")})
+    layer = scene.lab.project.lock(TARGET) / CONDA_LAYER
+    text = lock_text(folder.as_uri(), [package]).replace(", ", ",\n")
+    layer.write_text(text, encoding="utf-8")
+    reseal(layer.parent)
 
 
 @contextlib.contextmanager
@@ -129,48 +104,39 @@ def no_longer_than(seconds: int) -> Iterator[None]:
 )
 @pytest.mark.parametrize("kind", VERBS)
 def test_damaged_files(
-    scene: tuple[Scene, Saved], kind: str, record_property: pytest.RecordProperty
+    scene: Scene, kind: str, record_property: pytest.RecordProperty
 ) -> None:
-    here, saved = scene
-    count = COUNT // len(VERBS) + (COUNT % len(VERBS) > 0)
+    count = -(-COUNT // len(VERBS))
+    lock = scene.lab.project.lock(TARGET)
     if kind == "conda lock":
-        folder = here.root.parent / "channel"
-        package = make_package(folder, "libthing", "1.0", {"lib/thing.txt": File(b"x")})
-        layer = here.lab.project.lock(TARGET) / CONDA_LAYER
-        layer.write_text(
-            lock_text(folder.as_uri(), [package]).replace(", ", ",\n"), encoding="utf-8"
-        )
-        reseal(layer.parent)
-    ready = Saved(here.root, f"saved-{kind.replace(' ', '-')}")
-    outer = here.root.parent.parent
-    own = (here.root, here.root.parent / "cache", here.root.parent / ".cache")
+        add_conda_layer(scene)
+    ready = Saved(scene.root)
+    outer = scene.root.parent.parent
+    for place in (outer, scene.root.parent):
+        (place / "canary").mkdir(exist_ok=True)
+        (place / "canary" / "a").write_text("sings", encoding="utf-8")
+    own = (scene.root, scene.root.parent / "cache", scene.root.parent / ".cache")
     before, refused = listing(outer, *own), 0
     for number in range(count):
         chance = random.Random(f"{kind} {number}")
-        path = chance.choice(files_of(kind, here))
-        change = damaged_lock if kind == "lock" else damaged
-        change = damaged_json if path.suffix == ".json" else change
+        path = chance.choice(files_of(kind, scene))
+        change = damaged_json if path.suffix == ".json" else damaged
         content = change(path.read_bytes(), chance)
-        path.write_bytes(
-            content.replace(CANARY.encode(), bytes(outer / "canary" / "a"))
-        )
+        canary = bytes(outer / "canary" / "a")
+        path.write_bytes(content.replace(CANARY.encode(), canary))
         if kind == "conda lock" or (kind == "lock" and number % 2):
-            reseal(
-                here.lab.project.lock(TARGET)
-            )  # half of the locks by themselves fail at the seal
-        words = [
-            word.format(root=here.root)
-            for word in VERBS[kind][number % len(VERBS[kind])]
-        ]
+            reseal(lock)  # half of the locks by themselves fail at the seal
+        verb = VERBS[kind][number % len(VERBS[kind])]
+        words = [word.format(root=scene.root) for word in verb]
         what = f"{kind} {number}: {' '.join(words)}"
         with no_longer_than(LONGEST):
-            ended = here.call(*words)
+            ended = scene.call(*words)
         ended.check(what)
-        refused += ended.code in {2, 3} or "left out" in ended.said
-        assert (here.lab.home / CURRENT).is_symlink() or words[0] == "rollback", what
+        if ended.code in {2, 3} or "left out" in ended.said:
+            refused += 1
+        assert (scene.lab.home / CURRENT).is_symlink() or words[0] == "rollback", what
         ready.restore()
         if number % 50 == 49 or number == count - 1:
             assert listing(outer, *own) == before, f"{what}, or up to 49 before it"
-    saved.restore()
     assert refused > count / 10  # or the damage does not reach what is read
     record_property("seen", f"{count} of {kind}, {refused} refused")

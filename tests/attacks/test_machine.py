@@ -20,38 +20,23 @@ import provision
 from provision.core import hashing
 from provision.core.project import RECORD
 from provision.lockfile.pip import PIP_LAYER
-from tests.attacks.scene import HANGS, VERBS, Saved, open_scene
+from tests.attacks.scene import HANGS, VERBS, change, within
 from tests.small import TARGET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.attacks.scene import Scene
 
 pytestmark = pytest.mark.machine
-LIGHT = (
-    "targets",
-    "lock --check",
-    "verify --deep",
-    "doctor --target",
-    "build, nothing to do",
-)
+READING = ("targets", "lock --check", "verify --deep", "doctor --target")
+NOTHING = "build, nothing to do"
 SHARE = hashing._sha256_share
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Saved]]:
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
     # Python 3.11 leaves half a .pyc where a file may not grow, and takes it for whole (its issue
     # 126606): the toolkit of this checkout would be broken from then on.
     compileall.compile_dir(Path(provision.__file__).parent, quiet=1)
-    with open_scene(tmp_path_factory.mktemp("machine")) as scene:
-        yield scene, Saved(scene.root)
-
-
-@pytest.fixture
-def scene(made: tuple[Scene, Saved]) -> Iterator[Scene]:
-    yield made[0]
-    made[1].restore()
 
 
 @pytest.mark.attack(
@@ -59,34 +44,22 @@ def scene(made: tuple[Scene, Saved]) -> Iterator[Scene]:
     promise="an error with a remedy, code 3",
 )
 @pytest.mark.parametrize(
-    "limit",
-    ["-n 8", "-n 12", "-n 18", "-f 0", "-f 1", "-v 60000", "-v 120000", "-s 256"],
+    "limit", ["n 8", "n 18", "f 0", "v 60000", "v 120000", "s 256"]
 )
-@pytest.mark.parametrize("verb", [*LIGHT, "smoke", "rollback", "bundle"])
+@pytest.mark.parametrize("verb", [*READING, NOTHING, "smoke", "rollback", "bundle"])
 def test_limits_of_the_shell(scene: Scene, verb: str, limit: str) -> None:
-    prefix = ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh")
-    ended = scene.start(*scene.words(verb), prefix=prefix)
+    ended = scene.start(*scene.words(verb), prefix=within(f"ulimit -{limit}"))
     # With too little memory for Python itself, there is nothing of the toolkit that could say so.
-    if not (
-        limit.startswith("-v")
-        and re.search("import|Fatal Python|MemoryError", ended.said)
-    ):
+    python = re.search("import|Fatal Python|MemoryError", ended.said)
+    if not (limit.startswith("v") and python):
         ended.check(f"{verb} under {limit}")
     assert scene.works()
     assert scene.call(*scene.words(verb)).code in {VERBS[verb][1], 2}
 
 
 def mounted(command: str) -> tuple[str, ...]:
-    """Return what runs a program after a mount of its own."""
-    prefix = (
-        "unshare",
-        "--mount",
-        "--map-root-user",
-        "sh",
-        "-c",
-        f'{command} && exec "$@"',
-        "sh",
-    )
+    """What runs a program after a mount of its own."""
+    prefix = ("unshare", "--mount", "--map-root-user", *within(command))
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         reason = "this machine lets nobody mount"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
@@ -110,17 +83,13 @@ def test_read_only(scene: Scene, verb: str) -> None:
     "no semaphores: /dev/shm is read-only", promise="hashed in one process"
 )
 def test_without_semaphores(scene: Scene) -> None:
-    big = scene.lab.wheel(
-        "alpha", "4.0", text=f"noise = '{os.urandom(9_000_000).hex()}'\n"
-    )
+    text = f"noise = '{os.urandom(9_000_000).hex()}'\n"
+    big = scene.lab.wheel("alpha", "4.0", text=text)
     scene.lab.relock(big, scene.lab.wheels[1])
     assert scene.call("build", TARGET).code == 0
-    prefix = mounted(
-        "mount -o remount,ro /dev/shm || mount -t tmpfs -o ro tmpfs /dev/shm"
-    )
+    prefix = mounted("mount -t tmpfs -o ro tmpfs /dev/shm")
     ended = scene.start("verify", TARGET, "--deep", prefix=prefix)
     assert (ended.code, "Traceback" in ended.said) == (0, False), ended.said
-    scene.lab.relock(scene.lab.wheel("alpha", "2.0"), scene.lab.wheels[1])
 
 
 def dying_share(folder: str, names: list[str]) -> dict[str, str]:
@@ -175,20 +144,14 @@ print(len(hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks)
 )
 def test_no_current_folder(scene: Scene, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    shell = (
-        "sh",
-        "-c",
-        f'mkdir {gone} && cd {gone} && rmdir {gone} && exec "$@"',
-        "sh",
-    )
+    prefix = within(f"mkdir {gone} && cd {gone} && rmdir {gone}")
     for verb in ("targets", "verify", "schema"):
-        scene.start(*scene.words(verb), prefix=shell).check(verb)
-    argv = [*shell, sys.executable, "-I", "-m", "provision", "targets"]
+        scene.start(*scene.words(verb), prefix=prefix).check(verb)
+    # And where the project is looked for in the current folder.
+    argv = [*prefix, sys.executable, "-I", "-m", "provision", "targets"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert (done.returncode in {0, 2, 3}, "Traceback" in done.stderr) == (
-        True,
-        False,
-    ), done.stderr
+    assert done.returncode in {0, 2, 3}
+    assert "Traceback" not in done.stderr
 
 
 def _socket(path: Path) -> None:
@@ -223,17 +186,18 @@ def test_odd_installed_files(
 ) -> None:
     monkeypatch.chdir(scene.root)
     (site,) = scene.lab.home.glob("current/lib/*/site-packages")
-    (site / place).unlink(missing_ok=True)
-    ODD[kind](site / place)
-    if (site / "stray.py").is_dir() and not (site / "stray.py").is_symlink():
-        (site / "stray.py" / "module.py").write_text("", encoding="utf-8")
-    for words in (("verify", TARGET), ("verify", TARGET, "--deep")):
-        ended = scene.start(*words)
+    path = site / place
+    path.unlink(missing_ok=True)
+    ODD[kind](path)
+    if path.is_dir() and not path.is_symlink():  # an empty folder is nothing
+        (path / "module.py").touch()
+    for verb in ("verify", "verify --deep"):
+        ended = scene.start(*scene.words(verb))
         ended.check(f"{kind} as {place}")
         assert ended.code == 1, ended.said
         assert place.partition("/")[0] in ended.said or "alpha" in ended.said
-    for words in (("doctor", "--target", TARGET), ("build", TARGET, "--offline")):
-        scene.start(*words).check(f"{kind} as {place}")
+    for verb in ("doctor --target", NOTHING):
+        scene.start(*scene.words(verb)).check(f"{kind} as {place}")
 
 
 @pytest.mark.attack(
@@ -259,15 +223,7 @@ def test_odd_project_files(
     }[place]
     path.unlink()
     ODD[kind](path)
-    for verb in (
-        "targets",
-        "lock --check",
-        "verify",
-        "doctor --target",
-        "report",
-        "smoke --if-driver-changed",
-        "build, nothing to do",
-    ):
+    for verb in (*READING, "report", "smoke --if-driver-changed", NOTHING):
         scene.start(*scene.words(verb)).check(f"{kind} as {place}: {verb}")
 
 
@@ -276,19 +232,11 @@ def test_odd_project_files(
 )
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e308, 5e-324])
 def test_numbers_that_are_none(scene: Scene, value: float) -> None:
-    for path in sorted((scene.lab.home / "reports").iterdir()):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        numbers = {
-            "error": {
-                "value": value,
-                "unit": "1",
-                "limit": value,
-                "rounds": [1.0, value],
-            },
-            "rate": {"value": value, "unit": "image/s"},
-        }
-        document["checks"][0]["numbers"] = numbers
-        path.write_text(json.dumps(document), encoding="utf-8")
+    error = {"value": value, "unit": "1", "limit": value, "rounds": [1.0, value]}
+    numbers = {"error": error, "rate": {"value": value, "unit": "image/s"}}
+    for path in (scene.lab.home / "reports").iterdir():
+        (check,) = json.loads(path.read_text(encoding="utf-8"))["checks"]
+        change(path, checks=[check | {"numbers": numbers}])
     for verb in ("report", "smoke", "smoke --if-driver-changed", "targets"):
         ended = scene.call(*scene.words(verb))
         ended.check(f"{verb}: {value}")
@@ -315,6 +263,6 @@ def test_a_large_log(scene: Scene, tmp_path: Path) -> None:
             stream.write(f"step {number} {os.urandom(20).hex()}\n".encode() * 18_000)
         stream.write(b"RuntimeError: Found no NVIDIA driver on your system.\n")
     assert log.stat().st_size > 150_000_000
-    shell = ("sh", "-c", 'ulimit -v 900000; exec "$@"', "sh")
-    ended = scene.start("doctor", "--log", str(log), prefix=shell)
+    prefix = within("ulimit -v 900000")
+    ended = scene.start("doctor", "--log", str(log), prefix=prefix)
     assert (ended.code, "driver-missing" in ended.said) == (1, True), ended.said

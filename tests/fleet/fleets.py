@@ -105,20 +105,14 @@ class Fleet:
     def verdicts(self) -> dict[str, dict[str, Any]]:
         """The verdicts that the last round has brought to the controller, by host."""
         folder = max((self.lab.folder / "reports").iterdir())
-        found = [
-            json.loads(p.read_text())
-            for p in folder.glob("*.json")
-            if ".last." not in p.name
-        ]
+        found = [json.loads(path.read_text()) for path in folder.glob("*.json")]
         return {verdict["node"]: verdict for verdict in found}
 
     def play(self, name: str, limit: str = "", **variables: object) -> Played:
         """Run a playbook of the collection."""
-        words = [
-            "-e",
-            json.dumps(variables),
-            *(["--limit", f"localhost,{limit}"] if limit else []),
-        ]
+        words = ["-e", json.dumps(variables)]
+        if limit:
+            words += ["--limit", f"localhost,{limit}"]
         done = self.ansible("ansible-playbook", self.book(name), *words, check=False)
         return Played(done.returncode, json.loads(done.stdout), done.stderr)
 
@@ -142,13 +136,13 @@ class Played:
 
     def failed(self) -> dict[str, str]:
         """The message of each task that failed, by its name."""
-        return {
-            t["task"]["name"]: str(result.get("msg"))
-            for p in self.document["plays"]
-            for t in p["tasks"]
-            for result in t["hosts"].values()
-            if result.get("failed")
-        }
+        messages: dict[str, str] = {}
+        for play in self.document["plays"]:
+            for task in play["tasks"]:
+                for result in task["hosts"].values():
+                    if result.get("failed"):
+                        messages[task["task"]["name"]] = str(result.get("msg"))
+        return messages
 
 
 def make_project(root: Path) -> Project:
@@ -255,45 +249,29 @@ def _write_inventory(fleet: Fleet, arc: list[str], plain: list[str]) -> None:
         "provision_python": str(HOST_PYTHON),
         "report_folder": str(folder / "reports"),
     }
-    groups = {
-        "arc": (
-            arc,
-            {
-                "provision_target": "auto",
-                "provision_candidates": ["poolcpu", "poolxpu"],
-            },
-        ),
-        "plain": (plain, {"provision_target": "poolcpu"}),
-    }
-    document = {
-        "all": {
-            "vars": common,
-            "children": {
-                name: {
-                    "vars": own,
-                    "hosts": {h: {"ansible_host": hosts[h].address} for h in members},
-                }
-                for name, (members, own) in groups.items()
-            },
-        }
-    }
+    candidates = ["poolcpu", "poolxpu"]
+    groups = (
+        ("arc", arc, {"provision_target": "auto", "provision_candidates": candidates}),
+        ("plain", plain, {"provision_target": "poolcpu"}),
+    )
+    children: dict[str, Any] = {}
+    for group, names, variables in groups:
+        members = {name: {"ansible_host": hosts[name].address} for name in names}
+        children[group] = {"vars": variables, "hosts": members}
+    document = {"all": {"vars": common, "children": children}}
     write(folder / "inventory.json", json.dumps(document))
     key = (folder / "key.pub").read_text(encoding="utf-8")
-    write(
-        folder / "known_hosts",
-        "".join(f"{host.address} {key}" for host in hosts.values()),
-    )
+    lines = [f"{host.address} {key}" for host in hosts.values()]
+    write(folder / "known_hosts", "".join(lines))
 
 
 def _make_bundles(fleet: Fleet) -> None:
     """Make the bundles where an index can be reached: the login node of the lab has no route."""
-    network = {
-        n: v for n, v in os.environ.items() if n.startswith(("PIP_", "UV_", "SSL_"))
-    }
-    environ = network | {
-        n: v for n, v in os.environ.items() if n.upper().endswith("_PROXY")
-    }
-    environ |= fleet.environ | {"HOME": os.environ["HOME"]}
+    environ = dict(fleet.environ)
+    for name, value in os.environ.items():
+        if name.startswith(("PIP_", "UV_", "SSL_")) or name.upper().endswith("_PROXY"):
+            environ.setdefault(name, value)
+    environ["HOME"] = os.environ["HOME"]
     words = [fleet.tools / "ansible-playbook", fleet.book("site"), "--tags", "bundles"]
     done = subprocess.run(
         words, env=environ, capture_output=True, text=True, check=False

@@ -142,19 +142,9 @@ class Machine:
                 stdin=subprocess.DEVNULL,
             )
         pid, wire = self.pid, self.wire
-        self.lab.call(
-            "ip",
-            "link",
-            "add",
-            wire,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            "netns",
-            f"/proc/{_numbers(pid)[1]}/ns/net",
-        )
+        network = f"/proc/{_numbers(pid)[1]}/ns/net"
+        cable = f"ip link add {wire} type veth peer name eth0 netns {network}"
+        self.lab.call(*cable.split())
         self.lab.call("ip", "link", "set", wire, "master", "fleet", "up")
         within = ["nsenter", "--target", str(pid), "--net", "ip"]
         for words in (
@@ -182,18 +172,8 @@ class Machine:
         self, *words: str | Path, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run a program on the host as root, without ssh."""
-        enter = [
-            "nsenter",
-            "--target",
-            str(self.pid),
-            "--net",
-            "--mount",
-            "--uts",
-            "--ipc",
-            "--pid",
-            "--root",
-            "--wd",
-        ]
+        spaces = ["--net", "--mount", "--uts", "--ipc", "--pid", "--root", "--wd"]
+        enter = ["nsenter", "--target", str(self.pid), *spaces]
         path = f"{sys.base_prefix}/bin:/usr/sbin:/usr/bin"
         return subprocess.run(
             [*enter, *map(str, words)],
@@ -208,9 +188,8 @@ class Machine:
 
     def card(self, number: int) -> Path:
         """The folder of a card in sysfs. A file `sick` in it makes the card compute nonsense."""
-        return next(
-            p for p in (self.root / "sys/devices").rglob(f"0000:0{3 + number}:00.0")
-        )
+        address = f"0000:0{3 + number}:00.0"
+        return next((self.root / "sys/devices").rglob(address))
 
     def drive(self, build: int) -> None:
         """Give it two Arc cards, whose user-mode driver is of a build."""
@@ -250,16 +229,8 @@ class Lab:
     @property
     def enter(self) -> list[str]:
         """What a command is prefixed with to run beside the hosts, as the login node."""
-        return [
-            "nsenter",
-            "--target",
-            str(_first(self.process, 1)),
-            "--net",
-            "--mount",
-            "--uts",
-            "--pid",
-            "--",
-        ]
+        pid = str(_first(self.process, 1))
+        return ["nsenter", "--target", pid, "--net", "--mount", "--uts", "--pid", "--"]
 
     def call(
         self,
@@ -289,11 +260,11 @@ class Lab:
         for link in ("bin", "sbin", "lib", "lib64"):
             (root / link).symlink_to(f"usr/{link}")
         for part in _FROM_ETC:
-            shutil.copytree(
-                "/etc" / Path(part), root / "etc" / part, symlinks=True
-            ) if (Path("/etc", part).is_dir()) else shutil.copy(
-                "/etc" / Path(part), root / "etc" / part
-            )
+            source = Path("/etc", part)
+            if source.is_dir():
+                shutil.copytree(source, root / "etc" / part, symlinks=True)
+            else:
+                shutil.copy(source, root / "etc" / part)
         write(root / "etc/hostname", f"{name}\n")
         write(root / "etc/shadow", "root:*:19000:0:99999:7:::\n", mode=0o600)
         write(root / "etc/osrelease", "6.8.0-48-generic\n")

@@ -27,13 +27,8 @@ def documents(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
 def test_the_schemas_accept_the_manifests(tools: Path, version: str) -> None:
     files = [MANIFESTS / "daemonset.yaml", MANIFESTS / "job.yaml"]
-    argv = [
-        tools / "kubernetes-validate",
-        "--strict",
-        "--kubernetes-version",
-        version,
-        *files,
-    ]
+    program = tools / "kubernetes-validate"
+    argv = [program, "--strict", "--kubernetes-version", version, *files]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
