@@ -17,10 +17,10 @@ from provision.environment.manifest import mark_proof
 from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
 from provision.report.layers import changed_layers
+from provision.report.limits import REPEATS
 from provision.report.measures import with_better_speeds
 from provision.report.model import Report, Word
 from provision.report.regressions import SLOWED, Comparison, compare_reports
-from provision.report.trend import REPEATS
 
 _EXITS = {"passed": Exit.OK, "slower": Exit.SLOWER}
 

@@ -5,7 +5,7 @@ https://github.com/in-toto/attestation/tree/main/spec/v1, https://github.com/sec
 """
 
 import json
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,14 +22,20 @@ from provision.report.model import Report
 from provision.spec.tables import Table, faults_of
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_SHOWN = (
-    "name",
-    "count",
-    "memory",
-    "driver",
-    "capability",
-    "threads",
-)  # no serial, no UUID
+# Of a device: no serial number, no UUID.
+_SHOWN = ("name", "count", "memory", "driver", "capability", "threads")
+_VARIED = "its bytes are not those that `provision evidence emit` writes"
+# What reading a file raises that is damaged, or signed by nobody.
+_FAULTS = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    FormatError,
+    VerificationError,
+)
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -91,7 +97,7 @@ class Statement(Table):
 
 
 def statement(report: Report, checks_digest: str) -> Statement:
-    """Return a report's statement, with the suite's digest; UsageError if it proves nothing."""
+    """Say what a report proves with a suite of a digest; UsageError if it proves nothing."""
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad:
         evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
@@ -100,34 +106,39 @@ def statement(report: Report, checks_digest: str) -> Statement:
             evidence=evidence,
             remedy=f"`provision smoke {report.target} --full` on the device makes one",
         )
-    device = {key: report.device[key] for key in _SHOWN if key in report.device}
-    # By number: an address can hold a serial number on Windows.
-    gpus = [key for key in report.stack if key.startswith("GPU ")]
-    stack = {
-        f"GPU {gpus.index(k)}" if k in gpus else k: v for k, v in report.stack.items()
+    stack: dict[str, str] = {}
+    gpus = 0  # by number: an address can hold a serial number on Windows
+    for layer, version in report.stack.items():
+        if layer.startswith("GPU "):
+            stack[f"GPU {gpus}"] = version
+            gpus += 1
+        else:
+            stack[layer] = version
+    predicate = report.model_dump(mode="json", include=_TAKEN) | {
+        "checks_digest": checks_digest,
+        "device": {key: report.device[key] for key in _SHOWN if key in report.device},
+        "stack": stack,
     }
-    seen = {"checks_digest": checks_digest, "device": device, "stack": stack}
     document = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
         # No address is behind it: in-toto asks for a URI as a name only.
         "predicateType": "urn:provision:smoke-evidence:v1",
-        "predicate": report.model_dump(mode="json", include=_TAKEN) | seen,
+        "predicate": predicate,
     }
     return Statement.model_validate_json(json.dumps(document))
 
 
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
-    """Return an envelope with a statement, signed with an OpenSSH or PEM key; else UsageError."""
-    # The passphrase is asked for only where the key has one.
+    """Sign a statement with an OpenSSH or PEM key, and return the envelope; else UsageError.
+
+    The passphrase is asked for only where the key has one.
+    """
     try:
         data = key.read_bytes()
-        ssh = b"OPENSSH" in data[:64]
-        load = (
-            serialization.load_ssh_private_key
-            if ssh
-            else serialization.load_pem_private_key
-        )
+        load = serialization.load_pem_private_key
+        if b"OPENSSH" in data[:64]:
+            load = serialization.load_ssh_private_key
         try:
             private = load(data, None)
         except TypeError:  # the documented answer to a key with a passphrase
@@ -139,9 +150,8 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
             evidence=str(error),
             remedy="name one of ed25519 with --key; `ssh-keygen -t ed25519 -f FILE` makes one",
         ) from error
-    envelope = Envelope(
-        content.model_dump_json(by_alias=True).encode(), _PAYLOAD_TYPE, {}
-    )
+    payload = content.model_dump_json(by_alias=True).encode()
+    envelope = Envelope(payload, _PAYLOAD_TYPE, {})
     envelope.sign(signer)
     return _render(envelope)
 
@@ -151,59 +161,42 @@ def _render(envelope: Envelope) -> str:
 
 
 def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
-    """Return the public keys (OpenSSH format) of a folder: key id -> name of the file, key."""
-    found: dict[str, tuple[str, Key]] = {}
+    """Read the public keys (OpenSSH format) of a folder: key id -> name of the file, key."""
+    keys: dict[str, tuple[str, Key]] = {}
     for path in sorted(folder.glob("*.pub")):
         try:
-            key = SSlibKey.from_crypto(
-                serialization.load_ssh_public_key(path.read_bytes())
-            )
+            public = serialization.load_ssh_public_key(path.read_bytes())
+            key = SSlibKey.from_crypto(public)
         except (OSError, ValueError) as error:
             raise SpecError(
                 f"{path} is no public key in the format of OpenSSH",
                 evidence=str(error),
                 remedy="put the line of the owner's .pub file there, or remove it",
             ) from error
-        found[key.keyid] = (path.stem, key)
-    return found
+        keys[key.keyid] = (path.stem, key)
+    return keys
 
 
 def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Statement]:
     """Return whose key signed a file, and its statement; ToolError if it is no evidence."""
     try:
-        envelope = _opened(file, keys)
-        name, key = keys[next(iter(envelope.signatures))]
+        data = read_bytes(file)
+        envelope = Envelope.from_dict(json.loads(data))
+        # What the signature does not cover (spaces, further fields, padding) must not vary either.
+        if _render(envelope).encode() != data:
+            raise ValueError(_VARIED)
+        if envelope.payload_type != _PAYLOAD_TYPE or len(envelope.signatures) != 1:
+            raise ValueError("it is not one signed in-toto statement")
+        (keyid,) = envelope.signatures
+        if keyid not in keys:
+            raise ValueError(f"the key {keyid} is not known here")
+        name, key = keys[keyid]
         envelope.verify([key], 1)
         return name, Statement.model_validate_json(envelope.payload)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        FormatError,
-        VerificationError,
-    ) as error:
+    except _FAULTS as error:
         raise ToolError(
             f"{file} is no evidence",
             evidence="\n".join(faults_of(error, Statement)),
             cause="it was changed, was not written by Provision, or its key is not known here",
             remedy="ask its author for the file again, or put their public key among the known",
         ) from error
-
-
-def _opened(file: Path, keys: Container[str]) -> Envelope:
-    """Return the envelope in a file, which one of the keys is said to have signed."""
-    data = read_bytes(file)
-    envelope = Envelope.from_dict(json.loads(data))
-    # What the signature does not cover (spaces, further fields, padding) must not vary either.
-    if _render(envelope).encode() != data:
-        raise ValueError(
-            "its bytes are not those that `provision evidence emit` writes"
-        )
-    if envelope.payload_type != _PAYLOAD_TYPE or len(envelope.signatures) != 1:
-        raise ValueError("it is not one signed in-toto statement")
-    if not all(keyid in keys for keyid in envelope.signatures):
-        raise ValueError(f"the key {next(iter(envelope.signatures))} is not known here")
-    return envelope

@@ -1,7 +1,6 @@
-"""The verdicts of many nodes: who differs from its group, what changed, who was not heard of."""
+"""The verdicts of many nodes: who is bad, who differs from its group, who was not heard of."""
 
 import datetime as dt
-import gc
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ from statistics import median
 from typing import Literal, get_args
 
 from provision.core.limits import read_bytes
-from provision.report.layers import changed_layers
+from provision.report.limits import FEWEST_NODES
 from provision.report.measures import is_rate, worse
 from provision.report.model import Measurement
 from provision.report.trend import outliers
@@ -22,8 +21,9 @@ State = Literal["remove", "silent", "stale", "deviates", "none", "keep"]  # wors
 _STATES = get_args(State)
 _RUNTIMES = ("CUDA driver library", "compute-runtime", "Level Zero loader")
 _AHEAD = dt.timedelta(minutes=10)  # by which clocks may differ
-_FEWEST = 3  # nodes that can have something in common
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # in which alike faults differ
+_Key = tuple[str, str, str]  # node, target, suite
+_Deviation = tuple[Verdict, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +56,27 @@ class Node:
     """Version of the GPU runtime of the system."""
     deviations: tuple[str, ...] = ()
     """From the nodes of the same target, suite, device and lock."""
-    changes: tuple[str, ...] = ()
-    """Since its last verdict that was not `none`."""
 
     @property
     def what(self) -> str:
         """What is to be said of it; of a good one, to which group it belongs."""
-        seen = f"last seen {self.time}" if self.state == "stale" else ""
-        about = [seen, f"{self.code}: {self.reason}".strip(": "), *self.deviations]
-        group = [self.device, self.driver, f"lock {self.lock[:8]}" if self.lock else ""]
-        where = f"{self.target} {self.suite}".strip()
-        return ", ".join(filter(None, [where, *(about if any(about) else group)]))
+        texts = [f"{self.target} {self.suite}".strip()]
+        if self.state == "stale":
+            texts.append(f"last seen {self.time}")
+        texts += [f"{self.code}: {self.reason}".strip(": "), *self.deviations]
+        if not any(texts[1:]):
+            texts += [self.device, self.driver, f"lock {self.lock[:8]}"]
+        return ", ".join(filter(None, texts))
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All nodes, worst first; ``lines`` and ``changed`` are them with alike nodes in one line."""
+    """All nodes, worst first; ``lines`` are them with alike nodes in one line."""
 
     counts: dict[State, int]
     """How many nodes are in each state."""
     lines: list[tuple[str, str, str]]
     """State, names and text; nodes whose texts differ in numbers alone share a line."""
-    changed: list[tuple[str, str, str]]
-    """State, names and changes since the last verdict, in the same way."""
     nodes: list[Node]
     """Each node, target and suite; worst first."""
     files: list[tuple[str, str]]
@@ -91,58 +89,54 @@ class Fleet:
 
 
 def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fleet:
-    """Return the state of all expected nodes, and of all with a verdict in a folder."""
-    # Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
-    latest, files = dt.datetime.now(dt.UTC) + _AHEAD, list[tuple[str, str]]()
+    """Judge all expected nodes, and all with a verdict in a folder.
 
-    def rank(verdict: Verdict) -> tuple[bool, dt.datetime]:
-        return _when(verdict) <= latest, _when(
-            verdict
-        )  # no wrong clock rules for years
-
-    rounds: dict[tuple[str, str, str], dict[str, Verdict]] = defaultdict(dict)
-    newest: dict[tuple[str, str, str], Verdict] = {}
-    for path, new in _read(folder, files):
-        key, bare = (
-            (new.node, new.target, new.suite),
-            new.model_copy(update={"numbers": {}}),
-        )
-        if rounds[key].setdefault(new.time, bare) != bare:
-            files.append((path, f"another verdict of {new.node} at {new.time}"))
-            continue
-        newest[key] = max(
-            newest.get(key, new), new, key=rank
-        )  # it alone keeps its numbers
-        gc.freeze()  # or the collector would visit all of them, again and again
-    groups, deviations = defaultdict(list), defaultdict[int, list[str]](list)
-    found = []
-    for which, now in newest.items():
-        past = [
-            v
-            for v in rounds[which].values()
-            if v.time != now.time and v.verdict != "none"
-        ]
-        fresh = oldest <= _when(now) <= latest
-        found.append((now, max(past, key=rank, default=None), fresh))
-        if fresh and now.verdict != "none":
-            groups[now.target, now.suite, now.device, now.lock].append(now)
-    for members in groups.values():
-        for verdict, text in (*_layers(members), *_numbers(members)):
-            deviations[id(verdict)].append(text)
-    nodes = [_node(now, last, fresh, deviations[id(now)]) for now, last, fresh in found]
-    silent = sorted(set(hosts) - {node.node for node in nodes})
-    nodes += [
-        Node(name, "silent", reason="no verdict of it was found") for name in silent
-    ]
+    Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
+    """
+    files: list[tuple[str, str]] = []
+    newest = _newest(folder, files)
+    fresh = {key: new for key, new in newest.items() if _is_fresh(new, oldest)}
+    deviations = _deviations(fresh.values())
+    nodes: list[Node] = []
+    for key, verdict in newest.items():
+        nodes.append(_node(verdict, deviations[key], fresh=key in fresh))
+    for name in set(hosts) - {node.node for node in nodes}:
+        nodes.append(Node(name, "silent", reason="no verdict of it was found"))
     nodes.sort(key=lambda node: (_STATES.index(node.state), node.code, node.node))
-    lines = _folded((node, node.what) for node in nodes)
-    changed = _folded((node, "; ".join(node.changes)) for node in nodes if node.changes)
-    return Fleet(
-        dict(Counter(node.state for node in nodes)), lines, changed, nodes, files
-    )
+    counts = Counter(node.state for node in nodes)
+    return Fleet(dict(counts), _folded(nodes), nodes, files)
+
+
+def _deviations(verdicts: Iterable[Verdict]) -> dict[_Key, list[str]]:
+    """How nodes differ from those of the same target, suite, device and lock."""
+    groups: dict[tuple[str | None, ...], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.verdict != "none":  # which has no facts
+            alike = verdict.target, verdict.suite, verdict.device, verdict.lock
+            groups[alike].append(verdict)
+    deviations: dict[_Key, list[str]] = defaultdict(list)
+    for members in groups.values():
+        if len(members) >= FEWEST_NODES:
+            for verdict, text in (*_layers(members), *_numbers(members)):
+                deviations[_key(verdict)].append(text)
+    return deviations
+
+
+def _newest(folder: Path, files: list[tuple[str, str]]) -> dict[_Key, Verdict]:
+    """The newest verdict in a folder of each node on each target by each suite."""
+    newest: dict[_Key, Verdict] = {}
+    for path, verdict in _read(folder, files):
+        other = newest.setdefault(_key(verdict), verdict)
+        if other.time == verdict.time and other != verdict:
+            fault = f"another verdict of {verdict.node} at {verdict.time}"
+            files.append((path, fault))
+        elif _rank(verdict) > _rank(other):
+            newest[_key(verdict)] = verdict
+    return newest
 
 
 def _read(folder: Path, files: list[tuple[str, str]]) -> Iterator[tuple[str, Verdict]]:
+    """Yield the verdicts in a folder with their paths; what is none is added to ``files``."""
     for path in sorted(folder.rglob("[!.]*.json")):
         name = path.relative_to(folder).as_posix()
         try:
@@ -151,102 +145,107 @@ def _read(folder: Path, files: list[tuple[str, str]]) -> Iterator[tuple[str, Ver
             files.append((name, faults_of(error, Verdict)[0]))
 
 
+def _key(verdict: Verdict) -> _Key:
+    return verdict.node, verdict.target, verdict.suite
+
+
 def _when(verdict: Verdict) -> dt.datetime:
     return dt.datetime.fromisoformat(verdict.time).astimezone(dt.UTC)
 
 
-def _node(
-    now: Verdict,
-    last: Verdict | None,
-    fresh: bool,  # noqa: FBT001
-    deviations: list[str],
-) -> Node:
-    told = (
-        last if last and now.verdict == "none" else now
-    )  # `none` has no facts of its own
-    state: State = "deviates" if now.verdict == "keep" and deviations else now.verdict
-    changes: list[str] = []
-    if last and told is now:
-        ends = [f"{each.verdict} {each.code}".strip() for each in (last, now)]
-        changes += [" -> ".join(ends)] if ends[0] != ends[1] else []
-        changes += map(str, changed_layers(last, now.stack, now.lock))
-    drivers = [f"{k[7:]} {v}" for k, v in told.stack.items() if k.startswith("driver ")]
-    runtimes = [told.stack[name] for name in _RUNTIMES if name in told.stack]
+def _rank(verdict: Verdict) -> tuple[bool, dt.datetime]:
+    """Order by time; one of the future hides no other, or a wrong clock would rule for years."""
+    return _when(verdict) <= dt.datetime.now(dt.UTC) + _AHEAD, _when(verdict)
+
+
+def _is_fresh(verdict: Verdict, oldest: dt.datetime) -> bool:
+    past, when = _rank(verdict)
+    return past and when >= oldest
+
+
+def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
+    state: State = verdict.verdict
+    if state == "keep" and deviations:
+        state = "deviates"
+    if state != "remove" and not fresh:
+        state = "stale"
+    drivers: list[str] = []
+    for layer, version in verdict.stack.items():
+        if layer.startswith("driver "):
+            drivers.append(f"{layer.removeprefix('driver ')} {version}")
+    runtimes = [verdict.stack[layer] for layer in _RUNTIMES if layer in verdict.stack]
     return Node(
-        now.node,
-        state if fresh or state == "remove" else "stale",
-        now.target,
-        now.suite,
-        now.code,
-        now.reason,
-        now.time,
-        told.device or "",
-        told.lock or "",
-        ", ".join(drivers),
-        ", ".join(runtimes),
-        tuple(deviations),
-        tuple(changes),
+        verdict.node,
+        state,
+        verdict.target,
+        verdict.suite,
+        verdict.code,
+        verdict.reason,
+        verdict.time,
+        device=verdict.device or "",
+        lock=verdict.lock or "",
+        driver=", ".join(drivers),
+        runtime=", ".join(runtimes),
+        deviations=tuple(deviations),
     )
 
 
-def _layers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
+def _layers(members: Sequence[Verdict]) -> Iterator[_Deviation]:
     """Yield who has another version of a layer than more than half of a group has."""
-    stacks = []
-    for verdict in members:  # addresses of GPUs differ from machine to machine
-        gpus = {
-            name: text
-            for name, text in verdict.stack.items()
-            if name.startswith("GPU ")
-        }
-        named = {"GPUs": ", ".join(sorted(gpus.values())) or "none"}
-        stacks.append({k: v for k, v in verdict.stack.items() if k not in gpus} | named)
+    stacks = [_without_addresses(verdict.stack) for verdict in members]
     for layer in dict.fromkeys(name for stack in stacks for name in stack):
         versions = [stack.get(layer, "absent") for stack in stacks]
         ((usual, count),) = Counter(versions).most_common(1)
-        if len(members) >= _FEWEST and 2 * count > len(members):
-            for verdict, own in zip(members, versions, strict=True):
-                if own != usual:
-                    yield (
-                        verdict,
-                        f"{layer} {own}, {usual} on {count} of {len(members)}",
-                    )
+        if 2 * count <= len(members):
+            continue
+        for verdict, version in zip(members, versions, strict=True):
+            if version != usual:
+                text = f"{layer} {version}, {usual} on {count} of {len(members)}"
+                yield verdict, text
 
 
-def _numbers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
+def _without_addresses(stack: dict[str, str]) -> dict[str, str]:
+    """Layers with all GPUs as one, whose addresses differ from machine to machine."""
+    layers: dict[str, str] = {}
+    gpus: list[str] = []
+    for layer, version in stack.items():
+        if layer.startswith("GPU "):
+            gpus.append(version)
+        else:
+            layers[layer] = version
+    return layers | {"GPUs": ", ".join(sorted(gpus)) or "none"}
+
+
+def _numbers(members: Sequence[Verdict]) -> Iterator[_Deviation]:
     """Yield who measured worse than its group, beyond the noise from node to node."""
-    groups: dict[tuple[str, str, str], list[tuple[Verdict, Measurement]]] = {}
+    groups: dict[_Key, list[tuple[Verdict, Measurement]]] = defaultdict(list)
     for verdict in members:
         for check, numbers in verdict.numbers.items():
             for name, number in numbers.items():
-                key = (check, name, number.unit)
-                groups.setdefault(key, []).append((verdict, number))
+                groups[check, name, number.unit].append((verdict, number))
     for (check, name, unit), group in groups.items():
-        if len(group) < _FEWEST:
+        if len(group) < FEWEST_NODES:
             continue
-        middle = median(number.value for _, number in group)
-        for place in _worse_than_its_group(name, [number for _, number in group]):
-            verdict, number = group[place]
-            amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
-            usual = f"{middle:.4g} is usual in its group"
-            yield verdict, f"{check}: {name} {amount}, {usual}"
+        values = [number.value for _, number in group]
+        middle = median(values)
+        usual = group[0][1].model_copy(update={"value": middle})
+        slow = outliers(values) if is_rate(usual) else []
+        for place, (verdict, number) in enumerate(group):
+            if place in slow or worse(name, number, usual):
+                amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
+                text = f"{check}: {name} {amount}, {middle:.4g} is usual in its group"
+                yield verdict, text
 
 
-def _worse_than_its_group(name: str, numbers: Sequence[Measurement]) -> list[int]:
-    """Return the places of the numbers that are worse than those of like devices."""
-    values = [number.value for number in numbers]
-    if is_rate(numbers[0]):
-        return outliers(values)
-    usual = numbers[0].model_copy(update={"value": median(values)})
-    return [at for at, number in enumerate(numbers) if worse(name, number, usual)]
-
-
-def _folded(said: Iterable[tuple[Node, str]]) -> list[tuple[str, str, str]]:
-    """Return state, names and text of nodes, those that differ in numbers alone in one line."""
-    alike = defaultdict(list)
-    for node, text in said:
-        alike[node.state, _NUMBER.sub("", text)].append((node.node, text))
-    more = {
-        key: f" and {len(some) - 1} more" if some[1:] else ""
-        for key, some in alike.items()
-    }
-    return [(key[0], some[0][0] + more[key], some[0][1]) for key, some in alike.items()]
+def _folded(nodes: Iterable[Node]) -> list[tuple[str, str, str]]:
+    """State, names and text of nodes, those that differ in numbers alone in one line."""
+    groups: dict[tuple[str, str], list[Node]] = defaultdict(list)
+    for node in nodes:
+        groups[node.state, _NUMBER.sub("", node.what)].append(node)
+    lines: list[tuple[str, str, str]] = []
+    for alike in groups.values():
+        names = alike[0].node
+        if len(alike) > 1:
+            names += f" and {len(alike) - 1} more"
+        lines.append((alike[0].state, names, alike[0].what))
+    return lines

@@ -10,7 +10,7 @@ from provision.report.model import Check, NotRun, Report
 
 
 def junit_xml(report: Report) -> str:
-    """Return a report as JUnit XML: the run's facts, and each check with its numbers."""
+    """Write a report as JUnit XML: the run's facts, and each check with its numbers."""
     suite = ET.Element("testsuite", name=f"smoke {report.target}")
     checks = (*report.checks, *report.carried)
     broken = 1 if report.broken else 0
@@ -21,9 +21,7 @@ def junit_xml(report: Report) -> str:
     suite.set("time", f"{report.seconds:.3f}")
     suite.set("timestamp", report.started.removesuffix("Z"))
     suite.set("hostname", report.host)
-    properties = ET.SubElement(suite, "properties")
-    for name, text in report.facts.items():
-        ET.SubElement(properties, "property", name=name, value=text)
+    _add_properties(suite, report.facts)
     if report.broken:  # without a case of its own the file would read as passed
         case = _case(suite, "suite.end", 0.0)
         ET.SubElement(case, "error", message=report.broken)
@@ -31,14 +29,20 @@ def junit_xml(report: Report) -> str:
         _add_not_run(suite, entry)
     for check in checks:
         _add_check(suite, check)
-    text = ET.tostring(suite, encoding="unicode", xml_declaration=True)
-    return text + "\n"
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _case(suite: ET.Element, identifier: str, seconds: float) -> ET.Element:
     area, _, name = identifier.partition(".")
     time = f"{seconds:.3f}"
     return ET.SubElement(suite, "testcase", classname=area, name=name, time=time)
+
+
+def _add_properties(parent: ET.Element, texts: dict[str, str]) -> None:
+    if texts:
+        properties = ET.SubElement(parent, "properties")
+        for name, text in texts.items():
+            ET.SubElement(properties, "property", name=name, value=text)
 
 
 def _add_not_run(suite: ET.Element, entry: NotRun) -> None:
@@ -49,14 +53,12 @@ def _add_not_run(suite: ET.Element, entry: NotRun) -> None:
 
 def _add_check(suite: ET.Element, check: Check) -> None:
     case = _case(suite, check.id, check.seconds)
-    if check.numbers or check.not_measured:
-        properties = ET.SubElement(case, "properties")
-        for name, number in check.numbers.items():
-            text = f"{number.value:.6g} {number.unit.removeprefix('1')}".strip()
-            ET.SubElement(properties, "property", name=name, value=text)
-        for why, names in check.gaps.items():
-            for name in names:
-                ET.SubElement(properties, "property", name=name, value=why)
+    texts: dict[str, str] = {}
+    for name, number in check.numbers.items():
+        texts[name] = f"{number.value:.6g} {number.unit.removeprefix('1')}".strip()
+    for why, names in check.gaps.items():
+        texts |= dict.fromkeys(names, why)
+    _add_properties(case, texts)
     finding = check.finding
     if finding is None:
         return

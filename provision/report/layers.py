@@ -7,6 +7,8 @@ from itertools import pairwise
 from provision.report.model import Report
 from provision.report.verdict import Verdict
 
+_NOTHING = "nothing that is recorded changed on this host: look at load, heat and power"
+
 
 @dataclass(frozen=True, slots=True)
 class LayerChange:
@@ -26,25 +28,26 @@ class LayerChange:
 def changed_layers(
     before: Report | Verdict, stack: dict[str, str], lock: str | None
 ) -> tuple[LayerChange, ...]:
-    """Return which layers differ between a report and a machine as it is now."""
+    """The layers that differ between a report and a machine as it is now."""
+    old, new = dict(before.stack), dict(stack)
     # 16 digits tell two locks apart, and a person has to read them.
-    old = before.stack | ({"lock": before.lock[:16]} if before.lock else {})
-    new = stack | ({"lock": lock[:16]} if lock else {})
-    layers = [*old, *(layer for layer in new if layer not in old)]
-    moves = (LayerChange(layer, old.get(layer), new.get(layer)) for layer in layers)
-    return tuple(move for move in moves if move.before != move.after)
+    for layers, digest in ((old, before.lock), (new, lock)):
+        if digest:
+            layers["lock"] = digest[:16]
+    changes: list[LayerChange] = []
+    for layer in dict.fromkeys((*old, *new)):
+        if old.get(layer) != new.get(layer):
+            changes.append(LayerChange(layer, old.get(layer), new.get(layer)))
+    return tuple(changes)
 
 
 def cause_of(before: Report, until: Report, earlier: Sequence[Report]) -> str:
     """Name what changed between two reports; else the last change that is known."""
-    if moved := changed_layers(before, until.stack, until.lock):
-        return "; ".join(map(str, moved))
-    nothing = (
-        "nothing that is recorded changed on this host: look at load, heat and power"
-    )
-    known = [report for report in earlier if report.started <= until.started]
-    for old, new in reversed([*pairwise(known)]):
-        if moved := changed_layers(old, new.stack, new.lock):
-            changes = "; ".join(map(str, moved))
-            return f"{nothing}; the last change, {new.started}: {changes}"
-    return nothing
+    if changes := changed_layers(before, until.stack, until.lock):
+        return "; ".join(map(str, changes))
+    last = ""
+    for old, new in pairwise(earlier):
+        changes = changed_layers(old, new.stack, new.lock)
+        if changes and new.started <= until.started:
+            last = f"; the last change, {new.started}: {'; '.join(map(str, changes))}"
+    return _NOTHING + last

@@ -6,12 +6,8 @@ devices are truth: each is compared with its own last good result. All others in
 
 from collections.abc import Iterable
 
+from provision.report.limits import ERROR_GROWS, MEMORY_SHRINKS, NEGLIGIBLE
 from provision.report.model import Check, Measurement
-
-# Another kernel for the same operation stays within two of each other.
-_ERROR_GROWS = 3.0
-_NEGLIGIBLE = 0.01  # of its limit: an error below is rounding
-_MEMORY_SHRINKS = 1.02  # drivers reserve some
 
 
 def is_rate(number: Measurement) -> bool:
@@ -20,42 +16,43 @@ def is_rate(number: Measurement) -> bool:
 
 
 def number_of(check: Check, name: str, unit: str) -> Measurement | None:
-    """Return a number of a check, None if it is absent, or not comparable with a unit."""
+    """A number of a check; None if it is absent, or not comparable with a unit."""
     number = check.numbers.get(name)
-    if number is None or not number.comparable or number.unit != unit:
-        return None
-    return number
+    if number and number.comparable and number.unit == unit:
+        return number
+    return None
 
 
 def worse(name: str, now: Measurement, standard: Measurement) -> str:
-    """Return the code of the finding that a number calls for; "" if it is as good."""
+    """The code of the finding that a number calls for; "" if it is as good."""
     if now.limit is not None:
-        rounding = _NEGLIGIBLE * now.limit
-        allowed = _ERROR_GROWS * max(standard.value, rounding)
-        return "accuracy-lost" if max(now.value, rounding) > allowed else ""
-    if (name, now.unit) == ("memory", "GiB"):
-        least = standard.value / _MEMORY_SHRINKS
-        return "less-memory" if now.value < least else ""
-    if (name, now.unit) == ("count", "count"):
-        return "fewer-devices" if now.value < standard.value else ""
+        rounding = NEGLIGIBLE * now.limit
+        allowed = ERROR_GROWS * max(standard.value, rounding)
+        if max(now.value, rounding) > allowed:
+            return "accuracy-lost"
+    elif (name, now.unit) == ("memory", "GiB"):
+        if now.value * MEMORY_SHRINKS < standard.value:
+            return "less-memory"
+    elif (name, now.unit) == ("count", "count") and now.value < standard.value:
+        return "fewer-devices"
     return ""
 
 
 def with_better_speeds(
     checks: Iterable[Check], again: Iterable[Check]
 ) -> tuple[Check, ...]:
-    """Return checks with the better of two measurements of each rate; all else stays."""
+    """Take the better of two measurements of each rate; all else stays."""
     repeated = {check.id: check for check in again if check.outcome != "failed"}
     merged: list[Check] = []
     for check in checks:
         numbers = dict(check.numbers)
         for name, first in check.numbers.items():
-            other = repeated.get(check.id)
-            number = number_of(other, name, first.unit) if other else None
-            if number is None or not is_rate(first):
-                continue
-            least = min(first.again or first.value, first.value, number.value)
-            better = number if number.value > first.value else first
-            numbers[name] = better.model_copy(update={"again": least})
+            second = None
+            if check.id in repeated and is_rate(first):
+                second = number_of(repeated[check.id], name, first.unit)
+            if second:
+                least = min(first.again or first.value, first.value, second.value)
+                best = max(first, second, key=lambda number: number.value)
+                numbers[name] = best.model_copy(update={"again": least})
         merged.append(check.model_copy(update={"numbers": numbers}))
     return tuple(merged)

@@ -83,10 +83,9 @@ class Check(Part):
         """Names of what has no result, by ``not offered: why`` and ``not evaluated: why``."""
         gaps: dict[str, list[str]] = {}
         for name, reason in self.not_measured.items():
-            word = NOT_EVALUATED
+            why = NOT_EVALUATED + reason
             if name.startswith(NOT_OFFERED):
-                word = NOT_OFFERED
-            why = word + reason
+                why = NOT_OFFERED + reason
             gaps.setdefault(why, []).append(name.removeprefix(NOT_OFFERED))
         return gaps
 
@@ -118,8 +117,8 @@ class NotRun(Part):
     @property
     def why(self) -> str:
         """The reason in the words of screen, page and JUnit."""
-        owed = "owed, " if self.owed else ""
-        return f"{owed}{NOT_EVALUATED}{self.reason}"
+        why = NOT_EVALUATED + self.reason
+        return f"owed, {why}" if self.owed else why
 
 
 def moment(text: str) -> str:
@@ -218,9 +217,13 @@ class Report(Part):
     @property
     def facts(self) -> dict[str, str]:
         """Where and under which load the run was made, and what the CPU computed; as texts."""
-        devices = [facts for facts in self.devices or (self.device,) if facts]
-        names = [str(facts["name"]) for facts in devices if facts.get("name")]
-        addresses = [str(facts["address"]) for facts in devices if "address" in facts]
+        names: list[str] = []
+        addresses: list[str] = []
+        for device in self.devices or (self.device,):
+            if device.get("name"):
+                names.append(str(device["name"]))
+            if "address" in device:
+                addresses.append(str(device["address"]))
         # Without an address of torch's, the GPUs of the host with theirs.
         for layer, text in self.stack.items():
             if layer.startswith("GPU ") and not addresses:
@@ -233,8 +236,9 @@ class Report(Part):
             "started": self.started,
         }
         for name, value in self.load.items():
-            part = name == "steal" or name.endswith("pressure")
-            texts[name] = f"{value:.1%}" if part else f"{value:.2f}"
+            texts[name] = f"{value:.2f}"
+            if name == "steal" or name.endswith("pressure"):  # parts of the time
+                texts[name] = f"{value:.1%}"
         operators = {name for check in self.checks for name in check.on_cpu}
         texts["computed by the CPU"] = ", ".join(sorted(operators))
         return {name: text for name, text in texts.items() if text}
@@ -292,26 +296,24 @@ def read_report(path: Path) -> Report:
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
-    """Return the reports of the same target and a device in common: their results compare."""
-    # A report that could not name its device is comparable with any: a driver that broke is what
-    # comparison is for. Timed numbers count within one suite only.
+    """The reports of the same target and a device in common: their results compare."""
     names = _names(after)
-    same = [
-        r
-        for r in reports
-        if r.target == after.target
-        and (r.scope == after.scope or "all" in (r.scope, after.scope))
-    ]
-    return [
-        r
-        for r in same
-        if not (names and (old := _names(r))) or names.items() & old.items()
-    ]
+    alike: list[Report] = []
+    for report in reports:
+        asked = report.scope == after.scope or "all" in (report.scope, after.scope)
+        others = _names(report)
+        # One that could not name its device is comparable with any: a driver that broke is what
+        # comparison is for.
+        common = not names or not others or names & others
+        if report.target == after.target and asked and common:
+            alike.append(report)
+    return alike
 
 
-def _names(report: Report) -> dict[int, str]:
-    """Return the name of each device that could tell it, by its number."""
-    found = report.devices or (report.device,)
-    return {
-        facts.get("index", 0): facts["name"] for facts in found if facts.get("name")
-    }
+def _names(report: Report) -> set[tuple[int, str]]:
+    """The number and name of each device that could tell its name."""
+    names: set[tuple[int, str]] = set()
+    for device in report.devices or (report.device,):
+        if device.get("name"):
+            names.add((device.get("index", 0), device["name"]))
+    return names

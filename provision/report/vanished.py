@@ -9,26 +9,28 @@ _COUNT = re.compile(r"(.*, )?compared|samples")
 
 
 def lost_by(check: Check, before: Check) -> list[str]:
-    """Return the operators, types and numbers that a check compared before, and now does not."""
+    """Name the operators, types and numbers that a check compared before, and now does not."""
     lost = sorted(_not_offered(check) - _not_offered(before))
     for name, number in before.numbers.items():
         now = check.numbers.get(name)
-        if now is None and number.limit is not None:
-            lost.append(name)
-        elif now and _COUNT.fullmatch(name) and now.value < number.value and not lost:
+        if now is None:
+            if number.limit is not None:
+                lost.append(name)
+        elif _COUNT.fullmatch(name) and now.value < number.value and not lost:
             lost.append(f"{name} {number.value:.0f} -> {now.value:.0f}")
     return lost
 
 
 def comparable_runs(before: Report, after: Report) -> bool:
-    """Return whether two runs asked for the same: the same suite, files of it and devices."""
+    """Whether two runs asked for the same: the same suite, files of it and devices."""
     asked = after.suite, after.scope, after.files
     return bool(after.files) and (before.suite, before.scope, before.files) == asked
 
 
 def _not_offered(check: Check) -> set[str]:
-    """Return the operators, with their types, that the device did not offer."""
-    names = [*check.not_measured, *check.numbers]
-    return {
-        name.removeprefix(NOT_OFFERED) for name in names if name.startswith(NOT_OFFERED)
-    }
+    """The operators, with their types, that the device did not offer."""
+    names: set[str] = set()
+    for name in (*check.not_measured, *check.numbers):
+        if name.startswith(NOT_OFFERED):
+            names.add(name.removeprefix(NOT_OFFERED))
+    return names

@@ -1,6 +1,5 @@
 """The verdict on one node: whether a scheduler keeps it, removes it, or has learnt nothing."""
 
-import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,6 @@ from pydantic import AfterValidator, Field
 from provision import __version__
 from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding, Level
-from provision.core.limits import read_text
 from provision.core.text import harmless, json_text
 from provision.report.model import Measurement, Part, Report, moment
 
@@ -86,60 +84,66 @@ class Verdict(Part):
     """By check, and by name."""
 
     def store(self, folder: Path) -> None:
-        """Write it where ``fleet report`` reads it; the last one that was not ``none`` stays."""
+        """Write it where ``fleet report`` reads it."""
         path = folder / f"{self.node}.{self.target}.{self.suite}.json"
-        with contextlib.suppress(OSError, ValueError):  # none yet, or damaged
-            if Verdict.model_validate_json(before := read_text(path)).verdict != "none":
-                write_atomic(path.with_suffix(".last.json"), before)
         write_atomic(path, json_text(self.document(), None))
 
     def document(self) -> dict[str, Any]:
         """Return it as it is written: without the course of each number."""
-        each: Any = {"numbers": {"__all__": {"__all__": {"rounds", "every"}}}}
-        return self.model_dump(mode="json", by_alias=True, exclude=each)
+        course: Any = {"numbers": {"__all__": {"__all__": {"rounds", "every"}}}}
+        return self.model_dump(mode="json", by_alias=True, exclude=course)
 
 
 def judge(
     found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()
 ) -> dict[str, Any]:
-    """Return the parts of a verdict that findings, each with its check, and regressions decide."""
-    regressions = [_fault("", each) for each in worse if each.bad]
-    grave = {each.code for each in worse if each.level is Level.ERROR} - _HARMLESS
-    failed = [_fault(check, each) for check, each in found if each.level == Level.ERROR]
-    decisive = failed or [each for each in regressions if each.code in grave]
-    causes = [each for each in decisive if each.code not in _OUTSIDE]
-    parts = {
-        "verdict": "remove" if causes else "none" if decisive else "keep",
-        "failed": failed,
-        "regressions": regressions,
+    """Judge a node by findings, each with its check, and by regressions; parts of a verdict."""
+    failed: list[Fault] = []
+    regressions: list[Fault] = []
+    grave: list[Fault] = []
+    for check, finding in found:
+        if finding.level == Level.ERROR:
+            failed.append(_fault(check, finding))
+    for regression in worse:
+        if regression.bad:
+            regressions.append(_fault("", regression))
+        if regression.level is Level.ERROR and regression.code not in _HARMLESS:
+            grave.append(regressions[-1])
+    decisive = failed or grave
+    causes = [fault for fault in decisive if fault.code not in _OUTSIDE]
+    parts: dict[str, Any] = {"failed": failed, "regressions": regressions}
+    if not decisive:
+        return parts | {"verdict": "keep"}
+    first = (causes or decisive)[0]
+    return parts | {
+        "verdict": "remove" if causes else "none",
+        "code": first.code,
+        "reason": f"{first.check}: {first.symptom}".removeprefix(": "),
+        "remedy": first.remedy,
     }
-    for first in (causes or decisive)[:1]:
-        reason = f"{first.check}: {first.symptom}".removeprefix(": ")
-        parts |= {"code": first.code, "reason": reason, "remedy": first.remedy}
-    return parts
 
 
 def facts_of(report: Report) -> dict[str, Any]:
-    """Return the parts of a verdict that a smoke run tells of the node."""
-    numbers = {
-        check.id: {
-            name: number for name, number in check.numbers.items() if number.comparable
-        }
-        for check in report.checks
+    """Collect the parts of a verdict that a smoke run tells of the node."""
+    numbers: dict[str, dict[str, Measurement]] = {}
+    for check in report.checks:
+        numbers[check.id] = {}
+        for name, number in check.numbers.items():
+            if number.comparable:
+                numbers[check.id][name] = number
+    return report.model_dump(include=_OF_REPORT) | {
+        "device": report.device.get("name"),
+        "devices": len(report.devices) or 1,
+        "numbers": numbers,
     }
-    device, devices = report.device.get("name"), len(report.devices) or 1
-    more = {"device": device, "devices": devices, "numbers": numbers}
-    return report.model_dump(include=_OF_REPORT) | more
 
 
 def _fault(check: str, finding: Any) -> Fault:  # noqa: ANN401 - of the suite or the toolkit
-    return Fault(
-        check=check, code=finding.code, symptom=finding.symptom, remedy=finding.remedy
-    )
+    texts = {"symptom": finding.symptom, "remedy": finding.remedy}
+    return Fault(check=check, code=finding.code, **texts)
 
 
 def verdict_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a stored verdict (draft 2020-12)."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema"
-    } | Verdict.model_json_schema()
+    """Make the JSON Schema of a stored verdict (draft 2020-12)."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return schema | Verdict.model_json_schema()

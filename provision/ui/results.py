@@ -347,14 +347,11 @@ def _activation(folder: Path) -> str:
 
 
 def show_fleet(result: Fleet, console: Console) -> None:
-    """Print the nodes worst first, what changed, and the files that were left out."""
+    """Print the nodes worst first, and the files that were left out."""
     console.table(("state", "nodes", "what"), result.lines[:_LINES])
-    for _, names, text in result.changed[:_LINES]:
-        console.remark(f"since the last round, {names}: {text}")
     for path, fault in result.files[:_LINES]:
         console.remark(f"left out {path}: {fault}")
-    parts = (result.lines, result.changed, result.files)
-    more = sum(len(part[_LINES:]) for part in parts)
+    more = len(result.lines[_LINES:]) + len(result.files[_LINES:])
     if more:
         console.remark(f"{more} more lines: --json and --html have all")
     counts = ", ".join(f"{count} {state}" for state, count in result.counts.items())

@@ -18,19 +18,17 @@ LOCK = "79f30a889753b18cf3ff3bf39ccae4eb6c7d39a830b0c354248f6f4a8a055e17"
 def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a good verdict of a node; rates vary by 2 % from card to card, errors by none."""
     numbers: dict[str, dict[str, dict[str, Any]]] = {
-        f"operators.check{number}": {
-            "rate": {
-                "value": 900.0 * math.exp(chance.gauss(0, 0.02)),
-                "unit": "images/s",
-            },
+        "device.ready": {
+            "count": {"value": 8.0, "unit": "count"},
+            "memory": {"value": 79.1, "unit": "GiB"},
+        }
+    }
+    for number in range(CHECKS):
+        rate = 900.0 * math.exp(chance.gauss(0, 0.02))
+        numbers[f"operators.check{number}"] = {
+            "rate": {"value": rate, "unit": "images/s"},
             "float16": {"value": 3.1e-4 + 1e-7 * number, "unit": "1", "limit": 4e-3},
         }
-        for number in range(CHECKS)
-    }
-    numbers["device.ready"] = {
-        "count": {"value": 8.0, "unit": "count"},
-        "memory": {"value": 79.1, "unit": "GiB"},
-    }
     return {
         "schema": 1,
         "node": node,
@@ -53,18 +51,9 @@ def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[st
             "kernel": "6.1.0-41",
             "driver nvidia": "580.95.05",
             "CUDA driver library": "580.95.05",
-        }
-        | {f"GPU 0000:{bus:02x}:00.0": "NVIDIA H100 80GB HBM3" for bus in range(8)},
-        "counts": {
-            "owed": 27,
-            "passed": 27,
-            "failed": 0,
-            "warned": 0,
-            "not_run": 0,
-            "carried": 0,
+            f"GPU 0000:{chance.randrange(16, 99)}:00.0": "NVIDIA H100 80GB HBM3",
         },
-        "failed": [],
-        "regressions": [],
+        "counts": {"owed": 27, "passed": 27, "failed": 0, "not_run": 0},
         "numbers": numbers,
     } | parts
 
@@ -85,7 +74,10 @@ def write_fleet(
 
 def change(path: Path, **parts: Any) -> None:  # noqa: ANN401 - parts of a verdict
     """Change parts of a stored verdict; a dictionary is merged."""
-    found = json.loads(path.read_text(encoding="utf-8"))
+    document = json.loads(path.read_text(encoding="utf-8"))
     for name, part in parts.items():
-        found[name] = found[name] | part if isinstance(part, dict) else part
-    path.write_text(json.dumps(found), encoding="utf-8")
+        if isinstance(part, dict):
+            document[name] |= part
+        else:
+            document[name] = part
+    path.write_text(json.dumps(document), encoding="utf-8")
