@@ -40,7 +40,8 @@ class Console:
     def __init__(
         self, program: str, *, quiet: bool = False, aside: bool = False
     ) -> None:
-        self.program, self.quiet = program, quiet
+        self.program = program
+        self.quiet = quiet
         self.err = _screen("stderr")
         self.out = self.err if aside else _screen("stdout")
         # Whether progress is drawn again and again.

@@ -46,10 +46,12 @@ class Axes:
     left, right, top, base = 46, 310, 12, 108  # margins, for the labels
 
     def __init__(self, course: Course) -> None:
-        dots, limit = course.dots, course.number.limit
-        values = [dot.value for dot in dots]
-        self.first, self.last, self.limit = dots[0].at, dots[-1].at, limit
-        self.low, self.high = min(0.0, *values), max(*values, 0.0) or 1.0
+        values = [dot.value for dot in course.dots]
+        self.first = course.dots[0].at
+        self.last = course.dots[-1].at
+        self.limit = limit = course.number.limit
+        self.low = min(0.0, *values)
+        self.high = max(0.0, *values) or 1.0
         if limit:
             # An error of 0 has no logarithm: the axis ends six decades below the limit at least.
             smallest = min((value for value in values if value > 0), default=limit)
@@ -59,15 +61,16 @@ class Axes:
     def x(self, at: float) -> int:
         """Return where a time lies."""
         past = self.last - self.first
-        share = (at - self.first) / past if past > 0 else 0.5
+        share = 0.5
+        if past > 0:
+            share = (at - self.first) / past
         return round(self.left + share * (self.right - self.left))
 
     def y(self, value: float) -> int:
         """Return where a value lies."""
         if self.limit:
-            share = math.log(max(value, self.low) / self.low) / math.log(
-                self.high / self.low
-            )
+            decades = math.log(self.high / self.low)
+            share = math.log(max(value, self.low) / self.low) / decades
         else:
             share = (value - self.low) / (self.high - self.low)
         return round(self.base - share * (self.base - self.top))
@@ -75,7 +78,7 @@ class Axes:
 
 def courses_of(runs: Sequence[Report]) -> list[Course]:
     """Return the rates, times and errors of some runs; counts hardly change."""
-    found: dict[tuple[str, str, str], Course] = {}
+    courses: dict[tuple[str, str, str], Course] = {}
     for report in runs:
         at = seconds(report.started)
         for check in report.checks:
@@ -83,28 +86,23 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
                 drawn = number.unit.endswith("/s") or number.unit in {"s", "1"}
                 if drawn and number.comparable:
                     key = (check.id, name, number.unit)
-                    course = found.setdefault(key, Course(check.id, name, number, []))
+                    course = courses.setdefault(key, Course(check.id, name, number, []))
                     course.dots.append(Dot(at, number.value, check.outcome == "failed"))
                     course.number = number
-    return list(found.values())
+    return list(courses.values())
 
 
 def within_run(report: Report) -> list[Course]:
     """Return how the numbers of a load went within one run; times in seconds since its start."""
-    return [
-        Course(
-            check.id,
-            name,
-            number,
-            [
-                Dot(index * number.every, value, failed=False)
-                for index, value in enumerate(number.rounds)
-            ],
-        )
-        for check in report.checks
-        for name, number in check.numbers.items()
-        if number.every and number.comparable and number.rounds
-    ]
+    courses = []
+    for check in report.checks:
+        for name, number in check.numbers.items():
+            if number.every and number.comparable and number.rounds:
+                course = Course(check.id, name, number, [])
+                for index, value in enumerate(number.rounds):
+                    course.dots.append(Dot(index * number.every, value, failed=False))
+                courses.append(course)
+    return courses
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -114,10 +112,9 @@ def sparkline(values: Sequence[float]) -> str:
         for at in range(_WIDE)
     ]
     means = [sum(part) / len(part) for part in parts if part]
-    low, span = min(means), (max(means) - min(means)) or 1.0
-    return "".join(
-        _LEVELS[round((mean - low) / span * (len(_LEVELS) - 1))] for mean in means
-    )
+    low = min(means)
+    step = (max(means) - low) / (len(_LEVELS) - 1) or 1.0
+    return "".join(_LEVELS[round((mean - low) / step)] for mean in means)
 
 
 def layer_changes(runs: Sequence[Report]) -> list[float]:

@@ -24,7 +24,8 @@ class Steps(Progress):
     """The steps of all threads. rich draws ten times a second what they tell of themselves."""
 
     def __init__(self, console: Shown) -> None:
-        self._shown, self._of_thread = console, dict[int, TaskID]()
+        self._shown = console
+        self._of_thread: dict[int, TaskID] = {}
         # What is printed meanwhile, on either stream, is put above.
         super().__init__(
             console=Console(stderr=True, force_terminal=console.alive), transient=True
@@ -60,7 +61,8 @@ class Steps(Progress):
         ]
 
     def _look(self, task: Task) -> None:
-        progress, shown = task.fields["look"](), self._shown
+        shown = self._shown
+        progress = task.fields["look"]()
         ended = progress.pop("ended", ())
         if files := progress.get("files"):
             done, sizes = zip(*files.values(), strict=True)
@@ -84,7 +86,8 @@ class Steps(Progress):
         self.remove_task(number)
         if not self.tasks:
             self.live.stop()
-        took, line = max(task.elapsed or 0.0, 0.01), f"· {task.description}"
+        took = max(task.elapsed or 0.0, 0.01)
+        line = f"· {task.description}"
         if took > _LONG:
             line += "  "
             if task.fields["files"]:
@@ -95,8 +98,10 @@ class Steps(Progress):
 
 
 def _drawn(task: Task, width: int) -> str:
-    text, state = f"· {harmless(task.description)}", harmless(_state(task))
-    state = state if len(state) < width - 8 else state.rpartition("  ")[0] or state
+    text = f"· {harmless(task.description)}"
+    state = harmless(_state(task))
+    if len(state) >= width - 8:
+        state = state.rpartition("  ")[0] or state
     if task.total and (length := min(20, width - len(state) - 6)) > 3:
         done = int(length * task.completed / task.total)
         state = f"{'#' * done}{'-' * (length - done)} {state}"
@@ -107,7 +112,8 @@ def _drawn(task: Task, width: int) -> str:
 
 def _state(task: Task) -> str:
     """Return how far a step is, the most important first; no rate before it is known."""
-    total, clock = task.total, _clock(task.elapsed)
+    total = task.total
+    clock = _clock(task.elapsed)
     if not task.fields["files"]:
         count = f"{task.completed:.0f} of {total:.0f} " if total else ""
         return f"{count}{task.fields['now']}  {clock}".strip()

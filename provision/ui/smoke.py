@@ -1,13 +1,17 @@
 """Show a smoke run: its report and its comparison with the last good one."""
 
-from typing import Any
+from __future__ import annotations
 
-from provision.commands.smoke import SmokeResult, SmokeSkipped
+from typing import TYPE_CHECKING, Any
+
 from provision.core.text import plural
 from provision.report.model import Check, Report
-from provision.report.regressions import CheckSpeed, Comparison
 from provision.ui.console import Console
 from provision.ui.courses import sparkline, within_run
+
+if TYPE_CHECKING:  # all verbs load this module
+    from provision.commands.smoke import SmokeResult, SmokeSkipped
+    from provision.report.regressions import CheckSpeed, Comparison
 
 _SHOWN = 3  # numbers of a check; the report has the others
 _NAMED = 10  # things that vanished; the findings name the others

@@ -17,20 +17,7 @@ from provision.ui.smoke import show_skipped, show_smoke
 
 def declare(parser: ArgumentParser) -> None:
     add_target(parser)
-    suites = parser.add_mutually_exclusive_group()
-    suites.add_argument(
-        "--quick", action="store_true", help="what gates a build; the default"
-    )
-    suites.add_argument("--full", action="store_true", help="all checks: minutes")
-    suites.add_argument(
-        "--health", action="store_true", help="the hardware itself, under load"
-    )
-    parser.add_argument(
-        "--soak",
-        type=seconds,
-        metavar="TIME",
-        help="with --full or --health: hold the load for 90s, 10m or 2h, and draw its course",
-    )
+    _declare_suites(parser)
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
         "--if-driver-changed",
@@ -58,6 +45,23 @@ def declare(parser: ArgumentParser) -> None:
         help="count a fall in speed as a failure: exit code 1 instead of 6",
     )
     add_contract(parser)
+
+
+def _declare_suites(parser: ArgumentParser) -> None:
+    suites = parser.add_mutually_exclusive_group()
+    suites.add_argument(
+        "--quick", action="store_true", help="what gates a build; the default"
+    )
+    suites.add_argument("--full", action="store_true", help="all checks: minutes")
+    suites.add_argument(
+        "--health", action="store_true", help="the hardware itself, under load"
+    )
+    parser.add_argument(
+        "--soak",
+        type=seconds,
+        metavar="TIME",
+        help="with --full or --health: hold the load for 90s, 10m or 2h, and draw its course",
+    )
 
 
 def suite_of(options: object) -> str:
