@@ -134,7 +134,10 @@ def test_second() -> None:
     "at_import",
     [
         "os._exit(0)",
-        "import pytest; pytest.skip('not here', allow_module_level=True)",
+        pytest.param(
+            "import pytest; pytest.skip('not here', allow_module_level=True)",
+            marks=pytest.mark.profiles,
+        ),
     ],
     ids=["exits", "skips the file"],
 )

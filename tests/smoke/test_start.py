@@ -22,12 +22,25 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+# A package of the system, which a .pth file of the environment names.
+SYSTEM = {
+    "other/__init__.py": "",
+    "other-1.0.dist-info/METADATA": "Name: other\nVersion: 1.0\n",
+    "other-1.0.dist-info/RECORD": "other/__init__.py,,\n",
+}
+
+
 @pytest.mark.machine
 def test_code_of_no_distribution_is_named(
     python: Path, sound: Path, tmp_path: Path
 ) -> None:
     own = linked_environment(python, tmp_path / "env")
     (site,) = (tmp_path / "env").glob("lib/python3.*/site-packages")
+    for name, text in SYSTEM.items():
+        path = tmp_path / "dist-packages" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (site / "system.pth").write_text(f"{tmp_path / 'dist-packages'}\n")
     assert _evidence(own, sound, tmp_path) == []
     (site / "sitecustomize.py").write_text(HIJACK)
     (site / "cuda_to_xpu.pth").write_text("import sys; sys.mapped = True\n")
@@ -35,25 +48,6 @@ def test_code_of_no_distribution_is_named(
     assert "Finder" in first
     assert f"sitecustomize of {site / 'sitecustomize.py'}" in second
     assert third == "cuda_to_xpu.pth runs import sys; sys.mapped = True"
-
-
-@pytest.mark.machine
-def test_packages_of_the_system_are_where_they_were_installed(
-    python: Path, sound: Path, tmp_path: Path
-) -> None:
-    own = linked_environment(python, tmp_path / "env")
-    (site,) = (tmp_path / "env").glob("lib/python3.*/site-packages")
-    files = {
-        "other/__init__.py": "",
-        "other-1.0.dist-info/METADATA": "Name: other\nVersion: 1.0\n",
-        "other-1.0.dist-info/RECORD": "other/__init__.py,,\n",
-    }
-    for name, text in files.items():
-        path = tmp_path / "dist-packages" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    (site / "system.pth").write_text(f"{tmp_path / 'dist-packages'}\n")
-    assert _evidence(own, sound, tmp_path) == []
 
 
 def _evidence(python: Path, expect: Path, folder: Path) -> list[str]:

@@ -111,7 +111,7 @@ def test_the_full_suite_passes(suite: Suite) -> None:
 def test_the_quick_suite_leaves_the_long_checks_out(suite: Suite) -> None:
     # A fault that ends the checks early keeps this short: without its device nothing else runs.
     # And a lock without accelerate does not leave the checks that need it out in silence.
-    done, report = suite(accelerator="cuda", packages={})
+    done, report = suite(accelerator="cuda", packages={}, requirements=["torch"])
     assert done.returncode == 1
     assert report["suite"] == "quick"
     findings = {check["id"]: check["finding"] for check in report["checks"]}
