@@ -146,6 +146,7 @@ def _metal(world: World) -> Iterator[tuple[object, str, Any]]:
         "device_count": backend.device_count,
         "is_available": backend.is_available,
         "synchronize": backend.synchronize,
+        "empty_cache": backend.empty_cache,
         "current_allocated_memory": backend.memory_allocated,
         "recommended_max_memory": lambda: pretend.says()["memory"],
         # It draws with the host's generator, whose state is saved with it.
