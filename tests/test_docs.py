@@ -64,8 +64,8 @@ SYSTEM = (
 # Words of a page -> the test that fails when they are not so, by its file and a part of its name.
 PROMISES = {
     "compares every file with its hash": (
-        "commands/test_build.py",
-        "in_the_installer_s_cache",
+        "commands/test_attack_chain.py",
+        "cache_with_file_and_record_edited",
     ),
     'A second run reports "up to date"': ("commands/test_build.py", "second_build"),
     "recorded\nand shown as `unproven`": ("commands/test_build.py", "is_unproven"),
