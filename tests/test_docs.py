@@ -76,10 +76,10 @@ PROMISES = {
     "`uv` resolves for any platform": ("commands/test_lock.py", "windows_is_locked"),
     "A package comes only from the index": (
         "commands/test_lock.py",
-        "higher_version_elsewhere",
+        "hashed_wheel_of_the_platform",
     ),
     "A pip lock names no host": ("lockfile/test_committed.py", "names_no_host"),
-    "takes no setting from its caller": ("commands/test_isolation.py", "pollutant"),
+    "takes no setting from its caller": ("commands/test_isolation.py", "pollutants_of_each_kind"),
     "cannot change what is installed": (
         "commands/test_build.py",
         "another_hash_is_refused",

@@ -15,7 +15,6 @@ import pytest
 import yaml
 from packaging.pylock import Pylock
 
-from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import Index as Snapshot
 from provision.catalog.snapshot import Wheel as CatalogWheel
 from provision.catalog.snapshot import render_snapshot
@@ -44,27 +43,20 @@ def exported(
     lab: Lab, kind: str, file: Path | None = None, default: str = ""
 ) -> Export:
     """Export the target of the lab, whose vendor's wheels are put into the catalog."""
-    files = [
-        CatalogWheel(
-            filename=w.name,
-            url=f"{lab.index.url}/vendor/{w.name}",
-            requires_dist=(),
-            sha256=artifact(w).sha256,
-        )
-        for w in lab.wheels
-        if w.parent.name == "vendor"
-    ]
-    catalog = Snapshot(
-        **{"$schema": "index.schema.json"},
-        url=f"{lab.index.url}/vendor/",
-        files=tuple(files),
+    (wheel,) = [wheel for wheel in lab.wheels if wheel.parent.name == "vendor"]
+    listed = CatalogWheel(
+        filename=wheel.name,
+        url=f"{lab.index.url}/vendor/{wheel.name}",
+        requires_dist=(),
+        sha256=artifact(wheel).sha256,
     )
+    head = {"$schema": "index.schema.json", "url": f"{lab.index.url}/vendor/"}
+    catalog = Snapshot(**head, files=(listed,))
     (lab.project.catalog / "vendor.json").write_text(
         render_snapshot(catalog), encoding="utf-8"
     )
     indexes = {"default": default or f"{lab.index.url}/default/", "vendor": catalog.url}
     target = load_target(lab.project.specs, TARGET)
-    assert catalog_digest(lab.project.catalog, target)
     return export(
         lab.project,
         target,
@@ -138,6 +130,9 @@ def test_environment_yml_pins_both_layers() -> None:
     *native, pip = document["dependencies"]
     assert {"python", "openssl", "pip"} <= {spec.partition("=")[0] for spec in native}
     assert all(MatchSpec(spec).build for spec in native if spec != "pip")
+    assert "hashes" in " ".join(committed("environment", "cpu-linux").lost)
+    assert "conda layer" in " ".join(committed("requirements", "max-linux").lost)
+    assert "conda layer" not in " ".join(committed("requirements", "cpu-linux").lost)
     lock = read_lock(ROOT / "lockfiles" / "max-linux")
     assert pip["pip"][1:] == [f"{a.name}=={a.version}" for a in lock.artifacts]
 
@@ -179,28 +174,12 @@ def test_pylock_installs_what_is_locked_and_no_other_file(
             installed(lab, tmp_path / name, *words, "-r", str(file))
 
 
-def test_what_a_format_cannot_hold_is_said() -> None:
-    expected = {
-        ("requirements", "max-linux", "conda layer"): True,
-        ("requirements", "cpu-linux", "conda layer"): False,
-        ("environment", "cpu-linux", "hashes"): True,
-    }
-    for (kind, target, words), is_lost in expected.items():
-        lost = " ".join(committed(kind, target).lost)
-        assert (words in lost) == is_lost, (kind, target)
-
-
 def test_a_file_is_replaced_only_if_an_earlier_export_made_it(
     lab: Lab, tmp_path: Path
 ) -> None:
     for kind in SIGNATURES:
         file = tmp_path / "pylock.toml"
-        file.write_text(
-            "[project]\
-name = 'mine'\
-",
-            encoding="utf-8",
-        )
+        file.write_text("[project]\nname = 'mine'\n", encoding="utf-8")
         with pytest.raises(UsageError, match="was not made by this export"):
             exported(lab, kind, file)
         assert "mine" in file.read_text(encoding="utf-8")

@@ -48,66 +48,49 @@ def program(*argv: str | Path, **options: object) -> Iterator[subprocess.Popen[s
         started.communicate()
 
 
-def _by_run(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
-    tool = [
-        sys.executable,
-        "-I",
-        "-m",
-        "provision",
-        "run",
-        "--project",
-        lab.project.root,
-    ]
-    return program(*tool, TARGET, "python", "-c", WAIT)
+Started = contextlib.AbstractContextManager[subprocess.Popen[str]]
 
 
-def _shell_by_run(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+def _run(lab: Lab, *words: str) -> Started:
+    tool = [sys.executable, "-I", "-m", "provision", "run", TARGET]
+    root = str(lab.project.root)
+    return program(*tool, "--project", root, "--", *words, stdin=subprocess.PIPE)
+
+
+def _by_run(lab: Lab) -> Started:
+    return _run(lab, "python", "-c", WAIT)
+
+
+def _shell_by_run(lab: Lab) -> Started:
     """Nothing tells of this one but its lock: sh is not of the environment."""
-    tool = [
-        sys.executable,
-        "-I",
-        "-m",
-        "provision",
-        "run",
-        "--project",
-        lab.project.root,
-    ]
     script = "exec 3>/dev/null; cd /; PATH=/usr/bin; echo started; read line"
-    return program(*tool, TARGET, "/bin/sh", "-c", script, stdin=subprocess.PIPE)
+    return _run(lab, "/bin/sh", "-c", script)
 
 
-def _by_the_link(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+def _by_the_link(lab: Lab) -> Started:
     return program(environment_python(lab.home / CURRENT), "-c", WAIT)
 
 
-def _mapped(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+def _mapped(lab: Lab) -> Started:
     """Another Python that has a file of the environment in its memory, as a loaded library is."""
     module = next((lab.home / CURRENT).resolve().rglob("beta.py"))
     code = f"import mmap; f = open({str(module)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=1); "
     return program(sys.executable, "-c", code + WAIT, cwd="/")
 
 
-STARTED = [
-    _by_run,
-    _shell_by_run,
-    _by_the_link,
-    _mapped,
-]
-
-
-@pytest.mark.parametrize("start", STARTED)
-def test_attack_clean_under_a_running_program(lab: Lab, start: object) -> None:
+def test_attack_clean_under_a_running_program(lab: Lab) -> None:
     generation = lab.build().generation
     assert generation is not None
     name = generation.folder.name
-    with start(lab) as started:  # type: ignore[operator]
-        result = clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
-        assert result.removed == ()
-        ((kept, user),) = result.in_use
-        assert kept == name
-        assert f"process {started.pid})" in user or start is _shell_by_run
-        assert read_link(lab.home / CURRENT) == generation.folder
-        assert lab.says("import beta; print('whole')") == "whole"
+    for start in (_by_run, _shell_by_run, _by_the_link, _mapped):
+        with start(lab) as started:
+            result = clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
+            assert result.removed == ()
+            ((kept, user),) = result.in_use
+            assert kept == name
+            assert f"process {started.pid})" in user or start is _shell_by_run
+            assert read_link(lab.home / CURRENT) == generation.folder
+            assert lab.says("import beta; print('whole')") == "whole"
     result = clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
     assert [name for name, _ in result.removed] == [name]
     assert lab.left() == []

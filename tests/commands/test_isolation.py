@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import open_lab
 from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
@@ -160,29 +159,20 @@ def _tree(lab: Lab, hostile: dict[str, str], cwd: Path) -> str:
     return str(json.loads(done.stdout)["result"]["generation"]["record"]["tree"])
 
 
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The digest of the tree that an unpolluted caller gets."""
-    folder = tmp_path_factory.mktemp("clean")
-    with open_lab(folder) as lab:
-        return _tree(lab, {}, folder)
-
-
-@pytest.mark.parametrize("name", POLLUTANTS)
-def test_one_pollutant(lab: Lab, tmp_path: Path, clean: str, name: str) -> None:
-    trap = tmp_path / "trap"
-    trap.mkdir()
-    assert _tree(lab, POLLUTANTS[name](trap, lab), tmp_path) == clean
-    assert not (tmp_path / "trap" / "polluted").exists()
-
-
-def test_all_pollutants_at_once_in_a_folder_full_of_traps(
-    lab: Lab, tmp_path: Path, clean: str
+def test_pollutants_of_each_kind_and_all_in_a_folder_full_of_traps(
+    lab: Lab, tmp_path: Path
 ) -> None:
+    clean = _tree(lab, {}, tmp_path)
     trap = tmp_path / "trap"
     trap.mkdir()
     hostile: dict[str, str] = {}
-    for pollute in POLLUTANTS.values():
-        hostile |= pollute(trap, lab)
+    for prefix in ("PYTHON", "PIP_", "UV_", ""):
+        kind = {}
+        for name, pollute in POLLUTANTS.items():
+            if name.startswith(prefix) and name not in hostile:
+                kind |= pollute(trap, lab)
+        assert _tree(lab, kind, tmp_path) == clean, kind
+        hostile |= kind
+    assert hostile.keys() == POLLUTANTS.keys()
     assert _tree(lab, hostile, _fake_modules(trap / "cwd")) == clean
-    assert not (trap / "polluted").exists()
+    assert not list(tmp_path.rglob("polluted"))

@@ -50,8 +50,10 @@ def script(lab: Lab) -> Sequence[str]:
     return ("run", TARGET, "hello")
 
 
-@pytest.mark.parametrize("how", ["moved", "copied"])
-@pytest.mark.parametrize("mend", [("build", TARGET), ("verify", TARGET, "--repair")])
+@pytest.mark.parametrize(
+    ("how", "mend"),
+    [("moved", ("build", TARGET)), ("copied", ("verify", TARGET, "--repair"))],
+)
 def test_attack_a_moved_folder(
     lab: Lab, tmp_path: Path, script: Sequence[str], how: str, mend: tuple[str, ...]
 ) -> None:
@@ -149,9 +151,7 @@ def test_attack_a_report_of_the_future(lab: Lab) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"schema": 1', "[" * 100_000, '{"schema": 99}', "null"]
-)
+@pytest.mark.parametrize("text", ["", "[" * 100_000, '{"schema": 99}'])
 def test_attack_a_damaged_report_stops_nothing(lab: Lab, text: str) -> None:
     lab.build()
     (good,) = history(lab.project, TARGET)

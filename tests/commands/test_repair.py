@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,23 +12,23 @@ import pytest
 from provision.artifacts.pip_config import PipConfig
 from provision.cli.main import main
 from provision.commands.repair import repair
+from provision.commands.verify import verify_current
 from provision.core.errors import ToolError
 from provision.core.filesystem import make_tagged
 from provision.core.process import run
-from provision.environment.verify import Verification, verify
-from provision.lockfile.pip import read_lock
 from tests.small import TARGET
 
 if TYPE_CHECKING:
-    from provision.lockfile.pip import Lock
+    from pathlib import Path
+
+    from provision.environment.verify import Verification
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine
 
 
 def look(lab: Lab) -> Verification:
-    locked = read_lock(lab.project.lock(TARGET))
-    return verify(lab.home / "current", locked, (), deep=True)
+    return verify_current(lab.project, TARGET, deep=True)
 
 
 def poison(lab: Lab) -> None:
@@ -53,29 +52,6 @@ def test_a_poisoned_file_is_fetched_again_and_nothing_else_is(lab: Lab) -> None:
     assert look(lab).findings == ()
     fetched = [path for path in lab.index.asked if path.endswith(".whl")]
     assert fetched == ["/default/alpha-1.0-py3-none-any.whl"]
-
-
-def test_a_repair_compares_each_generation_once(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab.build()
-    lab.relock(*lab.wheels, lab.wheel("gamma"))
-    lab.build()
-    poison(lab)
-    found, compared = look(lab), list[Path]()
-
-    def noted(
-        prefix: Path, lock: Lock, forbid: tuple[()], *, deep: bool
-    ) -> Verification:
-        compared.append(prefix)
-        return verify(prefix, lock, forbid, deep=deep)
-
-    for module in ("repair", "populate"):
-        monkeypatch.setattr(f"provision.commands.{module}.verify", noted)
-    built = repair(found, lab.order(), run, lab.listener)
-    assert built.generation is not None
-    assert compared.count(built.generation.folder) == 1
-    assert len(compared) == len(set(compared)) == 3
 
 
 def test_what_cannot_be_fetched_again_leaves_everything(lab: Lab) -> None:
@@ -117,30 +93,27 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("code", DAMAGES)
 def test_the_command_that_a_finding_names_mends_it(
     lab: Lab,
-    code: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lab.build()
-    DAMAGES[code](lab)
     monkeypatch.setattr(
         "provision.commands.request.read_pip_config",
         lambda: PipConfig(index_url=f"{lab.index.url}/default/", wheelhouses=()),
     )
-    verb = ["verify", TARGET, "--deep", "--json", "--project", str(lab.project.root)]
-    assert main(verb) == 1
-    (found,) = [
-        f
-        for f in json.loads(capsys.readouterr().out)["result"]["findings"]
-        if f["code"] == code
-    ]
-    command = re.search("`provision ([^`]+)`", found["remedy"])
-    assert command
-    words = command[1].split()
-    assert TARGET in words
-    assert main([*words, "--project", str(lab.project.root)]) == 0
-    capsys.readouterr()
-    assert main(verb) == 0, capsys.readouterr().out
+    root = str(lab.project.root)
+    argv = ["verify", TARGET, "--deep", "--json", "--project", root]
+    for code, damage in DAMAGES.items():
+        damage(lab)
+        capsys.readouterr()
+        assert main(argv) == 1
+        findings = json.loads(capsys.readouterr().out)["result"]["findings"]
+        (remedy,) = [f["remedy"] for f in findings if f["code"] == code]
+        command = re.search("`provision ([^`]+)`", remedy)
+        assert command
+        words = command[1].split()
+        assert TARGET in words
+        assert main([*words, "--project", root]) == 0
+        assert main(argv) == 0, code

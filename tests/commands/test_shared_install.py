@@ -86,24 +86,19 @@ def test_smoke_shows_its_result_and_keeps_the_report_at_the_users(
     assert (code, "all passed then" in text) == (Exit.OK, True), text
 
 
-@pytest.mark.parametrize("words", [["verify"], ["verify", "--deep"], ["build"]])
-def test_what_changes_nothing_works(shared: tuple[Lab, Path], words: list[str]) -> None:
-    code, text = call(shared, *words)
-    assert code == Exit.OK, text
-
-
-def test_a_program_runs(shared: tuple[Lab, Path]) -> None:
-    lab, _ = shared
-    code, text = call(
-        shared, "run", "--", "python", "-c", "import alpha; print(alpha.__file__)"
-    )
-    assert (code, str(lab.home) in text) == (Exit.OK, True), text
-
-
-@pytest.mark.parametrize("verb", ["rollback", "clean"])
-def test_what_would_change_it_says_why_not(shared: tuple[Lab, Path], verb: str) -> None:
-    before = sorted(shared[0].home.iterdir())
-    code, text = call(shared, verb)
-    assert code in {Exit.OK, Exit.USAGE, Exit.TOOL}, text
-    assert "Traceback" not in text
-    assert sorted(shared[0].home.iterdir()) == before
+def test_others_use_it_and_what_would_change_it_says_why_not(
+    shared: tuple[Lab, Path],
+) -> None:
+    home = shared[0].home
+    before = sorted(home.iterdir())
+    for words in (["verify"], ["verify", "--deep"], ["build"]):
+        code, text = call(shared, *words)
+        assert code == Exit.OK, text
+    program = "import alpha; print(alpha.__file__)"
+    code, text = call(shared, "run", "--", "python", "-c", program)
+    assert (code, str(home) in text) == (Exit.OK, True), text
+    for verb in ("rollback", "clean"):
+        code, text = call(shared, verb)
+        assert code in {Exit.OK, Exit.USAGE, Exit.TOOL}, text
+        assert "Traceback" not in text
+    assert sorted(home.iterdir()) == before
