@@ -1,24 +1,26 @@
 """The verb ``doctor``: choose what is examined, and gather what its rules need."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from provision.catalog.devices import read_devices
+from provision.commands.current import require_current
 from provision.core.errors import UsageError
 from provision.core.findings import Diagnosis, worst_first
+from provision.core.process import run
 from provision.core.project import Project
+from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import Log, read_log
-
-if TYPE_CHECKING:
-    from provision.host.model import Host
-
-# A log needs neither the catalog nor the host.
-# ruff: noqa: PLC0415
+from provision.doctor.repository import FORMATS, read_repository
+from provision.doctor.rules.locks import judge
+from provision.doctor.sites import locate
+from provision.host.model import Host
+from provision.host.probe import read_host
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
 
 
 def read_log_file(name: str) -> Log:
@@ -51,11 +53,6 @@ def with_log(result: Diagnosis | None, name: str, log: Log | None) -> Diagnosis:
 
 def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
     """Return the findings about a folder's lock files; None if it has only specs."""
-    from provision.catalog.devices import read_devices
-    from provision.doctor.repository import FORMATS, read_repository
-    from provision.doctor.rules.locks import judge
-    from provision.host.probe import read_host
-
     if files := read_repository(folder):
         devices = read_devices(project.catalog)
         facts = {file.name: f"{len(file.packages)} packages" for file in files}
@@ -74,15 +71,6 @@ def diagnose(
     project: Project, *, python: str | None, target: str | None
 ) -> tuple[Diagnosis, Host, Path | None]:
     """Return the findings about an environment, or about this machine where none is named."""
-    from provision.catalog.devices import read_devices
-    from provision.commands.current import require_current
-    from provision.core.process import run
-    from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
-    from provision.doctor.sites import locate
-    from provision.host.probe import read_host
-    from provision.lockfile.pip import read_lock
-    from provision.spec.reader import load_target
-
     devices = read_devices(project.catalog)
     host = read_host(devices)
     spec = load_target(project.specs, target) if target else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomlkit
 from packaging.utils import canonicalize_name
 
 from provision.commands.build import BuildResult
@@ -35,8 +36,6 @@ class Edited:
 @contextlib.contextmanager
 def pip_table(path: Path) -> Iterator[Any]:
     """Give the table ``pip`` of a spec file to be edited; comments and layout stay."""
-    import tomlkit  # noqa: PLC0415 - slow, and few verbs need it
-
     document = tomlkit.parse(_text(path))
     yield document.setdefault(
         "pip", tomlkit.table()
@@ -123,8 +122,6 @@ def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
             "cut-off",
             remedy="`provision update`, then name the new version in the spec",
         )
-    import tomlkit  # noqa: PLC0415 - as in pip_table
-
     with pip_table(path) as pip:
         if name is None:
             pip["cutoff"] = day

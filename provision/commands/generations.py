@@ -10,6 +10,7 @@ from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import Generation, finished_generations, sweep
+from provision.environment.seal import drop_seals
 from provision.spec.reader import target_names
 
 
@@ -46,9 +47,9 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     home = project.environments(target)
     now = require_current(project, target)
     with folder_lock(home, waiting(target, progress)):
-        found = finished_generations(home)
-        places = [generation.folder for generation in found]
-        older = [g for g in found[places.index(now.folder) + 1 :] if not g.misplaced()]
+        generations = finished_generations(home)
+        earlier = generations[generations.index(now) + 1 :]
+        older = [one for one in earlier if not one.misplaced()]
         if not older:
             raise UsageError(
                 f"{target} has no earlier generation",
@@ -61,11 +62,11 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
 
 def abandoned(project: Project) -> list[str]:
     """Return the names in ``.envs`` that no spec has, and below which generations lie."""
-    known = target_names(project.specs)
-    others = (
-        home for home in (project.root / ".envs").glob("*") if home.name not in known
-    )
-    return sorted(home.name for home in others if any(map(is_tagged, home.glob("*"))))
+    names = []
+    for home in (project.root / ".envs").glob("*"):
+        if any(map(is_tagged, home.glob("*"))):
+            names.append(home.name)
+    return sorted(set(names) - set(target_names(project.specs)))
 
 
 def clean(
@@ -76,8 +77,6 @@ def clean(
     home = project.environments(target)
     if not home.is_dir():
         return Cleaned(target, (), ())
-    from provision.environment.seal import drop_seals  # noqa: PLC0415 - not for rollback
-
     with folder_lock(home, waiting(target, progress)):
         sweep(home, progress.note)
         now = read_link(home / CURRENT)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import tomlkit
+
 from provision.catalog.digest import catalog_digest
 from provision.commands.fit import Fitter
 from provision.commands.repository import Asked, read_repository
@@ -117,8 +119,6 @@ def _take_lock(project: Project, base: Target, target: Target) -> bool:
 
 
 def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
-    import tomlkit  # noqa: PLC0415 - slow to import
-
     document = tomlkit.document()
     document["extends"] = name
     pip = tomlkit.table()

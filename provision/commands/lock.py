@@ -1,22 +1,21 @@
 """The verb ``lock``: resolve specs to locks; the same input gives the same bytes anywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import Index, load_snapshot
+from provision.commands.freshness import check_freshness
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
 from provision.core.interruption import in_threads
 from provision.core.locking import folder_lock, waiting
 from provision.core.project import Project
 from provision.core.temporary import remove_litter
+from provision.doctor.locked import refuse_lock
 from provision.lockfile.pip import (
     CONDA_LAYER,
     PIP_LAYER,
@@ -25,10 +24,8 @@ from provision.lockfile.pip import (
     parse_lock,
     read_lock,
 )
-
-if TYPE_CHECKING:
-    from provision.resolver.resolver import Resolver
-    from provision.spec.model import Target
+from provision.resolver.resolver import Resolver
+from provision.spec.model import Target
 
 _WORKERS = 8  # more than the cores of a small machine: resolvers mostly wait for the network, and
 # with 4 all eleven targets took half as long again (interleaved runs on two busy cores)
@@ -61,20 +58,18 @@ def diff_artifacts(
     before: Sequence[Artifact], after: Sequence[Artifact]
 ) -> list[ArtifactChange]:
     """Return the differences between two locks, by name."""
-    old, new = (
-        {artifact.name: artifact for artifact in side} for side in (before, after)
-    )
-    pairs = ((name, old.get(name), new.get(name)) for name in sorted(old | new))
-    return [
-        ArtifactChange(
-            name,
-            a.version if a else None,
-            b.version if b else None,
-            (b or a).via,  # type: ignore[union-attr]
-        )
-        for name, a, b in pairs
-        if not (a and b and a.sha256 == b.sha256)
-    ]
+    old = {artifact.name: artifact for artifact in before}
+    new = {artifact.name: artifact for artifact in after}
+    changes = []
+    for name in sorted(old | new):
+        was, now = old.get(name), new.get(name)
+        if was and now and was.sha256 == now.sha256:
+            continue
+        via = (old | new)[name].via
+        before_version = was.version if was else None
+        after_version = now.version if now else None
+        changes.append(ArtifactChange(name, before_version, after_version, via))
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +86,6 @@ class LockResult:
     """Whether any byte of the new lock differs from the old one."""
     error: ProvisionError | None = None
     """Why there is no new lock; the old one is unchanged then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """Whether a target's lock is up to date."""
-
-    target: str
-    """Name of the target."""
-    stale: str | None
-    """Why it is stale; null where it is fresh."""
-    error: ProvisionError | None = None
-    """What is wrong with its spec, if that cannot be read."""
-    open: tuple[str, ...] = ()
-    """Wheels whose RECORD the lock does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +108,16 @@ def lock(
     """Lock targets in parallel, and write each lock whole or not at all."""
 
     def lock_one(target: Target) -> LockResult:
-        waits = waiting(f"the lock of {target.name}", resolver.progress)
+        folder = project.lock(target.name)
         try:
             if not write:
-                return _lock(target, project.lock(target.name), resolver, write=False)
+                return _lock(target, folder, resolver, write=False)
             # Beside the project's other caches: what is in lockfiles/ gets committed.
-            with folder_lock(
-                project.root / ".cache", waits, name=f"lock-{target.name}.lock"
-            ):
-                remove_litter(project.lock(target.name))
-                return _lock(target, project.lock(target.name), resolver, write=True)
+            cache, name = project.root / ".cache", f"lock-{target.name}.lock"
+            waits = waiting(f"the lock of {target.name}", resolver.progress)
+            with folder_lock(cache, waits, name=name):
+                remove_litter(folder)
+                return _lock(target, folder, resolver, write=True)
         except ProvisionError as error:
             return LockResult(target.name, error=error)
         finally:
@@ -145,10 +126,9 @@ def lock(
     # Errors are results: one target that cannot be resolved must not cost the locks of the others.
     # Conda layers take several times as long as the rest: started last, they would run alone.
     longest_first = sorted(targets, key=lambda target: not target.conda)
-    locked = {
-        done.target: done for done in in_threads(lock_one, longest_first, _WORKERS)
-    }
-    return [locked[target.name] for target in targets]
+    results = in_threads(lock_one, longest_first, _WORKERS)
+    by_name = {result.target: result for result in results}
+    return [by_name[target.name] for target in targets]
 
 
 def part_fresh(
@@ -171,33 +151,34 @@ def part_fresh(
 def _lock(
     target: Target, folder: Path, resolver: Resolver, *, write: bool
 ) -> LockResult:
-    old: Lock | None = None
-    with suppress(SpecError):  # absent, or no longer readable: the new lock replaces it
-        old = read_lock(folder)
+    """Resolve a spec, judge the new lock, and write it where any byte of it differs."""
+    old = _read_if_any(folder)
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)
     new = parse_lock(folder, pip, conda)
-    _check(target, new, resolver.folder)
-    path, after = folder / PIP_LAYER, new.artifacts
+    refuse_lock(target, new, _catalog_requirements(target, resolver.folder))
     # By bytes, not by digest: a new resolver or header changes the file and not the packages.
-    same = old and path.read_bytes() == pip.encode() and old.conda == conda
+    pip_file = folder / PIP_LAYER
+    same = old and old.conda == conda and pip_file.read_bytes() == pip.encode()
     if write and not same:
         _write(folder, pip, conda)
-    return LockResult(
-        target.name, len(after), tuple(diff_artifacts(before, after)), differs=not same
-    )
+    changes = tuple(diff_artifacts(before, new.artifacts))
+    return LockResult(target.name, len(new.artifacts), changes, differs=not same)
 
 
-def _check(target: Target, new: Lock, catalog: Path) -> None:
-    # Imported here: `lock --check`, and a build with nothing to do, need neither.
-    from provision.catalog.snapshot import Index, load_snapshot  # noqa: PLC0415
-    from provision.doctor.locked import refuse_lock  # noqa: PLC0415
+def _read_if_any(folder: Path) -> Lock | None:
+    with suppress(SpecError):  # absent, or no longer readable: the new lock replaces it
+        return read_lock(folder)
+    return None
 
-    snapshots = [load_snapshot(catalog, index, Index) for index in target.pip.index]
-    requires = {
-        w.filename: w.requires_dist or () for one in snapshots for w in one.files
-    }
-    refuse_lock(target, new, requires)
+
+def _catalog_requirements(target: Target, catalog: Path) -> dict[str, tuple[str, ...]]:
+    """Return what each wheel of the target's catalogs requires, by its file name."""
+    requires: dict[str, tuple[str, ...]] = {}
+    for index in target.pip.index:
+        for wheel in load_snapshot(catalog, index, Index).files:
+            requires[wheel.filename] = wheel.requires_dist or ()
+    return requires
 
 
 def _write(folder: Path, pip: str, conda: str | None) -> None:
@@ -210,47 +191,15 @@ def _write(folder: Path, pip: str, conda: str | None) -> None:
     write_atomic(folder / PIP_LAYER, pip)
 
 
-def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
-    """Return which locks are stale, by comparing digests: no network and no process."""
-    found = []
-    for target in targets:
-        try:
-            locked = read_lock(project.lock(target.name))
-            names = tuple(artifact.name for artifact in locked.open)
-            stale = staleness(target, project.catalog, locked)
-            found.append(Freshness(target.name, stale, open=names))
-        except SpecError as error:
-            found.append(Freshness(target.name, error.what))
-    return found
-
-
 def confirm_with_pip_tools(
     target: Target, project: Project, resolver: Resolver
 ) -> Confirmation:
     """Resolve a target with pip-tools, constrained to the locked versions."""
     locked = read_lock(project.lock(target.name)).versions
-    found = resolver.resolve_with_pip_tools(target, locked)
-    differences = (
-        ArtifactChange(name, locked.get(name), *found.get(name, (None, ())))
-        for name in sorted(locked.keys() | found.keys())
-    )
-    return Confirmation(
-        target.name, tuple(d for d in differences if d.before != d.after)
-    )
-
-
-def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
-    """Return why a lock is stale, or None; needs no network and no process."""
-    if lock.header.get("spec") != target.digest():
-        return f"envs/{target.name}.toml changed since it was locked"
-    if target.pip.local:
-        from provision.spec.local import local_digest  # noqa: PLC0415 - few specs have any
-
-        own = local_digest(target, folder.parents[1])
-        if (
-            own and lock.header.get("local-digest") != own
-        ):  # in an image or a bundle there is none
-            return "the requirements of an own package changed since it was locked"
-    if lock.header.get("catalog") != catalog_digest(folder, target):
-        return "the catalog changed since it was locked"
-    return None
+    resolved = resolver.resolve_with_pip_tools(target, locked)
+    differences = []
+    for name in sorted(locked.keys() | resolved.keys()):
+        after, via = resolved.get(name, (None, ()))
+        if locked.get(name) != after:
+            differences.append(ArtifactChange(name, locked.get(name), after, via))
+    return Confirmation(target.name, tuple(differences))

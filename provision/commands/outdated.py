@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from provision.core.errors import ProvisionError
 from provision.core.network import session
-from provision.core.process import Completed, Run, clean_environment
+from provision.core.process import Run, clean_environment
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.lockfile.pip import read_lock
@@ -95,33 +95,18 @@ def outdated(
     """Compare the lock of a target with its indexes, unless only the audit is wanted."""
     try:
         versions = read_lock(project.lock(target.name)).versions
-        newer_versions = _newer(target, versions, resolver) if newer else None
+        found = _newer(target, versions, resolver) if newer else None
     except ProvisionError as error:
         return Outdated(target.name, error=error)
-    audited = _audit(versions, resolver.run)
-    try:
-        packages = json.loads(audited.stdout)["dependencies"] if audited else []
-    except (ValueError, KeyError, TypeError):
-        packages = []
-    reason = ""
-    if audited is None:
-        reason = "pip-audit is not installed beside provision"
-    elif not packages:
-        reason = f"pip-audit ended with {audited.returncode}: {audited.stderr[-200:]}"
-    elif all("skip_reason" in package for package in packages):
-        reason, packages = "the service knows none of the packages", []
+    packages, reason = _audit(versions, resolver.run)
     vulnerabilities = []
     for package in packages:
+        # What could not be looked up has no list, and is an entry of its own.
         for entry in package.get("vulns", [package]):
-            version = versions[package["name"]]
-            vulnerabilities.append(_judged(target, package["name"], version, entry))
-    return Outdated(
-        target.name,
-        newer_versions,
-        len(versions),
-        tuple(vulnerabilities),
-        reason.strip(),
-    )
+            name = package["name"]
+            vulnerabilities.append(_judged(target, name, versions[name], entry))
+    known = tuple(vulnerabilities)
+    return Outdated(target.name, found, len(versions), known, reason)
 
 
 def _newer(
@@ -139,24 +124,19 @@ def _newer(
     today = dt.datetime.now(dt.UTC).date()
     open_ended = target.with_pip(files=(), cutoff=today, cutoffs={})
     open_ended = open_ended.model_copy(update={"conda": None})
-    newest = resolver.newest(open_ended, list(requirements))
     newer = []
-    for name, (version, day) in newest.items():
+    for name, (version, day) in resolver.newest(open_ended, list(requirements)).items():
         if Version(version) > Version(versions[name]):
             index, text = target.pip.index_of(name), requirements[name]
             newer.append(Newer(name, versions[name], version, f"{day}", index, text))
     return tuple(newer)
 
 
-def _audit(versions: Mapping[str, str], run: Run) -> Completed | None:
-    """Run pip-audit on versions; None where it is not installed."""
+def _audit(versions: Mapping[str, str], run: Run) -> tuple[list[dict[str, Any]], str]:
+    """Return what pip-audit says of each version, or why it says nothing."""
     if not importlib.util.find_spec("pip_audit"):
-        return None
-    settings = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith("PIP_AUDIT_")
-    }
+        return [], "pip-audit is not installed beside provision"
+    settings = {n: v for n, v in os.environ.items() if n.startswith("PIP_AUDIT_")}
     # A vendor's build, such as 2.13.0+cpu, is known by the release's own version.
     pins = [f"{name}=={Version(value).public}" for name, value in versions.items()]
     with session() as shared, scratch() as folder:
@@ -164,7 +144,15 @@ def _audit(versions: Mapping[str, str], run: Run) -> Completed | None:
             settings["REQUESTS_CA_BUNDLE"] = str(shared.verify)
         write_lines(folder, {PINS: pins})
         argv = [sys.executable, "-I", "-m", "pip_audit", *_OPTIONS, "-r", PINS]
-        return run(argv, env=clean_environment(extra=settings), cwd=folder)
+        done = run(argv, env=clean_environment(extra=settings), cwd=folder)
+    try:
+        packages: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
+    except (ValueError, KeyError, TypeError):
+        tail = done.stderr[-200:].strip()
+        return [], f"pip-audit ended with {done.returncode}: {tail}"
+    if all("skip_reason" in package for package in packages):
+        return [], "the service knows none of the packages"
+    return packages, ""
 
 
 def _judged(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.snapshot import index_address
-from provision.commands.lock import staleness
+from provision.commands.freshness import staleness
 from provision.core.errors import SpecError, UsageError
 from provision.core.platforms import this_platform
 from provision.core.program import program_name

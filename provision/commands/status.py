@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
-from provision.commands.lock import staleness
+from provision.commands.freshness import staleness
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.project import Project
 from provision.environment.manifest import Generation, Proof, Record, current_generation

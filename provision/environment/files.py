@@ -5,6 +5,7 @@ Paths are strings relative to site-packages with forward slashes, as RECORD has 
 files Path objects cost more than the comparison.
 """
 
+import configparser
 import contextlib
 import hashlib
 import os
@@ -196,8 +197,6 @@ def _hash(match: re.Match[bytes] | None, start: bytes) -> str:
 
 def _launchers(dist: InstalledDistribution) -> set[str]:
     """Return the paths of the programs that an installer makes for its entry points."""
-    import configparser  # noqa: PLC0415 - for files that are hashed only
-
     parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
     try:

@@ -1,25 +1,23 @@
 """The build manifest, ``provision.json``, written last: without it a build is unfinished."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 
 from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
+from provision.core.in_use import remove_unused
 from provision.core.limits import read_bytes
 from provision.core.prefix import dist_info_names, environment_python, misplaced
 from provision.core.project import CURRENT, RECORD
+from provision.core.temporary import remove_litter
 from provision.core.text import json_text
+from provision.environment.seal import Seal, drop_seals, read_seal, write_seal
 from provision.spec.tables import Table, faults_of
-
-if TYPE_CHECKING:
-    from provision.environment.seal import Seal
 
 # The quick checks passed; the device is not on this machine; the build ran with --no-smoke.
 Proof = Literal["proven", "unproven", "skipped"]
@@ -101,8 +99,6 @@ class Generation:
 
 def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:
     """Write the record, which marks a generation as finished, and its digest into the seal."""
-    from provision.environment.seal import read_seal, write_seal  # noqa: PLC0415 - most verbs read
-
     text = json_text(record.model_dump(mode="json"), indent=2)
     if seal := seal or read_seal(folder):
         write_seal(folder, seal, text)  # first: a finished generation has a seal
@@ -148,15 +144,13 @@ def current_generation(environments: Path) -> Generation | None:
 
 def finished_generations(environments: Path) -> list[Generation]:
     """Return the finished generations below a target's folder, newest first."""
-    found = [
-        read_generation(folder)
-        for folder in environments.iterdir()
-        if is_tagged(folder)
-    ]
+    generations = []
+    for folder in filter(is_tagged, environments.iterdir()):
+        if generation := read_generation(folder):
+            generations.append(generation)
     # By the number: clocks can be wrong. Records of earlier versions have none.
-    return sorted(
-        (g for g in found if g), key=lambda g: (g.record.number, g.record.built)
-    )[::-1]
+    generations.sort(key=lambda one: (one.record.number, one.record.built))
+    return generations[::-1]
 
 
 def next_number(environments: Path) -> int:
@@ -164,9 +158,9 @@ def next_number(environments: Path) -> int:
     last = 0
     for folder in filter(is_tagged, environments.iterdir()):
         with contextlib.suppress(SpecError):  # of a damaged one, nobody knows it
-            last = max(
-                last, found.record.number if (found := read_generation(folder)) else 0
-            )
+            generation = read_generation(folder)
+            if generation:
+                last = max(last, generation.record.number)
     return last + 1
 
 
@@ -179,10 +173,6 @@ def unfinished_generations(environments: Path) -> list[Path]:
 
 def sweep(environments: Path, note: Callable[[str], None]) -> None:
     """Remove what killed runs left below a target's folder, seals too; its lock must be held."""
-    from provision.core.in_use import remove_unused  # noqa: PLC0415 - not for reading a record
-    from provision.core.temporary import remove_litter  # noqa: PLC0415
-    from provision.environment.seal import drop_seals  # noqa: PLC0415
-
     for folder in unfinished_generations(environments):
         if user := remove_unused(folder):
             note(kept_in_use(folder, user))

@@ -17,9 +17,10 @@ from provision.commands.detect import Detection
 from provision.commands.edit_spec import Edited
 from provision.commands.evidence import Evidence
 from provision.commands.export import Export
+from provision.commands.freshness import Freshness
 from provision.commands.generations import Cleaned, RolledBack
 from provision.commands.init import Initialized
-from provision.commands.lock import Confirmation, Freshness, LockResult
+from provision.commands.lock import Confirmation, LockResult
 from provision.commands.outdated import Outdated
 from provision.commands.smoke import SmokeResult, SmokeSkipped
 from provision.commands.status import ProjectStatus

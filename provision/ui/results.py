@@ -20,12 +20,12 @@ if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.edit_spec import Edited
     from provision.commands.evidence import Evidence
     from provision.commands.export import Export
+    from provision.commands.freshness import Freshness
     from provision.commands.generations import Cleaned, RolledBack
     from provision.commands.init import Initialized
     from provision.commands.lock import (
         ArtifactChange,
         Confirmation,
-        Freshness,
         LockResult,
     )
     from provision.commands.outdated import Outdated

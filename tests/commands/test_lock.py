@@ -14,7 +14,7 @@ import pytest
 from provision.artifacts.pip_config import PipConfig
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import Wheel
-from provision.commands import edit_spec, lock
+from provision.commands import edit_spec, freshness, lock
 from provision.commands.edit_spec import edit_and_lock
 from provision.commands.lock import diff_artifacts
 from provision.core.errors import SpecError, UsageError
@@ -392,11 +392,13 @@ def test_a_lock_is_stale_when_its_spec_or_its_catalog_changed(project: Project) 
     folder.mkdir(parents=True)
     (folder / PIP_LAYER).write_text(text)
     fixed = read_lock(folder)
-    assert lock.staleness(spec, project.catalog, fixed) is None
-    assert "thing.toml" in str(lock.staleness(target("torch"), project.catalog, fixed))
+    assert freshness.staleness(spec, project.catalog, fixed) is None
+    assert "thing.toml" in str(
+        freshness.staleness(target("torch"), project.catalog, fixed)
+    )
     path = project.catalog / "vendor.json"
     path.write_text(path.read_text().replace('"filelock"', '"filelock>=3"'))
-    assert "catalog" in str(lock.staleness(spec, project.catalog, fixed))
+    assert "catalog" in str(freshness.staleness(spec, project.catalog, fixed))
 
 
 @pytest.mark.parametrize("text", ["", "# conda: 0\n"])
@@ -415,6 +417,6 @@ def test_attack_a_conda_layer_that_is_not_the_locked_one_is_refused(
     pip = render_requirements(header, [artifact("torch", "2.0+xpu")])
     folder = project.lock("thing")
     fresh = parse_lock(folder, pip, "the conda layer")
-    assert lock.staleness(spec, project.catalog, fresh) is None
+    assert freshness.staleness(spec, project.catalog, fresh) is None
     with pytest.raises(SpecError, match=r"conda-lock\.yml is not the one"):
         parse_lock(folder, pip, text or None)

@@ -22,7 +22,8 @@ from provision.artifacts.sources import pack_again
 from provision.artifacts.tools import LOCKS
 from provision.commands.build import BuildRequest, build
 from provision.commands.bundle import bundle
-from provision.commands.lock import lock, staleness
+from provision.commands.freshness import staleness
+from provision.commands.lock import lock
 from provision.commands.own_sources import with_built_wheels
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import environment_python, run

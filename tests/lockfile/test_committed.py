@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from provision.artifacts.pip_config import read_pip_config
-from provision.commands import lock
+from provision.commands import freshness, lock
 from provision.core.process import run
 from provision.core.project import Project
 from provision.lockfile.conda import conda_packages
@@ -26,7 +26,7 @@ GPU = ("nvidia-", "triton", "intel-sycl", "dpcpp")
 @pytest.mark.parametrize("name", NAMES)
 def test_is_fresh(name: str) -> None:
     locked, target = read_lock(PROJECT.lock(name)), load_target(PROJECT.specs, name)
-    assert lock.staleness(target, PROJECT.catalog, locked) is None
+    assert freshness.staleness(target, PROJECT.catalog, locked) is None
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,6 +10,7 @@ from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_targets
 from provision.commands import lock as locking
 from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
+from provision.commands.freshness import Freshness, check_freshness
 from provision.core.errors import Exit, SpecError, UsageError
 from provision.core.process import run
 from provision.resolver.resolver import Resolver
@@ -87,8 +88,8 @@ def worst(code: int, results: Iterable[Any]) -> int:
 def _freshness(
     call: Call, targets: list[Target], broken: dict[str, SpecError]
 ) -> Outcome:
-    checked = locking.check_freshness(targets, call.project)
-    checked += [locking.Freshness(n, error.what, error) for n, error in broken.items()]
+    checked = check_freshness(targets, call.project)
+    checked += [Freshness(n, error.what, error) for n, error in broken.items()]
     code = findings_if(any(result.stale for result in checked))
     return Outcome(checked, each(show_freshness), Exit.USAGE if broken else code)
 

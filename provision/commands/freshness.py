@@ -1,0 +1,55 @@
+"""Whether a lock is up to date: by digests, without a network or a process."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision.catalog.digest import catalog_digest
+from provision.core.errors import ProvisionError, SpecError
+from provision.core.project import Project
+from provision.lockfile.pip import Lock, read_lock
+from provision.spec.local import local_digest
+from provision.spec.model import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Whether a target's lock is up to date."""
+
+    target: str
+    """Name of the target."""
+    stale: str | None
+    """Why it is stale; null where it is fresh."""
+    error: ProvisionError | None = None
+    """What is wrong with its spec, if that cannot be read."""
+    open: tuple[str, ...] = ()
+    """Wheels whose RECORD the lock does not have."""
+
+
+def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
+    """Return which locks are stale, by comparing digests: no network and no process."""
+    results = []
+    for target in targets:
+        try:
+            locked = read_lock(project.lock(target.name))
+            names = tuple(artifact.name for artifact in locked.open)
+            stale = staleness(target, project.catalog, locked)
+            results.append(Freshness(target.name, stale, open=names))
+        except SpecError as error:
+            results.append(Freshness(target.name, error.what))
+    return results
+
+
+def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
+    """Return why a lock is stale, or None; needs no network and no process."""
+    if lock.header.get("spec") != target.digest():
+        return f"envs/{target.name}.toml changed since it was locked"
+    if target.pip.local:
+        own = local_digest(target, folder.parents[1])
+        if (
+            own and lock.header.get("local-digest") != own
+        ):  # in an image or a bundle there is none
+            return "the requirements of an own package changed since it was locked"
+    if lock.header.get("catalog") != catalog_digest(folder, target):
+        return "the catalog changed since it was locked"
+    return None
