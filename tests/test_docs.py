@@ -79,7 +79,10 @@ PROMISES = {
         "hashed_wheel_of_the_platform",
     ),
     "A pip lock names no host": ("lockfile/test_committed.py", "names_no_host"),
-    "takes no setting from its caller": ("commands/test_isolation.py", "pollutants_of_each_kind"),
+    "takes no setting from its caller": (
+        "commands/test_isolation.py",
+        "pollutants_of_each_kind",
+    ),
     "cannot change what is installed": (
         "commands/test_build.py",
         "another_hash_is_refused",

@@ -28,6 +28,13 @@ def test_a_mended_one_is_left_alone() -> None:
     assert main(["doctor", "--project", str(PAIRS / "sleap-nn-479" / "after")]) == 0
 
 
+def test_a_folder_without_locks_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--project", str(tmp_path)]) == 2
+    assert "uv.lock" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_file_that_powershell_wrote_is_judged_as_another(
     tmp_path: Path, encoding: str
