@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import pytest
 
 from provision.cli import main
 from provision.core.errors import Exit
-from tests.commands.test_update_pages import Answering
+from tests.commands.answering import Answering, served
 from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
@@ -59,24 +57,20 @@ class Shop:
         wheel = make_wheel(self.folder, name, version, {f"{name}.py": ""}, requires)
         self.files[wheel.name] = wheel, day, more
 
-    def page(self, name: str) -> dict[str, object] | None:
-        files = [
-            {
-                "filename": wheel.name,
-                "url": f"{self.url}/files/{wheel.name}",
-                "hashes": {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()},
-                "size": wheel.stat().st_size,
-                "upload-time": day,
-                **{key.replace("_", "-"): value for key, value in more.items()},
-            }
-            for wheel, day, more in self.files.values()
-            if wheel.name.startswith(f"{name.replace('-', '_')}-")
-        ]
-        return (
-            {"meta": {"api-version": "1.1"}, "name": name, "files": files}
-            if files
-            else None
-        )
+    def page(self, name: str) -> list[dict[str, object]]:
+        files = []
+        for wheel, day, more in self.files.values():
+            if wheel.name.startswith(f"{name.replace('-', '_')}-"):
+                digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+                entry = {
+                    "filename": wheel.name,
+                    "url": f"{self.url}/files/{wheel.name}",
+                    "hashes": {"sha256": digest},
+                    "size": wheel.stat().st_size,
+                    "upload-time": day,
+                }
+                files.append(entry | more)
+        return files
 
 
 class Handler(Answering):
@@ -86,20 +80,12 @@ class Handler(Answering):
         *_, place, leaf = self.path.strip("/").split("/")
         if place == "files" and leaf in self.shop.files:
             return self.answer(200, self.shop.files[leaf][0].read_bytes())
-        page = self.shop.page(leaf) if place == "simple" else None
-        body = json.dumps(page).encode() if page else b""
-        return self.answer(
-            200 if page else 404, body, "application/vnd.pypi.simple.v1+json"
-        )
+        return self.page(leaf, self.shop.page(leaf) if place == "simple" else [])
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:  # noqa: N802 - the name is the library's
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.answer(
-            200,
-            json.dumps(
-                {"vulns": self.shop.known.get(asked["package"]["name"], [])}
-            ).encode(),
-        )
+        found = {"vulns": self.shop.known.get(asked["package"]["name"], [])}
+        self.answer(200, json.dumps(found).encode())
 
 
 @pytest.fixture
@@ -111,18 +97,13 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "none"))
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE"):
         monkeypatch.delenv(name, raising=False)
-    handler = type("ShopHandler", (Handler,), {"shop": made})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        made.url = f"http://127.0.0.1:{server.server_port}"
+    with served(Handler, made) as made.url:
         monkeypatch.setenv("PIP_INDEX_URL", f"{made.url}/simple/")
         monkeypatch.setenv("PIP_AUDIT_VULNERABILITY_SERVICE", "osv")
         monkeypatch.setenv("PIP_AUDIT_OSV_URL", f"{made.url}/v1/query")
-        assert (
-            main.main(["lock", TARGET, "--project", str(lab.project.root)]) == Exit.OK
-        )
+        argv = ["lock", TARGET, "--project", str(lab.project.root)]
+        assert main.main(argv) == Exit.OK
         yield made
-        server.shutdown()
 
 
 def state(lab: Lab) -> dict[str, bytes]:
@@ -201,7 +182,7 @@ def test_what_the_target_can_install_is_newer_also_after_the_cut_off(
 ) -> None:
     shop.offer("alpha", "2.0", yanked="it breaks")
     shop.offer("alpha", "3.0rc1")
-    shop.offer("gamma", "2.0", requires_python=">=3.99")
+    shop.offer("gamma", "2.0", **{"requires-python": ">=3.99"})
     result = compare(lab, capsys, code=Exit.OK)
     assert (result["newer"], result["packages"]) == ([], 3)
     shop.offer("gamma", "1.5", LATE)

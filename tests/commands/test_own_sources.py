@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import http.server
 import io
 import json
 import shutil
 import subprocess
 import tarfile
-import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -34,6 +31,7 @@ from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.lockfile.sbom import sbom
 from provision.resolver.resolver import Resolver
 from provision.spec.reader import load_target
+from tests.commands.answering import Answering, served
 from tests.lab import Silent
 from tests.small import PYTHON, make_project, make_wheel
 from tests.small import Index as SmallIndex
@@ -103,24 +101,35 @@ class Site:
 
     def sdist(self, name: str, *needs: str, more: str = "") -> bytes:
         text = manifest(name, *needs, more=more).encode()
+        info = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode()
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-            entry = tarfile.TarInfo(f"{name}-1.0/pyproject.toml")
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text))
-            info = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode()
-            entry = tarfile.TarInfo(f"{name}-1.0/PKG-INFO")
-            entry.size = len(info)
-            archive.addfile(entry, io.BytesIO(info))
+            for path, content in {"pyproject.toml": text, "PKG-INFO": info}.items():
+                entry = tarfile.TarInfo(f"{name}-1.0/{path}")
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
         self.files[f"{name}-1.0.tar.gz"] = stream.getvalue()
         return stream.getvalue()
 
-    def spec(self, table: str, name: str = "tiny") -> None:
+    def listed(self, name: str) -> list[dict[str, object]]:
+        """Return the entries of the page of a name."""
+        files: list[dict[str, object]] = []
+        for file, data in self.files.items():
+            if file.partition("-")[0].replace("_", "-") == name:
+                entry = {
+                    "filename": file,
+                    "url": f"{self.url}/files/{file}",
+                    "size": len(data),
+                    "hashes": {"sha256": hashlib.sha256(data).hexdigest()},
+                    "upload-time": "2020-01-01T00:00:00Z",
+                }
+                files.append(entry)
+        return files
+
+    def spec(self, table: str) -> None:
         path = self.project.specs / "tiny.toml"
         head = path.read_text().partition("[pip]")[0]
-        (self.project.specs / f"{name}.toml").write_text(
-            f"{head}[pip]\ncutoff = 2026-11-01\n{table}\n"
-        )
+        path.write_text(f"{head}[pip]\ncutoff = 2026-11-01\n{table}\n")
 
     def lock(self, root: Path | None = None) -> Lock:
         project = Project(root) if root else self.project
@@ -174,74 +183,34 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         made.files[path.name] = path.read_bytes()
     made.sdist("alone", "deeper", "plain")
     made.sdist("deeper")
-    with _serve(made):
+    with served(Handler, made) as made.url:
         yield made
 
 
-@contextlib.contextmanager
-def _serve(site: Site) -> Iterator[None]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            *_, kind, leaf = urlsplit(self.path).path.strip("/").split("/")
-            body, content = site.files.get(leaf), "application/octet-stream"
-            if kind == "simple":
-                files = [
-                    {
-                        "filename": n,
-                        "url": f"{site.url}/files/{n}",
-                        "size": len(data),
-                        "hashes": {"sha256": hashlib.sha256(data).hexdigest()},
-                        "upload-time": "2020-01-01T00:00:00Z",
-                    }
-                    for n, data in site.files.items()
-                    if n.partition("-")[0].replace("_", "-") == leaf
-                ]
-                page = {
-                    "meta": {"api-version": "1.1"},
-                    "name": leaf,
-                    "versions": [],
-                    "files": files,
-                }
-                body = json.dumps(page).encode() if files else None
-                content = "application/vnd.pypi.simple.v1+json"
-            self.send_response(200 if body is not None else 404)
-            self.send_header("Content-Type", content)
-            self.send_header("Content-Length", str(len(body or b"")))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(body or b"")
+class Handler(Answering):
+    shop: Site
 
-        do_HEAD = do_GET  # noqa: N815 - the name is that of the standard library
-
-        def log_message(self, *_: object) -> None:
-            """Stay silent."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    site.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
+    def do_GET(self) -> None:  # noqa: N802 - the name is the library's
+        *_, kind, leaf = urlsplit(self.path).path.strip("/").split("/")
+        if kind == "simple":
+            self.page(leaf, self.shop.listed(leaf))
+        elif leaf in self.shop.files:
+            headers = {"Cache-Control": "no-store"}
+            self.answer(200, self.shop.files[leaf], headers=headers)
+        else:
+            self.answer(404)
 
 
 def repository(folder: Path) -> str:
     """Make a git repository with a tag, which its branch has left; return the tag's commit."""
 
     def git(*words: str) -> str:
-        name = [
-            "-c",
-            "user.name=x",
-            "-c",
-            "user.email=x@example.org",
-            "-c",
-            "tag.gpgsign=false",
-        ]
-        argv = ["git", "-C", str(folder), *name, *words]
-        return subprocess.run(
-            argv, check=True, capture_output=True, text=True
-        ).stdout.strip()
+        argv = ["git", "-C", str(folder)]
+        for setting in ("user.name=x", "user.email=x@example.org", "tag.gpgsign=false"):
+            argv += ["-c", setting]
+        argv += words
+        done = subprocess.run(argv, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
 
     (folder / "python").mkdir(parents=True)
     git("init", "--quiet", "--initial-branch", "main")

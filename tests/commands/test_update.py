@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import http.server
 import json
-import threading
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +15,7 @@ from provision.commands import update
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Conda, Pip, Target
+from tests.commands.answering import Answering, served
 from tests.lab import Silent
 from tests.small import make_wheel
 
@@ -37,18 +35,14 @@ class Vendor:
         blobs: Path -> content.
         status: Path -> a status to answer with instead.
         cut: Path -> offsets at which the connection breaks, one per request.
-        slow: Path -> seconds of silence before the answer.
         asked: Path and Range header of each request.
-        etag: Whether files carry an ETag.
     """
 
     pages: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     status: dict[str, int] = field(default_factory=dict)
     cut: dict[str, list[int]] = field(default_factory=dict)
-    slow: dict[str, float] = field(default_factory=dict)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
-    etag: bool = True
     url: str = ""
 
     def offer(self, wheel: Path, *, hashed: bool = True, **more: object) -> str:
@@ -67,23 +61,18 @@ class Vendor:
         return digest
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(Answering):
     shop: Vendor
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name is the library's
         shop, path = self.shop, self.path
         shop.asked.append((path, self.headers.get("Range")))
-        time.sleep(shop.slow.get(path, 0))
         if path in shop.status:
-            return self.answer(shop.status[path], b"")
+            return self.answer(shop.status[path])
         if path in shop.blobs:
             return self.file(shop.blobs[path])
         name = path.strip("/").rpartition("/")[2]
-        if name not in shop.pages:
-            return self.answer(404, b"")
-        page = {"meta": {"api-version": "1.1"}, "name": name, "files": shop.pages[name]}
-        return self.answer(200, json.dumps(page).encode())
+        return self.page(name, shop.pages.get(name, []))
 
     def file(self, content: bytes) -> None:
         start = 0
@@ -92,46 +81,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if wanted and self.headers.get("If-Range") == tag:
             start = int(wanted.removeprefix("bytes=").rstrip("-"))
         cuts = self.shop.cut.get(self.path, [])
-        end = cuts.pop(0) if cuts else len(content)
-        headers = {"ETag": tag} if self.shop.etag else {}
-        self.answer(206 if start else 200, content[start:], headers, content[start:end])
-
-    def answer(
-        self,
-        status: int,
-        body: bytes,
-        headers: dict[str, str] | None = None,
-        sent: bytes | None = None,
-    ) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/vnd.pypi.simple.v1+json")
-        self.send_header("Content-Length", str(len(body)))
-        for key, value in (headers or {}).items():
-            self.send_header(key, value)
-        self.end_headers()
-        self.wfile.write(body if sent is None else sent)
-        self.close_connection = sent is not None and len(sent) < len(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass  # a client that gave up
+        end = cuts.pop(0) - start if cuts else None
+        status = 206 if start else 200
+        self.answer(status, content[start:], headers={"ETag": tag}, cut=end)
 
 
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
     shop = Vendor()
-    handler = type("ShopHandler", (Handler,), {"shop": shop})
-    with Server(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        shop.url = f"http://127.0.0.1:{server.server_port}"
+    with served(Handler, shop) as shop.url:
         yield shop
-        server.shutdown()
 
 
 @dataclass
@@ -271,17 +230,17 @@ def test_an_old_file_is_confirmed_and_a_vanished_one_kept(
     assert not catalog.update().completed
 
 
-@pytest.mark.parametrize("status", [403, 404, 500])
 def test_an_index_that_refuses_changes_nothing(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path, status: int
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
     catalog.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
     before = catalog.path.read_bytes()
     vendor.offer(wheel)
-    vendor.status["/simple/alpha/"] = status
-    result = catalog.update()
-    assert "alpha" in result.errors[0].what
-    assert catalog.path.read_bytes() == before
+    for status in (403, 404):
+        vendor.status["/simple/alpha/"] = status
+        result = catalog.update()
+        assert "alpha" in result.errors[0].what
+        assert catalog.path.read_bytes() == before
 
 
 def test_a_page_that_breaks_off_is_an_error_and_no_empty_page(
@@ -357,16 +316,10 @@ def test_a_channels_newer_package_is_added_and_the_old_kept(
     found = load_snapshot(catalog.project.catalog, "vendor", Channel).packages
     assert [package.version for package in found] == ["1.2", "1.3"]
     assert found[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
-
-
-@pytest.mark.usefixtures("solver")
-def test_a_package_that_changed_under_its_name_is_refused(
-    vendor: Vendor, catalog: SmallCatalog
-) -> None:
+    # One that changed under its name is refused.
     channel(vendor, catalog, record("1.2", "b" * 64))
     before = catalog.path.read_bytes()
-    result = catalog.update("zlib")
-    (reupload,) = result.reuploads
+    (reupload,) = catalog.update("zlib").reuploads
     assert (reupload.known, reupload.offered) == ("a" * 64, "b" * 64)
     assert catalog.path.read_bytes() == before
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import http.server
 import re
-import threading
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,7 @@ from provision.commands.update import update
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Pip, Target
+from tests.commands.answering import PAGE, Answering, served
 from tests.lab import Silent
 from tests.small import make_wheel
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.machine
 PAGES = Path(__file__).parents[1] / "catalog" / "pages"
-KINDS = {".html": "text/html", ".json": "application/vnd.pypi.simple.v1+json"}
+KINDS = {".html": "text/html", ".json": PAGE}
 REQUIRES = ("filelock", 'sympy>=1.13; python_version >= "3.9"')
 
 
@@ -96,38 +95,10 @@ class Vendor:
         return sorted({path.rpartition("/")[2] for path in gets})
 
 
-class Answering(http.server.BaseHTTPRequestHandler):
-    """Answers in full, HEAD as GET, and prints nothing."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_HEAD(self) -> None:
-        self.do_GET()  # type: ignore[attr-defined]  # each kind of index has its own
-
-    def answer(
-        self,
-        status: int,
-        body: bytes,
-        kind: str = "binary/octet-stream",
-        location: str = "",
-    ) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        if location:
-            self.send_header("Location", location)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-
 class Handler(Answering):
     shop: Vendor
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name is the library's
         path, ranged = unquote(self.path), self.headers.get("Range", "")
         self.shop.asked.append(("PART" if ranged else self.command, path))
         if path.startswith("/whl/pages/"):
@@ -137,9 +108,8 @@ class Handler(Answering):
             return self.answer(200 if text else 403, text.encode(), kind)
         if path.startswith("/simple/") or path in self.shop.files:
             page = self.path.replace("/simple/", "/whl/pages/")
-            return self.answer(
-                301, b"", location=f"/host{page}" if path in self.shop.files else page
-            )
+            place = f"/host{page}" if path in self.shop.files else page
+            return self.answer(301, headers={"Location": place})
         content = self.shop.files.get(path.removeprefix("/host"))
         if content is None or path in self.shop.gone:
             return self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
@@ -153,12 +123,8 @@ class Handler(Answering):
 def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendor]:
     monkeypatch.delenv("PIP_CERT", raising=False)
     shop = Vendor()
-    handler = type("ShopHandler", (Handler,), {"shop": shop})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        shop.url = f"http://127.0.0.1:{server.server_port}"
+    with served(Handler, shop) as shop.url:
         yield shop
-        server.shutdown()
 
 
 def refresh(
@@ -278,24 +244,18 @@ def test_a_wheel_that_vanished_from_its_host_is_added_from_its_page_alone(
     assert found[wheel.filename].size == len(vendor.files[path])
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("text/html", "{}"),
-        ("application/vnd.pypi.simple.v1+json", "<html></html>"),
-        (
-            "application/vnd.pypi.simple.v1+json",
-            '{"meta": {"api-version": "2.0"}, "files": []}',
-        ),
-        ("application/pdf", "<a href='x'>torch-9-py3-none-any.whl</a>"),
-    ],
-)
 def test_what_is_no_page_of_an_index_loses_nothing(
-    vendor: Vendor, tmp_path: Path, kind: str, text: str
+    vendor: Vendor, tmp_path: Path
 ) -> None:
     vendor.record(PAGES / "pytorch-cpu.html", tmp_path / "wheels")
     _, before = refresh(vendor, tmp_path)
-    vendor.pages["torch"] = kind, text
-    result, after = refresh(vendor, tmp_path)
-    assert after == before
-    assert result.bad or sorted(result.vanished) == sorted(before)
+    for kind, text in (
+        ("text/html", "{}"),
+        (PAGE, "<html></html>"),
+        (PAGE, '{"meta": {"api-version": "2.0"}, "files": []}'),
+        ("application/pdf", "<a href='x'>torch-9-py3-none-any.whl</a>"),
+    ):
+        vendor.pages["torch"] = kind, text
+        result, after = refresh(vendor, tmp_path)
+        assert after == before
+        assert result.bad or sorted(result.vanished) == sorted(before)
