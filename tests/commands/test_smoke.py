@@ -18,8 +18,8 @@ from provision.commands.check import check
 from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.subject import from_generation, from_interpreter
 from provision.commands.suite import SmokeRequest
-from provision.core import variables
 from provision.core.errors import Exit, ToolError, UsageError
+from provision.core.platforms import ACCELERATORS
 from provision.core.process import run
 from provision.environment.manifest import current_generation
 from provision.host.model import Driver, Gpu, Host
@@ -386,7 +386,8 @@ def test_the_suite_gets_its_device_and_what_the_caller_has_set(
     lab.build()
     out = note_expectation(lab)
     name = "PYTORCH_ENABLE_CPU_FALLBACK"
-    monkeypatch.setitem(variables._FALLBACK, "cpu", [name])
+    kind = ACCELERATORS["cpu"]._replace(fallback=(name,))
+    monkeypatch.setitem(ACCELERATORS, "cpu", kind)
     monkeypatch.setenv(name, "1")
     for words, device in (
         (["--full"], "all"),
