@@ -400,7 +400,7 @@ def attacks(session: nox.Session) -> None:
 
 @nox.session
 def profiles(session: nox.Session) -> None:
-    """Prove every GPU target on every device profile that it is for; find faults on four."""
+    """Prove every GPU target on its device profiles; find every fault; run the full suite."""
     ensure_tools(dev=True)
     build_for_tests(session)
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
