@@ -24,13 +24,14 @@ SUPERVISED = [
     pytest.param(
         fault,
         id=fault.name,
-        marks=pytest.mark.machine if fault.name in FAST else pytest.mark.profiles,
+        marks=() if fault.name in FAST else pytest.mark.profiles,
     )
     for fault in FAULTS
     if fault.world == "process"
 ]
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("fault", SUPERVISED)
 def test_a_process_that_dies_or_hangs_is_a_finding(
     fault: Fault, harness: Callable[..., None], sound: Path, tmp_path: Path

@@ -66,6 +66,7 @@ UserWarning: The operator 'tril' registered to be forced to fallback to CPU."""
     assert on_cpu.names_in(printed) == {"_linalg_svd.U", "dot", "col2im"}
 
 
+@pytest.mark.machine
 @pytest.mark.profiles
 def test_an_operator_that_moved_to_the_cpu_fails_and_a_listed_one_is_named(
     harness: Callable[..., None], sound: Path, tmp_path: Path

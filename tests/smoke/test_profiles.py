@@ -132,6 +132,7 @@ TRAITS = re.findall(
 )
 
 
+@pytest.mark.machine
 @pytest.mark.profiles
 def test_the_pretend_device_refuses_what_real_ones_refuse(
     harness: Callable[..., None], tmp_path: Path
