@@ -204,6 +204,17 @@ def test_without_checks_nothing_is_claimed(runner: tuple[Runner, Lab]) -> None:
 
 
 @pytest.mark.network
+def test_a_lock_that_is_not_fresh_ends_the_job_before_a_build(
+    runner: tuple[Runner, Lab],
+) -> None:
+    job, lab = runner
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "gamma"]'))
+    assert job.job(project="project", target=TARGET).returncode == 1
+    assert (job.ran, job.outputs["choose"]) == (["choose"], {})
+
+
+@pytest.mark.network
 @pytest.mark.parametrize("name", ["target", "checks", "project"])
 def test_attack_an_input_is_no_code(runner: tuple[Runner, Lab], name: str) -> None:
     """An input of the action that would be code in a script.

@@ -175,15 +175,14 @@ def _build(name: str, root: Path) -> dict[str, Any]:
     return {"seconds": seconds, "why": why}
 
 
-def page(results: dict[str, Any]) -> str:
-    """Return the text of docs/projects.md."""
+def _introduction(results: dict[str, Any]) -> list[str]:
     tried = {
         name: found for name, found in results.items() if not _needs_git_host(found)
     }
     good = [name for name in tried if len(_accelerators(tried[name])) > 1]
     alone = [name for name in good if len(_accelerators(tried[name], said="")) > 1]
     with_line, host = len(good) - len(alone), len(results) - len(tried)
-    lines = [
+    return [
         "# Requirements of public projects, tried",
         "",
         "What public projects ask for at the commit that is linked: names and versions only, as",
@@ -208,6 +207,13 @@ def page(results: dict[str, Any]) -> str:
         "and of PyTorch's own index it has one file, torch 2.13.0 for the CPU, so that nothing",
         "with torchvision could be built for cpu-linux. Catalogs are all that a lock needs.",
         "",
+    ]
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the text of docs/projects.md."""
+    lines = _introduction(results)
+    lines += [
         f"| project | kind | listed by init | {' | '.join(TARGETS)} | built, imported |",
         "|---|---|---|" + "---|" * (len(TARGETS) + 1),
     ]
