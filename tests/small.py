@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import json
@@ -28,6 +27,7 @@ from provision.lockfile.pip import (
     render_requirements,
     sealed,
 )
+from provision.lockfile.wheel_record import encoded
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -69,10 +69,12 @@ def make_wheel(
     members[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
-    record = "".join(
-        f"{path},{_record_hash(data)},{len(data)}\n" for path, data in members.items()
-    )
-    members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    lines = [f"{info}/RECORD,,\n"]
+    for path, data in members.items():
+        lines.insert(
+            -1, f"{path},{encoded(hashlib.sha256(data).digest())},{len(data)}\n"
+        )
+    members[f"{info}/RECORD"] = "".join(lines).encode()
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -85,12 +87,6 @@ def metadata(name: str, version: str, requires: Sequence[str] = ()) -> str:
     """Return the core metadata of a wheel."""
     lines = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}"
-
-
-def _record_hash(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(
-        hashlib.sha256(data).digest()
-    ).decode().rstrip("=")
 
 
 @dataclass
@@ -132,12 +128,10 @@ def serve(root: Path) -> Iterator[Index]:
 
         def do_HEAD(self) -> None:
             path = index.root / self.path.strip("/")
-            _send(
-                self,
-                b"",
-                200 if path.is_file() else 404,
-                length=path.stat().st_size if path.is_file() else None,
-            )
+            if path.is_file():
+                _send(self, b"", 200, length=path.stat().st_size)
+            else:
+                _send(self, b"", 404)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

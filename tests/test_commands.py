@@ -6,7 +6,6 @@ REASON -->`` for one that is to fail, or may. A block with neither is run and ha
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -20,12 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from provision.catalog.snapshot import Wheel
+from provision.core.hashing import sha256_file
 from provision.core.platforms import this_platform
 from provision.resolver import local_index
 from tests.small import PYTHON, Index, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md"] + [
@@ -119,9 +119,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         (root / "hosts.txt").write_text(f"{socket.gethostname()}\n", encoding="utf-8")
         (root / "requirements.txt").write_text("alpha\n", encoding="utf-8")
         (root / ".tools").symlink_to(sys.prefix)
-        with local_index.serve(
-            {"default": list(map(listed(index), shop.glob("*/*")))}, "0" * 64
-        ) as urls:
+        wheels = [listed(index, path) for path in shop.glob("*/*")]
+        with local_index.serve({"default": wheels}, "0" * 64) as urls:
             variables = {
                 "PATH": f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}",
                 "HOME": str(folder / "home"),
@@ -135,19 +134,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield World(root, variables)
 
 
-def listed(index: Index) -> Callable[[Path], Wheel]:
-    def wheel(path: Path) -> Wheel:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        url = f"{index.url}/default/{path.name}"
-        return Wheel(
-            filename=path.name,
-            url=url,
-            sha256=digest,
-            size=path.stat().st_size,
-            requires_dist=(),
-        )
-
-    return wheel
+def listed(index: Index, path: Path) -> Wheel:
+    """Return a wheel of an index as a catalog lists it."""
+    return Wheel(
+        filename=path.name,
+        url=f"{index.url}/default/{path.name}",
+        sha256=sha256_file(path),
+        size=path.stat().st_size,
+        requires_dist=(),
+    )
 
 
 def shell(
