@@ -71,13 +71,9 @@ def statistics_of_a_batch_overflow_in_float16(result: Any, x: Any, *_args: Any) 
     return result
 
 
-@operator("operators.arithmetic", "sum")
-def the_sum_of_a_long_row_is_kept_in_bfloat16(
-    result: Any, x: Any, axes: Any, *_args: Any
-) -> Any:
-    if is_bfloat16(x) and x.shape[-1] > 4096:
-        return x.cumsum(-1)[..., :4000:8].diff(dim=-1).sum(axes)
-    return result
+@operator("operators.arithmetic", "mean")
+def the_mean_of_a_million_leaves_some_out(result: Any, x: Any, *_args: Any) -> Any:
+    return result * 0.98 if x.numel() > 2**20 else result
 
 
 @operator("operators.indexing", "scatter_add")
