@@ -50,8 +50,11 @@ class Torch:
     @property
     def accelerator(self) -> str:
         """``cuda``, ``xpu``, ``hip`` or ``cpu``."""
-        named = [name for name in ("cuda", "xpu", "hip") if getattr(self, name)]
-        return named[0] if named else ("xpu" if "xpu" in self.version else "cpu")
+        if self.cuda:
+            return "cuda"
+        if self.xpu or "xpu" in self.version:
+            return "xpu"
+        return "hip" if self.hip else "cpu"
 
     def __str__(self) -> str:
         return f"torch {self.version}".strip()
@@ -87,8 +90,9 @@ class Environment:
             return "win-64"
         if self.markers.get("sys_platform") == "darwin":
             return "osx-arm64"
-        arm = self.markers.get("platform_machine") == "aarch64"
-        return "linux-aarch64" if arm else "linux-64"
+        if self.markers.get("platform_machine") == "aarch64":
+            return "linux-aarch64"
+        return "linux-64"
 
     def says(self, dist: InstalledDistribution) -> str:
         """Return the evidence that a distribution is there: installed, locked or required."""

@@ -75,5 +75,9 @@ def _end_of_traceback(lines: Sequence[Line], start: int) -> int:
 
 def frames(lines: Sequence[Line]) -> list[str]:
     """Return the calls of a traceback, innermost last."""
-    texts = [line.text.strip() for line in lines]
-    return [text for text in texts if any_of("frame").match(text)]
+    calls = list[str]()
+    for line in lines:
+        text = line.text.strip()
+        if any_of("frame").match(text):
+            calls.append(text)
+    return calls

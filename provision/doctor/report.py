@@ -72,13 +72,17 @@ def private(text: str, prefix: Path | None = None) -> str:
 def _machine(host: Host) -> dict[str, str]:
     release = read_text(Path("/etc/os-release"))
     name = re.search(r'^PRETTY_NAME="?([^"\n]+)', release, re.MULTILINE)
-    system = name[1] if name else f"{platform.system()} {platform.release()}"
+    system = f"{platform.system()} {platform.release()}"
+    if name:
+        system = name[1]
     model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
     processor = model[1] if model else platform.machine()
     variables = list[str]()
     for variable, value in host.variables.items():
-        shown = _BRIEF.fullmatch(value)
-        variables.append(f"{variable}={value}" if shown else variable)
+        if _BRIEF.fullmatch(value):
+            variables.append(f"{variable}={value}")
+        else:
+            variables.append(variable)
     libc = " ".join(platform.libc_ver())
     return {
         "system": ", ".join((system, libc, *host.surroundings)),

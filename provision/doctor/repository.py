@@ -44,7 +44,9 @@ class Package(LockedDistribution):
         # A local version is a vendor's own build, such as +cxx11.abi of Intel's.
         if ahead is None or self.index or self.vendor or self.local:
             return self
-        release = (*(self.parsed.release if self.parsed else ()), 0, 0)[:2]
+        release = (0, 0)
+        if self.parsed:
+            release = (self.parsed.major, self.parsed.minor)
         if release[1] >= ahead > 0:
             release = (2, release[1] - ahead)
         build = ""
@@ -186,8 +188,12 @@ def _from_requirement(path: Path, where: str, text: str) -> Package | None:
 
 def _named_build(texts: Sequence[str]) -> str:
     """Return the build of the one index of torch that a requirement file names, or ""."""
-    options = [re.match(_PATTERNS["index_option"], text) for text in texts]
-    builds = {_build_of(option[1], "") for option in options if option} - {""}
+    builds = set[str]()
+    for text in texts:
+        option = re.match(_PATTERNS["index_option"], text)
+        build = _build_of(option[1], "") if option else ""
+        if build:
+            builds.add(build)
     return builds.pop() if len(builds) == 1 else ""
 
 
@@ -213,9 +219,13 @@ def _locked(path: Path, form: Table, rows: Sequence[Table]) -> Iterator[Package]
     for number, row in zip(numbers, rows, strict=True):
         if not isinstance(row.get("source", {}), dict):
             raise TypeError(f"the source of {row['name']} is no table")
-        files = [file for key in form["files"] for file in _files(row.get(key))]
-        urls = [file["url"] for file in files if "url" in file]
-        url = at(row, form["index"]) or next(iter(urls), "")
+        url = at(row, form["index"]) or ""
+        unhashed = list[str]()
+        for key in form["files"]:
+            for file in _files(row.get(key)):
+                url = url or file.get("url", "")
+                if not file.get(form["hash"]):
+                    unhashed.append(_name(file))
         version = str(row.get("version", ""))
         yield Package(
             name=name_of(row["name"]),
@@ -226,7 +236,7 @@ def _locked(path: Path, form: Table, rows: Sequence[Table]) -> Iterator[Package]
             where=f"{path.name}:{number}",
             url=url,
             vendor=bool(re.search(_PATTERNS["vendor"], url)),
-            unhashed=tuple(_name(file) for file in files if not file.get(form["hash"])),
+            unhashed=tuple(unhashed),
             row=row,
         )
 

@@ -11,6 +11,7 @@ from provision.core.process import Run
 from provision.environment.reading import venv_settings
 
 _TIMEOUT = 10.0  # seconds
+_PROGRAMS = ("bin", "Scripts")  # names of folders
 
 
 def locate(python: str, run: Run) -> Path:
@@ -18,11 +19,8 @@ def locate(python: str, run: Run) -> Path:
     # The program is run only if it has no packages beside it, as pyenv's shims, ``py.exe`` and
     # other wrappers: it may crash or hang.
     path = Path(python).absolute()  # its folders tell the environment
-    if (
-        not path.exists()
-        and not path.is_symlink()
-        and (command := shutil.which(python))
-    ):
+    command = shutil.which(python)
+    if command and not path.exists() and not path.is_symlink():
         path = Path(command)
     if sites_of(path) or not path.is_file():
         return path
@@ -33,11 +31,11 @@ def locate(python: str, run: Run) -> Path:
             f"{path} does not run"
         )
     except ToolError as error:
-        what = f"{path} does not report which environment it belongs to"
-        evidence = "\n".join(filter(None, (error.what, error.evidence)))
-        remedy = "give the path of the environment's own interpreter, or of its folder"
         raise UsageError(
-            what, evidence=evidence, cause=error.cause, remedy=remedy
+            f"{path} does not report which environment it belongs to",
+            evidence=f"{error.what}\n{error.evidence}".rstrip(),
+            cause=error.cause,
+            remedy="give the path of the environment's own interpreter, or of its folder",
         ) from error
     return Path(answer.stdout.strip())
 
@@ -45,14 +43,12 @@ def locate(python: str, run: Run) -> Path:
 def prefix_of(python: Path) -> Path:
     """Return the folder of an environment, given its interpreter or the folder itself."""
     if python.is_dir():
-        programs = python.name in ("bin", "Scripts") and not site_packages(python)
-        return python.parent if programs else python
-    # Conda on Windows has python.exe in the prefix itself.
-    return (
-        python.parent.parent
-        if python.parent.name in ("bin", "Scripts")
-        else python.parent
-    )
+        if python.name in _PROGRAMS and not site_packages(python):
+            return python.parent
+        return python
+    if python.parent.name in _PROGRAMS:
+        return python.parent.parent
+    return python.parent  # conda on Windows has python.exe in the prefix itself
 
 
 def sites_of(python: Path) -> list[Path]:
@@ -62,27 +58,32 @@ def sites_of(python: Path) -> list[Path]:
             return []
         prefix = prefix_of(python)
         config = venv_settings(prefix)
-        version = config.get("version_info") or config.get("version") or ""
-        minors = re.match(r"3\.\d+", version) or re.search(
-            r"3\.\d+$", os.path.realpath(python)
-        )
-        minor = minors[0] if minors else ""
-        found = _folders(prefix, minor)
+        minor = _minor(python, config.get("version_info") or config.get("version", ""))
+        sites = _folders(prefix, minor)
         if config.get("include-system-site-packages") == "true" and "home" in config:
-            found += _folders(prefix_of(prefix / config["home"] / "python"), minor)
+            sites += _folders(prefix_of(prefix / config["home"] / "python"), minor)
     except (OSError, ValueError):
         return []
-    return found
+    return sites
+
+
+def _minor(python: Path, version: str) -> str:
+    """Return the minor version of an interpreter, by its settings or its name, or ""."""
+    named = re.search(r"3\.\d+$", os.path.realpath(python))
+    number = re.match(r"3\.\d+", version) or named
+    return number[0] if number else ""
 
 
 def _folders(prefix: Path, minor: str) -> list[Path]:
     # The last two are Debian's: packages of pip, then those of apt, in the order of sys.path.
-    known = (
+    places = (
         "Lib/site-packages",
         f"lib/python{minor}/site-packages",
         f"local/lib/python{minor}/dist-packages",
         "lib/python3/dist-packages",
     )
-    found = [prefix / place for place in known if (prefix / place).is_dir()]
-    other = None if found else site_packages(prefix)
-    return found or ([other] if other else [])
+    folders = [prefix / place for place in places if (prefix / place).is_dir()]
+    other = site_packages(prefix)
+    if not folders and other:
+        return [other]
+    return folders

@@ -113,27 +113,6 @@ REFUSED = {
         "ipex-torch-version-mismatch",
         "Leave intel-extension-for-pytorch out of envs/thing.toml",
     ),
-    "IPEX in a CUDA environment": (
-        target(None, accelerator="cuda"),
-        (
-            "torch==2.8.0",
-            "nvidia-cuda-runtime-cu12==12.8.90",
-            "intel-extension-for-pytorch==2.8.0",
-        ),
-        "ipex-in-cuda-env",
-        "Leave intel-extension-for-pytorch out of envs/thing.toml",
-    ),
-    "a second IPEX beside ipex-llm": (
-        target("intel-xpu", accelerator="xpu"),
-        (
-            "torch==2.3.0",
-            "ipex-llm==2.2.0",
-            "bigdl-core-xe-21==2.6.0",
-            "intel-extension-for-pytorch==2.3.110+xpu",
-        ),
-        "ipex-llm-with-separate-ipex",
-        "Leave intel-extension-for-pytorch out of envs/thing.toml",
-    ),
     "two packages of triton": (
         target("pytorch-xpu", accelerator="xpu"),
         ("torch==2.9.1+xpu", "pytorch-triton-xpu==3.5.0", "triton==3.5.0"),

@@ -1,13 +1,9 @@
-"""Remedies: each command is run as a dry run in a miniature environment, or parsed."""
+"""Remedies: each command can be pasted, is of a known kind, and moves nothing of torch."""
 
 from __future__ import annotations
 
-import io
 import re
 import shlex
-import subprocess
-import sys
-import tarfile
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +13,6 @@ import pytest
 from provision.cli.main import verb_names
 from provision.doctor.data import data
 from provision.doctor.logs import LAYERS
-from tests.small import make_wheel, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +21,6 @@ KINDS = tomllib.loads(
     (Path(__file__).parent / "remedies.toml").read_text(encoding="utf-8")
 )
 TABLES = ("findings", "cases", "packages", "machine")
-UV = [sys.executable, "-m", "uv", "pip"]
-KEPT = re.compile(r"torch|triton|pytorch-triton|nvidia-(?!cudnn)")
 
 
 def _texts(value: object, name: str = "") -> Iterator[str]:
@@ -63,106 +56,24 @@ COMMANDS = sorted(
 INSTALLS = [command for command in COMMANDS if "pip install" in command]
 
 
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Wheels to install from: what the remedies name, and a newer release of all that must stay."""
-    folder = tmp_path_factory.mktemp("wheels")
-    for line in KINDS["index"]:
-        name, version, *requires = line.split(" ")
-        make_wheel(folder, name.replace("-", "_"), version, {}, requires)
-    info = metadata("flash-attn", "2.8.0", ["torch"]).replace("2.1", "2.2", 1)
-    project = (
-        '[project]\nname = "flash-attn"\nversion = "2.8.0"\ndependencies = ["torch"]\n'
-    )
-    with tarfile.open(folder / "flash_attn-2.8.0.tar.gz", "w:gz") as archive:
-        for path, text in {"PKG-INFO": info, "pyproject.toml": project}.items():
-            member = tarfile.TarInfo(f"flash_attn-2.8.0/{path}")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Environments whose torch is a CUDA build, beside packages in need of a remedy.
-
-    In one of them, "broken", cuDNN is not the one that torch requires.
-    """
-    folder = tmp_path_factory.mktemp("env")
-    for kind, cudnn in {"broken": "9.13.0.50", "sound": "9.10.2.21"}.items():
-        _environment(folder / kind, [*KINDS["installed"], f"nvidia-cudnn-cu12 {cudnn}"])
-    return folder
-
-
-def _environment(prefix: Path, installed: list[str]) -> None:
-    (prefix / "bin").mkdir(parents=True)
-    (prefix / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).parent}\n")
-    (prefix / "bin" / "python").symlink_to(sys.executable)
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for line in installed:
-        name, number, *requires = line.split(" ")
-        site = prefix / "lib" / version / "site-packages"
-        info = site / f"{name.replace('-', '_')}-{number}.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(metadata(name, number, requires))
-        (info / "RECORD").write_text("")
-        (info / "INSTALLER").write_text("uv")
-
-
 def _filled(command: str) -> str:
     for placeholder, value in KINDS["placeholders"].items():
         command = command.replace(placeholder, value)
     return command
 
 
-def _changed(command: str, env: Path, shelf: Path) -> dict[str, str]:
-    """Return what a command would install, by name; "" for what it would remove."""
-    kind = "sound" if "now.txt" in command else "broken"
-    python = ["--python", str(env / kind / "bin" / "python")]
-    frozen = subprocess.run(
-        [*UV, "freeze", *python], capture_output=True, text=True, check=True
-    )
-    (shelf / "now.txt").write_text(frozen.stdout)
-    words = shlex.split(_filled(command))
-    assert words[:3] == ["uv", "pip", "install"], command
-    call = [
-        *UV,
-        "install",
-        "--dry-run",
-        "--no-index",
-        "--find-links",
-        str(shelf),
-        *python,
-    ]
-    done = subprocess.run(  # noqa: PLW1510
-        [*call, *words[3:]], capture_output=True, text=True, cwd=shelf
-    )
-    assert done.returncode == 0, done.stderr
-    found = re.findall(r"^ ([+~-]) ([\w.-]+)==(\S+)", done.stderr, re.MULTILINE)
-    assert found or "Would make no changes" in done.stderr, done.stderr
-    return {name: "" if sign == "-" else version for sign, name, version in found}
-
-
-@pytest.mark.machine
 @pytest.mark.parametrize("command", INSTALLS)
 def test_an_installation_pins_its_version_and_moves_nothing_of_torch(
-    command: str, env: Path, shelf: Path
+    command: str,
 ) -> None:
-    changed = _changed(command, env, shelf)
-    assert changed, "the remedy changes nothing"
-    assert [name for name in changed if KEPT.match(name)] == []
-    assert (
-        changed.get("nvidia-cudnn-cu12", "9.10.2.21") == "9.10.2.21"
-    )  # which torch requires
+    words = shlex.split(_filled(command))
+    assert words[:3] == ["uv", "pip", "install"]
     # What a package itself requires is a bound as well.
-    assert "==" in _filled(command) or "-c now.txt" in command or "{wanted}" in command
-
-
-@pytest.mark.machine
-@pytest.mark.parametrize("command", KINDS["harmful"])
-def test_the_dry_run_sees_harm(command: str, env: Path, shelf: Path) -> None:
-    changed = _changed(command, env, shelf)
-    assert [name for name in changed if KEPT.match(name)] != []
+    assert "==" in words[-1] or "-c now.txt" in command or "{wanted}" in command
+    assert not re.match(r"torch|triton|pytorch-triton", words[-1])
+    # Without torch among its requirements, transformers brings what it needs.
+    alone = words[-1].startswith("transformers==")
+    assert alone or "--no-deps" in words or "-c now.txt" in command
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in INSTALLS])

@@ -29,7 +29,9 @@ def installation(context: DoctorContext) -> Findings:
 def _shortened(files: list[str]) -> str:
     shown = ", ".join(files[:3])
     more = len(files) - 3
-    return f"{shown} and {more} more" if more > 0 else shown
+    if more > 0:
+        return f"{shown} and {more} more"
+    return shown
 
 
 def _reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution]) -> str:

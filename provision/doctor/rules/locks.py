@@ -67,10 +67,14 @@ def _of_choices(
     file: RepositoryFile, options: Sequence[Choice]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield what is wrong with what a file would install, by case."""
-    lost = [c for c in options if file.complete and _loses_libraries(c)]
-    yield "lock-loses-libraries", [f"{c}: no nvidia-cudnn comes with it" for c in lost]
-    routes = list(_routes_to_cpu(file, options))
-    yield "lock-cpu-route", [f"{choice}: a CPU build" for choice in routes]
+    lost, routes = list[str](), list[str]()
+    for choice in options:
+        if file.complete and _loses_libraries(choice):
+            lost.append(f"{choice}: no nvidia-cudnn comes with it")
+    for choice in _routes_to_cpu(file, options):
+        routes.append(f"{choice}: a CPU build")
+    yield "lock-loses-libraries", lost
+    yield "lock-cpu-route", routes
 
 
 def _loses_libraries(choice: Choice) -> bool:
