@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 from provision.core.limits import STREAM, bounded
 
 _HEAD = 1 << 17  # signs; versions, devices and first warnings are printed at the start
-_TAIL_LINES = 8_000
+_TAIL, _TAIL_LINES = 1 << 20, 8_000  # signs, and lines
 _LINE = 4_000  # a longer line loses its middle; pip lists all versions of a package in one line
 _BLOCK = 1 << 17  # signs that are read at a time
 _TEMPLATES = 200_000  # distinct lines to remember
@@ -33,9 +33,10 @@ def sample(source: str | BinaryIO) -> list[Line]:
     """Return the lines of a log that can matter, in order.
 
     The first 128 KiB are kept whole. After it a line is kept only if no line of an earlier block
-    is equal without digits, and of these only the last 8,000: the error that ends a program is at
-    the end, and a training loop repeats its lines. Memory stays bounded for any input: binary data, one
-    line of gigabytes, lines that never repeat. OSError: a pipe or device does not end.
+    is equal without digits, and of these only the last 8,000, or the last MiB: the error that ends
+    a program is at the end, and a training loop repeats its lines. Memory and the time to search
+    what is kept stay bounded for any input: binary data, one line of gigabytes, lines that never
+    repeat. OSError: a pipe or device does not end.
     """
     if isinstance(source, str):
         source = io.BytesIO(source.encode("utf-8", "surrogatepass"))
@@ -61,7 +62,15 @@ def sample(source: str | BinaryIO) -> list[Line]:
         for (number, text), shape in zip(numbered, shapes, strict=True):
             if shape in new:
                 tail.append(_line(number, text))
+    _shorten(tail)
     return [*head, *tail]
+
+
+def _shorten(tail: deque[Line]) -> None:
+    """Keep the last lines up to a limit of signs: each pattern is searched in all of them."""
+    size = sum(len(line.text) for line in tail)
+    while size > _TAIL:
+        size -= len(tail.popleft().text)
 
 
 def _without_digits(block: str) -> bytes:

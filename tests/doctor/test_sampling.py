@@ -94,6 +94,14 @@ def test_of_a_longer_log_no_more_is_kept_and_the_work_is_in_proportion(
     assert many - more <= 2.05 * (more - few) + 100
 
 
+def test_of_long_lines_the_last_mebibyte_is_kept() -> None:
+    dice = random.Random(1)
+    lines = ["".join(dice.choices(string.ascii_letters, k=3000)) for _ in range(900)]
+    kept = sample("\n".join(lines))
+    assert 1 << 20 < sum(len(line.text) for line in kept) < 3 << 19
+    assert kept[-1] == (900, lines[-1])
+
+
 def test_small_logs_are_kept_whole_with_their_numbers() -> None:
     assert [(line.number, line.text) for line in sample("a\n\nb")] == [
         (1, "a"),
