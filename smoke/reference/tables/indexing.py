@@ -56,12 +56,13 @@ def embedding(x, i, v):
 
 def sort(x):
     yield from torch.sort(x, -1)
-    yield from torch.sort(x, 0, descending=True)
+    # In a column numbers are equal, whose order is not defined.
+    yield torch.sort(x, 0, descending=True)[0]
 
 
 def topk(x):
     yield from x.topk(min(50, x.shape[-1]))
-    yield from x.topk(min(9, len(x)), 0, largest=False)
+    yield x.topk(min(9, len(x)), 0, largest=False)[0]
 
 
 def median(x):
