@@ -56,13 +56,13 @@ def embedding(x, i, v):
 
 def sort(x):
     yield from torch.sort(x, -1)
-    # In a column numbers are equal, whose order is not defined.
-    yield torch.sort(x, 0, descending=True)[0]
+    # In a column numbers are equal: their order and their gradients are not defined.
+    yield torch.sort(x.detach(), 0, descending=True)[0]
 
 
 def topk(x):
     yield from x.topk(min(50, x.shape[-1]))
-    yield x.topk(min(9, len(x)), 0, largest=False)[0]
+    yield x.detach().topk(min(9, len(x)), 0, largest=False)[0]
 
 
 def median(x):
