@@ -1,6 +1,7 @@
 """The entry point: the frame of the parser, and the one place where errors are caught."""
 
 import argparse
+import ast
 import importlib
 import re
 import signal
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = [*words[1:], "--help"]
     open_streams()
     if not words:
-        parser().print_help()
+        parser([]).print_help()
         return Exit.USAGE
     words = mark_command(words)
     typed = words[: words.index("--")] if "--" in words else words
@@ -197,7 +198,8 @@ def _parse(words: Sequence[str], typed: int, arguments: argparse.Namespace) -> N
     after, unknown = frame.parse_known_args(words)
     verb = after.words[0] if after.words else ""
     known = not unknown and verb in verb_names()
-    _, left = parser([verb] if known else None).parse_known_args(words, arguments)
+    # The overview and a wrong command line need no verb's options.
+    _, left = parser([verb] if known else []).parse_known_args(words, arguments)
     if left:
         arguments.refuse(f"unrecognized arguments: {' '.join(left)}")
     if "command" in arguments and typed < len(words):
@@ -205,7 +207,7 @@ def _parse(words: Sequence[str], typed: int, arguments: argparse.Namespace) -> N
 
 
 def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The parser of some verbs, or of the whole command line."""
+    """The parser of the command line, with the options of some verbs or of all."""
     top = _Parser(
         prog="provision",
         parents=[_common()],
@@ -217,10 +219,8 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name in verbs or verb_names():
-        # The one lazy import: a verb is loaded with all that it needs when it is typed.
-        module = importlib.import_module(f"provision.cli.verbs.{name}")
-        summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
+    for name in verb_names():
+        summary = _summary(name)
         verb = added.add_parser(
             name,
             parents=[_common()],
@@ -228,10 +228,21 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
             description=summary,
             formatter_class=Formatter,
         )
+        if verbs is not None and name not in verbs:
+            continue
+        # The one lazy import: a verb is loaded with all that it needs when it is typed.
+        module = importlib.import_module(f"provision.cli.verbs.{name}")
         module.declare(verb)
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)
     return top
+
+
+def _summary(verb: str) -> str:
+    """What a verb does: the first line of its module, which is read and not loaded."""
+    text = Path(__file__).with_name("verbs").joinpath(f"{verb}.py").read_text("utf-8")
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    return docstring.partition("\n")[0].removesuffix(".")
 
 
 def parsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

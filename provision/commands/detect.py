@@ -19,7 +19,7 @@ from provision.host.intel import in_level_zero_order
 from provision.host.model import Gpu, Host
 from provision.host.vendors import hidden
 from provision.spec.parts import TargetHardware, hardware_of
-from provision.spec.reader import read_hardware
+from provision.spec.reader import load_targets, read_hardware, target_names
 
 if TYPE_CHECKING:
     from provision.spec.model import Target
@@ -73,11 +73,13 @@ class Detection:
 def detect_machine(project: Project) -> Detection:
     """Return which targets of a project fit this machine, and why the others do not."""
     # Outside of a project they are the shipped ones.
-    targets = read_hardware(project.specs) or read_hardware(shipped().specs)
-    found = detect(targets, this_host(project))
+    targets, broken = load_targets(project.specs, target_names(project.specs))
+    hardware = [hardware_of(target) for target in targets]
+    found = detect(hardware or read_hardware(shipped().specs), this_host(project))
     torch = locked_torch(project.lock(found.chosen)) if found.chosen else ""
     wrong = known_wrong_here(project, found.host, torch)
-    return dataclasses.replace(found, advice=(*found.advice, *wrong))
+    left_out = [f"{name} is left out: {fault.what}" for name, fault in broken.items()]
+    return dataclasses.replace(found, advice=(*found.advice, *wrong, *left_out))
 
 
 def choose_target(found: Detection) -> str:

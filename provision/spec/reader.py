@@ -79,8 +79,9 @@ def load_targets(
 
 
 def read_hardware(folder: Path) -> list[TargetHardware]:
-    """Read the hardware of all targets, sorted by name."""
-    return [hardware_of(load_target(folder, name)) for name in target_names(folder)]
+    """Read the hardware of all targets whose specs are valid, sorted by name."""
+    targets, _ = load_targets(folder, target_names(folder))
+    return [hardware_of(target) for target in targets]
 
 
 def target_names(folder: Path) -> list[str]:
