@@ -15,7 +15,6 @@ from requests import Session
 
 from provision.artifacts.resumable_download import download
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
-from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError, os_errors
 from provision.core.hashing import sha256_file
@@ -151,6 +150,9 @@ def _download(
 
 
 def _file_url(session: Session, item: WantedFile) -> str:
+    # Its parsers of HTML and mail take longer to load than a build with nothing to do.
+    from provision.catalog.simple_index import list_files  # noqa: PLC0415
+
     for package in list_files(session, item.source, str(item.project)):
         if package.filename == item.filename:
             return str(package.url)
