@@ -58,7 +58,7 @@ def test_a_build_says_it_before_it_fetches(
     def stop(*_arguments: object) -> None:
         raise ToolError("the build begins here", remedy="none")
 
-    monkeypatch.setattr("provision.commands.build.build", stop)
+    monkeypatch.setattr("provision.cli.verbs.build.build", stop)
     main(["build", "arc-linux", "--offline", "--no-smoke", "-C", str(ROOT)])
     told = capsys.readouterr().err
     assert WORDS in told
