@@ -228,13 +228,14 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
             description=summary,
             formatter_class=Formatter,
         )
+        verb.set_defaults(refuse=verb.error)
         if verbs is not None and name not in verbs:
             continue
         # The one lazy import: a verb is loaded with all that it needs when it is typed.
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         module.declare(verb)
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
-        verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)
+        verb.set_defaults(handle=module.handle, anywhere=anywhere)
     return top
 
 
