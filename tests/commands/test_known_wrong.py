@@ -8,8 +8,8 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.cli.main import main
+from provision.cli.verbs import build as build_verb
 from provision.commands import detect as detect_verb
-from provision.commands import machine
 from provision.commands.detect import detect_machine
 from provision.commands.known_wrong import known_wrong_here
 from provision.core.errors import ToolError
@@ -40,7 +40,7 @@ def b70(monkeypatch: pytest.MonkeyPatch) -> Host:
     runtimes = Runtimes(level_zero="1.28", compute_runtime="26.35.39758.10")
     host = Host("linux-64", "6.17", gpus=(gpu,), runtimes=runtimes)
     monkeypatch.setattr(detect_verb, "this_host", lambda _project: host)
-    monkeypatch.setattr(machine, "this_host", lambda _project: host)
+    monkeypatch.setattr(build_verb, "this_host", lambda _project: host)
     return host
 
 
@@ -58,7 +58,7 @@ def test_a_build_says_it_before_it_fetches(
     def stop(*_arguments: object) -> None:
         raise ToolError("the build begins here", remedy="none")
 
-    monkeypatch.setattr("provision.cli.verbs.build.build", stop)
+    monkeypatch.setattr(build_verb, "build", stop)
     main(["build", "arc-linux", "--offline", "--no-smoke", "-C", str(ROOT)])
     told = capsys.readouterr().err
     assert WORDS in told
