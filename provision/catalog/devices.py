@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from provision.catalog.known_wrong import KnownWrong, read_known_wrong
 from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
@@ -40,7 +41,7 @@ _NEWER = Device(
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The contents of ``envs/catalog/devices.toml`` and ``drivers.toml``."""
+    """The contents of ``devices.toml``, ``drivers.toml`` and ``known-wrong.toml``."""
 
     intel: dict[str, Device]  # by device id
     chips: tuple[
@@ -60,6 +61,7 @@ class Devices:
     ]  # family to its marketing names, without "Intel"
     # Vendor, NVIDIA family or platform that no target serves, to where to go with it.
     elsewhere: dict[str, str] = field(default_factory=dict)
+    known_wrong: dict[str, KnownWrong] = field(default_factory=dict)  # by name of row
 
     def find(self, vendor: str, device_id: str) -> Device | None:
         """Return the entry of a PCI device id, or None."""
@@ -122,6 +124,7 @@ def read_devices(catalog: Path) -> Devices:
             cuda=drivers["cuda"],
             intel_names=names,
             elsewhere=devices.get("elsewhere", {}),
+            known_wrong=read_known_wrong(catalog),
         )
 
 

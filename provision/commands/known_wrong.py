@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from provision.catalog.devices import read_devices
-from provision.catalog.known_wrong import read_known_wrong
 from provision.core.project import Project
 from provision.host.known_wrong import known_wrong
 from provision.host.model import Host
@@ -19,5 +18,4 @@ def known_wrong_here(project: Project, host: Host, torch: str) -> list[str]:
     """Return one line for each pair of torch and driver of this machine whose numbers are wrong."""
     if not torch or not any(gpu.vendor == "intel" for gpu in host.gpus):
         return []
-    rows = read_known_wrong(project.catalog).values()
-    return known_wrong(rows, torch, host, read_devices(project.catalog))
+    return known_wrong(torch, host, read_devices(project.catalog))

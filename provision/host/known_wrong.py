@@ -1,7 +1,5 @@
 """Which numbers are known to be wrong on a machine, with one release of torch."""
 
-from collections.abc import Iterable
-
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -29,13 +27,11 @@ def affected(
     return judged.verdict is DriverVerdict.NEW_ENOUGH
 
 
-def known_wrong(
-    rows: Iterable[KnownWrong], torch: str, host: Host, devices: Devices
-) -> list[str]:
+def known_wrong(torch: str, host: Host, devices: Devices) -> list[str]:
     """Return one line for each GPU and row that applies: what is wrong, what is right, who says so."""
     lines = []
     for gpu in host.gpus:
-        for row in rows:
+        for row in devices.known_wrong.values():
             if affected(row, torch, gpu, host, devices):
                 driver = driver_version(gpu, host)
                 lines.append(

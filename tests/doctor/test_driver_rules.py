@@ -90,3 +90,20 @@ def test_a_gpu_newer_than_the_catalog_is_not_refused(
     )
     env.host = linux(newer)
     assert env.diagnose() == ()
+
+
+def test_what_is_known_to_be_wrong_with_this_driver_is_cited(env: Env) -> None:
+    b60 = dataclasses.replace(ARC, device_id="e211", family="bmg", name="Arc Pro B60")
+    env.torch("2.13.0+xpu")
+    env.host = linux(b60, "26.05.37020.3")
+    lines = [
+        line
+        for finding in env.diagnose()
+        if finding.code == "known-wrong-numbers"
+        for line in finding.evidence
+    ]
+    assert any(
+        "lose elements" in line and "torch-xpu-ops#4396" in line for line in lines
+    )
+    env.host = linux(ARC, "24.39.31294.21")
+    assert "lose elements" not in str(env.diagnose())

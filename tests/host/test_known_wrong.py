@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.catalog.known_wrong import read_known_wrong
 from provision.host.known_wrong import known_wrong
 from provision.host.model import Driver, Gpu, Host, Runtimes
 
 CATALOG = Path(__file__).parents[2] / "envs" / "catalog"
-ROWS = read_known_wrong(CATALOG).values()
 DEVICES = read_devices(CATALOG)
 
 
@@ -44,11 +42,11 @@ def windows(driver: str, family: str = "bmg") -> Host:
     ],
 )
 def test_the_pairs_of_the_reports(torch: str, host: Host, words: str) -> None:
-    lines = known_wrong(ROWS, torch, host, DEVICES)
+    lines = known_wrong(torch, host, DEVICES)
     assert words in "\n".join(lines)
     assert bool(lines) == bool(words)
 
 
 def test_a_driver_that_nobody_can_read_accuses_nothing_by_its_range() -> None:
-    lines = known_wrong(ROWS, "2.13.0+xpu", linux(""), DEVICES)
+    lines = known_wrong("2.13.0+xpu", linux(""), DEVICES)
     assert not [line for line in lines if "lose elements" in line]

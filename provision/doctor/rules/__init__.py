@@ -58,6 +58,7 @@ STATE_RULES: tuple[Rule, ...] = (
     binaries.setvars,
     binaries.missing_libraries,
     *MACHINE_RULES,
+    drivers.known_wrong_numbers,
 )
 ENVIRONMENT_RULES: tuple[Rule, ...] = (
     *FILE_RULES,

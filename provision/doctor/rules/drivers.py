@@ -5,6 +5,7 @@ from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.host.compatibility import missing_runtimes
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver
+from provision.host.known_wrong import known_wrong
 
 
 @unless("driver-missing", "unsupported-gpu-architecture")
@@ -27,6 +28,15 @@ def old_driver(context: DoctorContext) -> Findings:
                 name = "unknown-driver"
                 unknown.append(case(name, evidence, required=required, reason=reason))
     yield from unknown[:1]
+
+
+def known_wrong_numbers(context: DoctorContext) -> Findings:
+    """This torch and this driver compute wrong numbers together, as the catalog has it."""
+    torch = context.env.get("torch")
+    if context.accelerator != "xpu" or torch is None or torch.parsed is None:
+        return
+    for line in known_wrong(torch.version, context.host, context.devices):
+        yield case("known-wrong", [line])
 
 
 def _required_drivers(context: DoctorContext) -> list[str]:
