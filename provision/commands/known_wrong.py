@@ -1,12 +1,15 @@
-"""What the catalog knows to be wrong on this machine with a target's torch."""
+"""What the catalog knows to be wrong with a target's torch: on this machine, or on any of its own."""
 
 from pathlib import Path
 
-from provision.catalog.devices import read_devices
+from provision.catalog.devices import Devices, read_devices
+from provision.catalog.known_wrong import KnownWrong
 from provision.core.project import Project
-from provision.host.known_wrong import known_wrong
+from provision.host.drivers import DriverVerdict, judge_version
+from provision.host.known_wrong import contains_release, known_wrong
 from provision.host.model import Host
 from provision.lockfile.pip import read_lock
+from provision.spec.model import Target
 
 
 def locked_torch(lock: Path) -> str:
@@ -19,3 +22,41 @@ def known_wrong_here(project: Project, host: Host, torch: str) -> list[str]:
     if not torch or not any(gpu.vendor == "intel" for gpu in host.gpus):
         return []
     return known_wrong(torch, host, read_devices(project.catalog))
+
+
+def known_wrong_of(target: Target, torch: str, catalog: Path) -> list[str]:
+    """Return one line for each row that a target's choice of torch brings to machines of its own."""
+    if target.accelerator != "xpu" or not torch:
+        return []
+    devices = read_devices(catalog)
+    system = "windows" if target.platform.startswith("win") else "linux"
+    lines = []
+    for row in devices.known_wrong.values():
+        if _is_chosen(row, torch, target, system) and _is_reachable(
+            row.drivers_of(system), target.hardware.driver, devices
+        ):
+            affected = row.drivers_of(system)
+            drivers = f"driver {affected}" if affected else "any driver"
+            lines.append(
+                f"torch {torch} on {', '.join(row.families)} with {drivers}: "
+                f"{row.symptom}; right: {row.right} ({', '.join(row.sources)})"
+            )
+    return lines
+
+
+def _is_chosen(row: KnownWrong, torch: str, target: Target, system: str) -> bool:
+    """Whether it is the choice of torch that makes a row concern a target."""
+    return (
+        row.torch is not None
+        and contains_release(row.torch, torch)
+        and system in row.systems
+        and not set(row.families).isdisjoint(target.hardware.families)
+    )
+
+
+def _is_reachable(drivers: str | None, floor: str | None, devices: Devices) -> bool:
+    """Whether a driver that a target accepts can be among the affected ones."""
+    if drivers is None or floor is None or drivers.startswith(">"):
+        return True
+    judged = judge_version(floor.lstrip(">="), drivers, "intel", devices)
+    return judged.verdict is not DriverVerdict.TOO_OLD

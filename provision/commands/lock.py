@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from provision.catalog.snapshot import Index, load_snapshot
 from provision.commands.freshness import check_freshness
+from provision.commands.known_wrong import known_wrong_of
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
 from provision.core.interruption import in_threads
@@ -157,6 +158,9 @@ def _lock(
     pip, conda = resolver.resolve(target, before)
     new = parse_lock(folder, pip, conda)
     refuse_lock(target, new, _catalog_requirements(target, resolver.folder))
+    torch = new.versions.get("torch", "")
+    for line in known_wrong_of(target, torch, resolver.folder):
+        resolver.progress.note(f"{target.name}: {line}")
     # By bytes, not by digest: a new resolver or header changes the file and not the packages.
     pip_file = folder / PIP_LAYER
     same = old and old.conda == conda and pip_file.read_bytes() == pip.encode()

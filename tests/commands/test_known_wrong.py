@@ -11,10 +11,11 @@ from provision.cli.main import main
 from provision.cli.verbs import build as build_verb
 from provision.commands import detect as detect_verb
 from provision.commands.detect import detect_machine
-from provision.commands.known_wrong import known_wrong_here
+from provision.commands.known_wrong import known_wrong_here, known_wrong_of
 from provision.core.errors import ToolError
 from provision.core.project import Project
 from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
+from provision.spec.reader import load_target
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(ROOT)
@@ -63,6 +64,24 @@ def test_a_build_says_it_before_it_fetches(
     told = capsys.readouterr().err
     assert WORDS in told
     assert told.index(WORDS) < told.index("error:")
+
+
+@pytest.mark.parametrize(
+    ("target", "torch", "words"),
+    [
+        ("arc-linux", "2.13.0+xpu", "lose elements"),
+        ("arc-linux", "2.12.1+xpu", ""),
+        ("arc-windows", "2.14.1+xpu", "asserts or is lost"),
+        ("max-linux", "2.13.0+xpu", "topk"),
+        ("cuda-linux", "2.13.0", ""),
+    ],
+)
+def test_lock_warns_of_a_torch_whose_numbers_are_wrong_on_machines_of_its_target(
+    target: str, torch: str, words: str
+) -> None:
+    lines = known_wrong_of(load_target(PROJECT.specs, target), torch, PROJECT.catalog)
+    assert words in "\n".join(lines)
+    assert bool(lines) == bool(words)
 
 
 def test_without_torch_or_an_intel_gpu_nothing_is_said(b70: Host) -> None:
