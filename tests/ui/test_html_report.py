@@ -44,7 +44,7 @@ def headings(text: str) -> list[str]:
 
 
 def test_the_page_has_verdict_host_and_checks() -> None:
-    text = render_page([report(), report(failed=("device.matmul",), day=2)])
+    text = render_page([report(), report("device.matmul", day=2)])
     for words in (
         "1 of 2 failed",
         "Arc A770",
@@ -81,7 +81,8 @@ def test_what_was_not_run_is_listed_with_its_reason() -> None:
 
 
 def test_throughput_and_changes_come_first() -> None:
-    slow = report(speed=400.0, stack=STACK | {"kernel": "6.2"}, day=9)
+    numbers = {"throughput": {"value": 400.0, "unit": "images/s"}}
+    slow = report(numbers=numbers, stack=STACK | {"kernel": "6.2"}, day=9)
     history = [report(day=day) for day in range(1, 9)]
     text = render_page([*history, slow])
     assert headings(text) == [
@@ -177,9 +178,9 @@ def test_attack_no_text_of_a_report_becomes_markup(dirty: str, value: float) -> 
     }
     reports = [
         report(
+            dirty,
             ids=(dirty,),
-            failed=(dirty,),
-            device=dirty,
+            device={"name": dirty},
             stack={dirty: dirty + str(day)},
             numbers=numbers,
             lock=dirty,
