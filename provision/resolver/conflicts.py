@@ -163,9 +163,25 @@ def _judged(
             assignments.append(f'`{index} = ["{Requirement(absent[1]).name}"]`')
     if assignments:
         return facts, f"assign it: {', '.join(assignments)} in [pip.index] of {spec}"
+    if len(conflict) == 1:
+        facts += _nearest(target, Requirement(conflict[0]), engine)
     assigned = {target.pip.index_of(requirement_name(text)) for text in conflict}
     updates = [f"`provision update {name}`" for name in sorted(assigned - {"default"})]
     return facts, " or ".join([*updates, f"change what is asked for in {spec}"])
+
+
+def _nearest(target: Target, asked: Requirement, engine: UvResolver) -> list[str]:
+    """Return which versions next to what is asked for can be installed, as a fact."""
+    bounds = []
+    for specifier in asked.specifier:
+        if specifier.operator != "===":  # which need not be a version
+            bounds.append(Version(specifier.version.removesuffix(".*")))
+    if not bounds:
+        return []
+    near = engine.nearest(target, asked.name, min(bounds), max(bounds))
+    if not near:
+        return []
+    return [f"the nearest versions of {asked.name} that fit: {', '.join(near)}"]
 
 
 def _lacking(

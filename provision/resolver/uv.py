@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from provision.core.errors import ToolError
 from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed, Run, clean_environment
@@ -136,6 +139,29 @@ class UvResolver:
         options += ["--annotation-style", "line"]
         done = self._compile(target, files, [*options, REQUIREMENTS])
         return done if done.returncode else parse_pins(done.stdout)
+
+    def nearest(
+        self, target: Target, name: str, low: Version, high: Version
+    ) -> list[str]:
+        """Return the versions that fit a target next above and below two others, where there are.
+
+        Where nothing is above, two below; the newest first.
+        """
+        lowest = ("--resolution", "lowest-direct")
+        above = self._pick(target, name, f">{high.public}", *lowest)
+        below = self._pick(target, name, f"<{low.public}")
+        older = list[str]()
+        if below and not above:
+            older = self._pick(target, name, f"<{Version(below[0]).public}")
+        return [*above, *below, *older]
+
+    def _pick(self, target: Target, name: str, limit: str, *options: str) -> list[str]:
+        """Return the version that uv picks of one distribution, none where none fits."""
+        argv = [*options, REQUIREMENTS]
+        done = self._compile(target, {REQUIREMENTS: [f"{name}{limit}"]}, argv)
+        pins = parse_pins(done.stdout)
+        key = canonicalize_name(name)
+        return [pins[key][0]] if key in pins else []
 
     def newest(
         self, target: Target, names: Sequence[str]

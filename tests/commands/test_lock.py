@@ -253,8 +253,10 @@ def test_every_fault_is_reported(project: Project, sources: PipConfig) -> None:
     assert caught.value.what == "thing: numpy==1.27 is not available, and 2 more faults"
     assert caught.value.cause.splitlines() == [
         "there is no numpy==1.27",
+        "the nearest versions of numpy that fit: 2.0, 1.26",
         "no index has a package nosuch",
         "there is only torchvision==0.15.1",
+        "the nearest versions of torchvision that fit: 0.15.1",
     ]
 
 
