@@ -77,6 +77,17 @@ def _specifier(text: str) -> str:
     return text
 
 
+def _driver_range(text: str) -> str:
+    """A range of drivers: a build stands for several numbers, so none can be equal to one."""
+    operators = {specifier.operator for specifier in SpecifierSet(_specifier(text))}
+    if unordered := operators - {">=", ">", "<=", "<"}:
+        raise ValueError(
+            f"{text!r} compares drivers by {' '.join(sorted(unordered))}: "
+            "only >=, >, <= and < can be judged"
+        )
+    return text
+
+
 def _channel(text: str) -> str:
     if holds_secret(text):
         raise ValueError(
@@ -114,7 +125,7 @@ class Hardware(SpecTable):
 
     families: tuple[str, ...] = ()
     """Device families of envs/catalog/devices.toml."""
-    driver: Specifier | None = None
+    driver: Annotated[str, AfterValidator(_driver_range)] | None = None
     """Versions of the GPU driver, or of macOS."""
     compute_capability: Specifier | None = None
     """CUDA compute capabilities that the wheels are compiled for."""

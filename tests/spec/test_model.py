@@ -80,6 +80,8 @@ driver = "newest"
         (("[pip.index]", "[pip.index]\nother = ['Torch']"), "assigned to both"),
         (("platform =", "status = 'legacy'\nplatform ="), "`reason` goes with"),
         (("linux-64", "win-64"), ""),
+        (("[pip]", "[hardware]\ndriver='<=580.65'\n[pip]"), ""),
+        (("[pip]", "[hardware]\ndriver='==580.65'\n[pip]"), "<= and < can be judged"),
         (('"torch==2.13.0+cpu"', '"torch @ ftp://x/torch.whl"'), "has to begin with"),
         (('"torch==2.13.0+cpu"', '"torch @ https://u:p@x/torch.whl"'), "has a login"),
         (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),
