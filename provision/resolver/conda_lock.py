@@ -65,7 +65,11 @@ def _write_inputs(target: Target, channels: dict[str, Channel], folder: Path) ->
 
 
 def _dependencies(target: Target) -> list[str]:
-    return list(target.conda.dependencies) if target.conda else []
+    """What the conda layer holds: the spec's Python first, where the layer names none."""
+    named = list(target.conda.dependencies) if target.conda else []
+    if any(re.match(r"python\b", text) for text in named):
+        return named
+    return [f"python {target.python}.*", *named]
 
 
 def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:

@@ -135,7 +135,8 @@ class Conda(SpecTable):
     """The optional conda layer below pip: the interpreter and native libraries."""
 
     channels: tuple[Annotated[str, AfterValidator(_channel)], ...] = Field(min_length=1)
-    dependencies: tuple[str, ...] = Field(min_length=1)
+    dependencies: tuple[str, ...] = ()
+    """Packages besides the spec's Python, which is always there."""
 
 
 class Override(SpecTable):

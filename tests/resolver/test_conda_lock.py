@@ -59,9 +59,8 @@ def target(platform: str, *dependencies: str) -> Target:
         platform=platform,
         python="3.11",
         pip=Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",)),
-        conda=Conda(
-            channels=("forge",), dependencies=dependencies or ("python 3.11.*",)
-        ),
+        # The spec's Python is in the layer unless a dependency names another.
+        conda=Conda(channels=("forge",), dependencies=dependencies),
     )
 
 
