@@ -24,13 +24,14 @@ _HIGH = 64  # shell scripts use descriptors from 3 on by their number
 def hold(folder: Path) -> int | None:
     """Hold an environment until all close the returned descriptor; None if it was removed."""
     with contextlib.suppress(OSError), (folder / TAG).open("rb") as tag:
-        if sys.platform == "win32":
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):  # the file system has no locks
+                fcntl.flock(tag, fcntl.LOCK_SH)
+            # While this waited, a removal may have renamed the folder.
+            if os.path.samestat(os.fstat(tag.fileno()), (folder / TAG).stat()):
+                return fcntl.fcntl(tag, fcntl.F_DUPFD, _HIGH)
+        else:
             return os.dup(tag.fileno())
-        with contextlib.suppress(OSError):  # the file system has no locks
-            fcntl.flock(tag, fcntl.LOCK_SH)
-        # While this waited, a removal may have renamed the folder.
-        if os.path.samestat(os.fstat(tag.fileno()), (folder / TAG).stat()):
-            return fcntl.fcntl(tag, fcntl.F_DUPFD, _HIGH)
     return None
 
 
@@ -85,7 +86,7 @@ def _paths(process: Path) -> Iterator[str]:
     if len(program.parts) == 1:
         variables = os.fsdecode((process / "environ").read_bytes()).split("\0")
         path = next((v[5:] for v in variables if v.startswith("PATH=")), "")
-        program = Path(shutil.which(program, path=path) or program)
+        program = Path(shutil.which(str(program), path=path) or program)
     yield os.path.realpath(where / program.parent) + os.sep
     for line in os.fsdecode((process / "maps").read_bytes()).splitlines():
         yield line[line.find("/") :]

@@ -283,7 +283,10 @@ def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, ob
 
 
 def channel(vendor: Vendor, catalog: SmallCatalog, *offered: dict[str, object]) -> None:
-    packages = {f"{r['name']}-{r['version']}-{r['build']}.conda": r for r in offered}
+    python = record("3.11.9", name="python")  # which every conda layer holds
+    packages = {
+        f"{r['name']}-{r['version']}-{r['build']}.conda": r for r in (python, *offered)
+    }
     for subdir, listed in {"win-64": packages, "noarch": {}}.items():
         repodata = {
             "info": {"subdir": subdir},
@@ -291,11 +294,16 @@ def channel(vendor: Vendor, catalog: SmallCatalog, *offered: dict[str, object]) 
             "packages.conda": listed,
         }
         vendor.blobs[f"/forge/{subdir}/repodata.json"] = json.dumps(repodata).encode()
-    known = record("1.2") | {"url": f"{vendor.url}/forge/win-64/zlib-1.2-h0_0.conda"}
+    folder = f"{vendor.url}/forge/win-64"
+    url = f"{folder}/python-3.11.9-h0_0.conda"
+    known = [
+        python | {"url": url, "sources": ["the channel"]},
+        record("1.2") | {"url": f"{folder}/zlib-1.2-h0_0.conda"},
+    ]
     document = {
         "$schema": "channel.schema.json",
         "url": f"{vendor.url}/forge/",
-        "packages": [known],
+        "packages": known,
     }
     catalog.path.write_text(json.dumps(document, indent=1))
 
@@ -314,8 +322,9 @@ def test_a_channels_newer_package_is_added_and_the_old_kept(
     result = catalog.update("zlib")
     assert (result.added, result.bad) == (["zlib-1.3-h0_0.conda"], False)
     found = load_snapshot(catalog.project.catalog, "vendor", Channel).packages
-    assert [package.version for package in found] == ["1.2", "1.3"]
-    assert found[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
+    zlib = [package for package in found if package.name == "zlib"]
+    assert [package.version for package in zlib] == ["1.2", "1.3"]
+    assert zlib[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
     # One that changed under its name is refused.
     channel(vendor, catalog, record("1.2", "b" * 64))
     before = catalog.path.read_bytes()
