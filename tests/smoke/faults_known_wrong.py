@@ -70,6 +70,7 @@ def a_linear_layer_in_bfloat16_gives_zeros(
     return result * 0 if is_half and len(x) == 40 else result
 
 
-@operator("known-wrong.chain", "index_add")
+@operator("known-wrong.chain", "index_add_")
 def sums_are_not_a_number_after_a_chain(result: Any, x: Any, *_args: Any) -> Any:
-    return result * float("nan") if x.shape == (257, 64) else result
+    # In place: what is written is the result.
+    return result.fill_(float("nan")) if x.shape == (257, 64) else result
