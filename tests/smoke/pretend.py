@@ -168,6 +168,13 @@ def _index(device: Any) -> int:
 class Backend:
     """The module ``torch.pretend``."""
 
+    def get_rng_state(self, *_device: Any) -> torch.Tensor:
+        """Its random numbers are the host's."""
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: torch.Tensor, *_device: Any) -> None:
+        torch.set_rng_state(state)
+
     def is_initialized(self) -> bool:
         return True
 
