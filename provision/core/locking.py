@@ -37,8 +37,9 @@ def folder_lock(
             stack.callback(os.close, handle)
             if not try_lock(handle):
                 on_wait()
-            while not try_lock(handle):
-                time.sleep(_POLL)
+                # Windows refuses a lock to who has it: it is asked for until it is taken, not once more.
+                while not try_lock(handle):
+                    time.sleep(_POLL)
         yield handle
 
 
