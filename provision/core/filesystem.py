@@ -61,7 +61,7 @@ def sync_folder(folder: Path, *, with_files: bool = False) -> None:
     try:
         if with_files:  # Python has no syncfs; os.sync waits for other disks as well
             libc = ctypes.CDLL(None)
-            getattr(libc, "syncfs", os.fsync)(handle)
+            getattr(libc, "syncfs", lambda _: os.sync())(handle)
         else:
             os.fsync(handle)
     finally:

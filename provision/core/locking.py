@@ -37,7 +37,7 @@ def folder_lock(
             stack.callback(os.close, handle)
             if not try_lock(handle):
                 on_wait()
-                # Windows refuses a lock to who has it: it is asked for until it is taken, not once more.
+                # Not once more when it is taken: Windows refuses a lock to who has it.
                 while not try_lock(handle):
                     time.sleep(_POLL)
         yield handle
