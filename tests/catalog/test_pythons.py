@@ -1,4 +1,4 @@
-"""Intel targets lock with Python 3.11 to 3.14: the catalogs hold what each of them needs."""
+"""Targets lock with other Pythons than their own: the catalogs hold what each of them needs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,28 @@ ENVS = Path(__file__).parents[2] / "envs"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
-@pytest.mark.parametrize("name", ["arc-linux", "arc-windows", "max-linux"])
-def test_each_python_has_the_wheels_of_an_intel_target(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "pythons", "besides"),
+    [
+        ("arc-linux", PYTHONS, {"triton-xpu": ">=3.7"}),
+        ("arc-windows", PYTHONS, {"triton-xpu": ">=3.7"}),
+        ("max-linux", PYTHONS, {"triton-xpu": ">=3.7"}),
+        ("cuda-windows", ("3.11", "3.12"), {}),
+    ],
+)
+def test_each_python_has_the_wheels_of_a_target(
+    name: str, pythons: tuple[str, ...], besides: dict[str, str]
+) -> None:
     target = load_target(ENVS, name)
     (index,) = target.pip.index
     wheels = load_snapshot(ENVS / "catalog", index, Index).files
-    needed = {"triton-xpu": ">=3.7"}
+    needed = dict(besides)
     for text in target.pip.requirements:
         requirement = parse_requirement(text)
         if requirement.name in target.pip.index[index]:
             needed[requirement.name] = str(requirement.specifier)
-    assert needed.keys() == {"torch", "torchvision", "triton-xpu"}
-    for python in PYTHONS:
+    assert needed.keys() == {"torch", "torchvision", *besides}
+    for python in pythons:
         for distribution, specifier in needed.items():
             requirement = parse_requirement(f"{distribution}{specifier}")
             fitting = [
