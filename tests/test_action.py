@@ -123,34 +123,39 @@ class Runner:
         return done
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """The runner's folder and PATH after the steps that install the toolkit."""
-    folder = tmp_path_factory.mktemp("runner with spaces")
-    runner = Runner(folder, folder, {**os.environ}, [])
-    runner.outputs["python"]["python-path"] = sys.executable
-    done = runner.step(STEPS[1])
-    assert done is not None
-    assert done.returncode == 0, done.stderr
-    names = [path.name for path in Path(runner.path[0]).iterdir()]
-    assert [name for name in names if "provision" not in name] == []
-    return folder, runner.path
-
-
 @pytest.fixture
-def runner(
-    installed: tuple[Path, list[str]], tmp_path: Path
-) -> Iterator[tuple[Runner, Lab]]:
+def runner(tmp_path: Path) -> Iterator[tuple[Runner, Lab]]:
+    """A runner after the installation, whose command is that of this environment."""
     with open_lab(tmp_path / "my projects") as lab:
-        folder, path = installed
+        folder = tmp_path / "runner with spaces"
+        command = folder / "provision" / "command"
+        command.mkdir(parents=True)
+        (command / "provision").symlink_to(Path(sys.prefix, "bin", "provision"))
         variables = {
             "HOME": str(tmp_path),
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_INDEX_URL": f"{lab.index.url}/default/",
         }
-        made = Runner(folder, lab.project.root.parent, variables, [*path])
+        made = Runner(folder, lab.project.root.parent, variables, [str(command)])
         made.outputs["python"]["python-path"] = sys.executable
         yield made, lab
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_the_toolkit_is_installed_and_path_gets_its_commands_alone(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "runner with spaces"
+    folder.mkdir()
+    runner = Runner(folder, folder, {**os.environ}, [])
+    runner.outputs["python"]["python-path"] = sys.executable
+    done = runner.step(STEPS[1])
+    assert done is not None
+    assert done.returncode == 0, done.stderr
+    commands = {path.name: path for path in Path(runner.path[0]).iterdir()}
+    assert [name for name in commands if "provision" not in name] == []
+    subprocess.run([commands["provision"], "schema"], check=True, capture_output=True)
 
 
 @pytest.mark.network
@@ -158,7 +163,7 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(
     runner: tuple[Runner, Lab],
 ) -> None:
     job, lab = runner
-    done = job.job(project="project")
+    done = job.job(project="project", checks="full")
     assert done.returncode == 0, done.stdout + done.stderr
     outputs = {
         name: job.text(spec["value"]) for name, spec in ACTION["outputs"].items()
@@ -174,16 +179,18 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(
     assert subprocess.check_output(code, text=True) == "1.0\n"
     assert job.summary.startswith(f"### Provision: `{TARGET}`\n~~~~~~text\n")
     assert "tiny.check" in job.summary
-    again = job.job(project="project", target=TARGET, checks="full")
-    assert again.returncode == 0, again.stderr
 
 
 @pytest.mark.network
-def test_a_failed_check_fails_the_job_and_is_in_the_summary(
+def test_a_failed_check_fails_the_job_and_none_claims_nothing(
     runner: tuple[Runner, Lab],
 ) -> None:
     job, lab = runner
     lab.relock(*lab.wheels, lab.wheel("broken"))
+    done = job.job(project="project", target=TARGET, checks="none")
+    assert done.returncode == 0, done.stderr
+    assert "not proven" in done.stdout + done.stderr
+    assert (job.ran[-1], job.text(ACTION["outputs"]["junit"]["value"])) == ("build", "")
     done = job.job(project="project", target=TARGET)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "it fails" in done.stdout
@@ -191,16 +198,6 @@ def test_a_failed_check_fails_the_job_and_is_in_the_summary(
     assert "doctor" in job.summary
     assert job.summary.count("~~~~~~") == 2
     assert Path(job.outputs["smoke"]["junit"]).is_file()
-
-
-@pytest.mark.network
-def test_without_checks_nothing_is_claimed(runner: tuple[Runner, Lab]) -> None:
-    job, lab = runner
-    lab.relock(*lab.wheels, lab.wheel("broken"))
-    done = job.job(project="project", target=TARGET, checks="none")
-    assert done.returncode == 0, done.stderr
-    assert "not proven" in done.stdout + done.stderr
-    assert (job.ran[-1], job.text(ACTION["outputs"]["junit"]["value"])) == ("build", "")
 
 
 @pytest.mark.network

@@ -31,6 +31,7 @@ datetime.datetime = Later
 
 
 @pytest.mark.machine
+@pytest.mark.slow
 def test_two_collections_find_the_same_tests(tmp_path: Path) -> None:
     (tmp_path / "other_clock.py").write_text(CLOCK, encoding="utf-8")
     copy = tmp_path / "a copy"

@@ -7,12 +7,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parents[2]
@@ -50,17 +47,11 @@ def missing(program: str) -> NoReturn:
     pytest.fail(reason) if debian else pytest.skip(reason)
 
 
-def proposals(shell: str, folder: Path, *typed: str) -> str:
+def proposals(shell: str, script: Path, *typed: str) -> str:
     """Return what a shell proposes for the last word, in the folder of this project."""
-    program = SHELLS[shell][0]
-    if shutil.which(program) is None:
-        missing(program)
-    script = folder / f"provision.{shell}"
-    script.write_text(provision("completion", shell), encoding="utf-8")
-    command = [*SHELLS[shell], str(script), *typed]
-    env = {**os.environ, "HOME": str(folder), "TERM": "dumb"}
+    env = {**os.environ, "HOME": str(script.parent), "TERM": "dumb"}
     return subprocess.run(
-        command,
+        [*SHELLS[shell], str(script), *typed],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -70,31 +61,27 @@ def proposals(shell: str, folder: Path, *typed: str) -> str:
     ).stdout
 
 
+TYPED = [
+    ("provision sm", "smoke", "build"),
+    ("provision lock cpu-linux cuda12", "cuda12-linux", "max-linux"),
+    ("provision build cpu-linux --off", "--offline", "--no-smoke"),
+    ("provision export cpu-linux --format pyl", "pylock", "requirements"),
+    ("provision build cpu-linux --wheelhouse doc", "docs", "envs"),
+]
+
+
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize(
-    ("typed", "wanted", "other"),
-    [
-        (["provision", "sm"], "smoke", "build"),
-        (["provision", "build", "max-"], "max-linux", "cpu-linux"),
-        (["provision", "lock", "cpu-linux", "cuda12"], "cuda12-linux", "max-linux"),
-        (["provision", "build", "cpu-linux", "--off"], "--offline", "--no-smoke"),
-        (
-            ["provision", "export", "cpu-linux", "--format", "pyl"],
-            "pylock",
-            "requirements",
-        ),
-        (["provision", "build", "cpu-linux", "--wheelhouse", "doc"], "docs", "envs"),
-    ],
-)
-def test_a_shell_completes(
-    tmp_path: Path, shell: str, typed: Sequence[str], wanted: str, other: str
-) -> None:
-    lines = proposals(shell, tmp_path, *typed).splitlines()
-    found = [
-        line.partition("\t")[0].rstrip("/ ") for line in lines
-    ]  # fish adds descriptions
-    assert wanted in found
-    assert other not in found
+def test_a_shell_completes(tmp_path: Path, shell: str) -> None:
+    if shutil.which(SHELLS[shell][0]) is None:
+        missing(SHELLS[shell][0])
+    script = tmp_path / f"provision.{shell}"
+    script.write_text(provision("completion", shell), encoding="utf-8")
+    for typed, wanted, other in TYPED:
+        lines = proposals(shell, script, *typed.split()).splitlines()
+        # fish adds descriptions
+        found = [line.partition("\t")[0].rstrip("/ ") for line in lines]
+        assert wanted in found, typed
+        assert other not in found, typed
 
 
 def test_the_names_are_those_of_the_project_in_which_one_is(tmp_path: Path) -> None:
