@@ -5,9 +5,11 @@ And what tests of several folders share: a lab, and the environment that the ses
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,6 +17,7 @@ import hypothesis
 import pytest
 
 from provision.core.process import environment_python
+from provision.environment import interpreter
 from tests.lab import open_lab
 
 if TYPE_CHECKING:
@@ -70,6 +73,20 @@ def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
         monkeypatch.setattr(subprocess, "Popen", refuse)
         monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _digest_of_this_python_once() -> Iterator[None]:
+    """Read the thousand files of this Python once, and not for each environment of it."""
+    digest, own = interpreter._digest, Path(sys.base_prefix).resolve()
+    once = functools.cache(digest)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            interpreter,
+            "_digest",
+            lambda base, library: (once if base == own else digest)(base, library),
+        )
+        yield
 
 
 @pytest.fixture

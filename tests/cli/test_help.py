@@ -9,18 +9,11 @@ from pathlib import Path
 import pytest
 
 from provision.cli import help as help_
-from provision.cli.main import main, mark_command, parser, verb_names
+from provision.cli.main import main, mark_command, parser, parsers, verb_names
 
 EXAMPLES = tomllib.loads(
     Path(help_.__file__).with_name("examples.toml").read_text(encoding="utf-8")
 )
-UNSAID = (
-    None,
-    False,
-    [],
-    "",
-    "==SUPPRESS==",
-)  # defaults that say what leaving it out does
 TARGETS = {path.stem for path in (Path(__file__).parents[2] / "envs").glob("*.toml")}
 
 
@@ -32,45 +25,39 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_help_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, "help") == shown(capsys, "--help")
-    for verb in verb_names():
-        assert shown(capsys, "help", verb) == shown(capsys, verb, "--help")
+    for words in ([], ["build"]):
+        assert shown(capsys, "help", *words) == shown(capsys, *words, "--help")
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_help_fits_and_parts_no_word(
-    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for verb in ["", *verb_names()]:
+def test_help_fits_and_parts_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = parser()
+    for verb, one in {"provision": top, **parsers(top)}.items():
         monkeypatch.setenv("COLUMNS", "10000")
-        whole = shown(capsys, "help", *verb.split())
-        monkeypatch.setenv("COLUMNS", str(width))
-        narrow = shown(capsys, "help", *verb.split())
-        assert narrow.split() == whole.split()
-        commands = [f"  {command}" for command in EXAMPLES[verb or "provision"]]
-        wide = {line for line in narrow.splitlines() if len(line) > width} - set(
-            commands
-        )
-        assert wide == set()
-        assert set(commands) <= set(narrow.splitlines())  # whole, to be copied
+        whole = one.format_help()
+        commands = {f"  {command}" for command in EXAMPLES[verb]}
+        for width in (40, 80, 200):
+            monkeypatch.setenv("COLUMNS", str(width))
+            narrow = one.format_help()
+            assert narrow.split() == whole.split()
+            lines = set(narrow.splitlines())
+            assert {line for line in lines if len(line) > width} <= commands
+            assert commands <= lines  # whole, to be copied
 
 
-@pytest.mark.parametrize("verb", ["provision", *verb_names()])
-def test_the_examples_of_each_verb_are_commands(verb: str) -> None:
-    for command in EXAMPLES[verb]:
-        words = shlex.split(command, comments=True)
-        words = words[
-            1 : next((i for i, word in enumerate(words) if word in "|>"), None)
-        ]
-        assert verb in {"provision", words[0]}
-        if words[0] == "help":
-            assert words[1] in verb_names()
-            continue
-        marked = ["run", *mark_command(words[1:])] if words[0] == "run" else words
-        found = vars(parser().parse_args(marked))
-        one = found.get("target")
-        named = [
-            *(one if isinstance(one, list) else [one]),
-            *(found.get("targets") or ()),
-        ]
-        assert {name for name in named if name} <= TARGETS | {"auto", "all"}
+def test_the_examples_of_each_verb_are_commands() -> None:
+    parse = parser().parse_args
+    for verb in ["provision", *verb_names()]:
+        for command in EXAMPLES[verb]:
+            typed = shlex.split(command, comments=True)[1:]
+            end = [at for at, word in enumerate(typed) if word in "|>"]
+            words = typed[: end[0] if end else None]
+            assert verb in {"provision", words[0]}
+            if words[0] == "help":
+                assert words[1] in verb_names()
+                continue
+            marked = ["run", *mark_command(words[1:])] if words[0] == "run" else words
+            found = vars(parse(marked))
+            one = found.get("target")
+            named = [*(one if isinstance(one, list) else [one])]
+            named += found.get("targets") or ()
+            assert {*filter(None, named)} <= TARGETS | {"auto", "all"}
