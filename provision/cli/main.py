@@ -207,7 +207,7 @@ def _parse(words: Sequence[str], typed: int, arguments: argparse.Namespace) -> N
 
 
 def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The parser of the command line, with the options of some verbs or of all."""
+    """The parser of the command line: with some verbs alone, with all, or with none's options."""
     top = _Parser(
         prog="provision",
         parents=[_common()],
@@ -219,7 +219,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name in verb_names():
+    for name in verbs or verb_names():
         summary = _summary(name)
         verb = added.add_parser(
             name,
@@ -229,7 +229,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
             formatter_class=Formatter,
         )
         verb.set_defaults(refuse=verb.error)
-        if verbs is not None and name not in verbs:
+        if verbs == []:
             continue
         # The one lazy import: a verb is loaded with all that it needs when it is typed.
         module = importlib.import_module(f"provision.cli.verbs.{name}")

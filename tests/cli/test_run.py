@@ -135,7 +135,7 @@ def test_attack_what_cannot_be_started(
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert words in done.stderr
-    assert words in json.loads(done.stdout)["result"]["error"]["evidence"]
+    assert words in json.loads(done.stdout)["result"]["error"]["cause"]
 
 
 @pytest.mark.machine
