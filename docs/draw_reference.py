@@ -20,7 +20,8 @@ sys.path.append(str(ROOT))
 
 from provision.cli.main import parser, parsers, verb_names  # noqa: E402
 from provision.core import errors  # noqa: E402
-from provision.spec.model import Target, spec_schema  # noqa: E402
+from provision.spec.model import Target  # noqa: E402
+from provision.spec.schema import spec_schema  # noqa: E402
 from provision.ui.console import SCHEMA  # noqa: E402
 from provision.ui.documents import document_schema  # noqa: E402
 

@@ -23,20 +23,20 @@ from provision.commands.own_sources import with_built_wheels
 from provision.core import process
 from provision.core.errors import UsageError, os_errors
 from provision.core.filesystem import TAG, is_tagged, tag, write_atomic
-from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock, waiting
 from provision.core.platforms import PLATFORMS
 from provision.core.process import run
 from provision.core.progress import Progress
 from provision.core.project import PACKAGE, Project, shipped
 from provision.core.text import json_text, plural
+from provision.core.tree_hashing import sha256_below
 from provision.installer import uv
 from provision.installer.install import ArtifactSources, check_space, plan_install
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.spec.local import input_files
 from provision.spec.model import Target
-from provision.spec.reader import resolved_text
+from provision.spec.text import resolved_text
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

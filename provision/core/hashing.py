@@ -1,19 +1,9 @@
-"""SHA-256 of bytes, of a file, and of a whole tree of files on all cores."""
+"""SHA-256 of bytes and of a file."""
 
-import functools
 import hashlib
 import os
-import signal
-import threading
-from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import active_children, connection, parent_process
 from pathlib import Path
 
-from provision.core.filesystem import extended
-from provision.core.interruption import deferred, results
-
-_WORTH_PROCESSES = 16_000_000  # bytes; for less, starting processes takes longer
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would translate line ends
 _PIECE = 1 << 18  # bytes; stays in the processor's cache between reading and hashing
 
@@ -21,53 +11,6 @@ _PIECE = 1 << 18  # bytes; stays in the processor's cache between reading and ha
 def sha256_bytes(data: bytes) -> str:
     """Return the SHA-256 of some bytes in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
-
-
-def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Return the SHA-256 of many files below a folder, hashed on all cores."""
-    # By processes, with strings for paths: for the 20,000 small files of a PyTorch environment the
-    # interpreter takes longer than the hashing (measured: threads gain nothing).
-    names = sorted(sizes, key=sizes.__getitem__, reverse=True)
-    workers = os.cpu_count() or 1
-    if workers == 1 or sum(sizes.values()) < _WORTH_PROCESSES:
-        return _sha256_share(str(folder), names)
-    # Largest first, dealt out in turn, so that each share has its part of the largest libraries;
-    # several shares per worker, so that one slow share does not decide when all are done.
-    shares = [names[start :: workers * 8] for start in range(workers * 8)]
-    function = functools.partial(_sha256_share, str(folder))
-    hashes: dict[str, str] = {}
-    try:
-        with (
-            deferred(),
-            ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool,
-        ):
-            for part in results(pool, function, shares):
-                hashes |= part
-    except (OSError, RuntimeError, ImportError):
-        # The system gives no processes or semaphores (/dev/shm is read-only), or killed a worker
-        # for lack of memory. What cannot be read fails here again, and names the file.
-        for child in active_children():
-            child.kill()  # one that waits for work would be waited for at the end
-        return _sha256_share(str(folder), names)
-    return hashes
-
-
-def _end_with_parent() -> None:
-    """Make a worker exit when its parent is killed: it inherited the lock of the folder."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends it to the parent, too
-
-    def wait() -> None:
-        if parent := parent_process():
-            connection.wait([parent.sentinel])
-            os._exit(1)  # sys.exit() would end this thread only
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
-    return {name: sha256_file(extended(f"{folder}/{name}")) for name in names}
 
 
 def sha256_file(path: str | Path) -> str:

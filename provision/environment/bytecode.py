@@ -13,11 +13,11 @@ from pathlib import Path
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding
-from provision.core.hashing import sha256_below
 from provision.core.interruption import in_threads
 from provision.core.limits import read_parsed
 from provision.core.process import Run, environment_python
 from provision.core.text import plural
+from provision.core.tree_hashing import sha256_below
 from provision.environment.findings import finding
 from provision.environment.seal import beside
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from provision.core.filesystem import extended
 from provision.core.findings import Finding
-from provision.core.hashing import sha256_below, sha256_bytes
+from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_if_any
 from provision.core.text import plural, shortened
+from provision.core.tree_hashing import sha256_below
 from provision.environment.conda_meta import InstalledCondaPackage
 from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution

@@ -1,6 +1,7 @@
 """The model of a host: GPUs, drivers, runtimes and permissions, as frozen data."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,16 @@ class Gpu:
     def driver_name(self) -> str:
         """The name of its kernel driver, "" without one."""
         return self.driver.name if self.driver else ""
+
+
+class NvidiaCard(NamedTuple):
+    """One GPU as NVIDIA's own tools describe it."""
+
+    address: str
+    name: str
+    driver: str | None = None
+    memory_bytes: int | None = None
+    compute_capability: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,27 +4,14 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pynvml  # type: ignore[import-untyped]
 
 from provision.host.driver_versions import numbers_of
-from provision.host.model import Driver, Gpu, Host
+from provision.host.model import Driver, Gpu, Host, NvidiaCard
 from provision.host.root import Machine, Root
 
 # What NVIDIA_VISIBLE_DEVICES names where it gives no device.
 _NONE = {"none", "void", "no"}
 _CUDA, _NVML = "libcuda.so.1", "libnvidia-ml.so.1"
-
-
-class Card(NamedTuple):
-    """One GPU as NVIDIA's own tools describe it."""
-
-    address: str
-    name: str
-    driver: str | None = None
-    memory_bytes: int | None = None
-    compute_capability: str | None = None
 
 
 def probe(machine: Machine, host: Host) -> Host:
@@ -39,43 +26,21 @@ def probe(machine: Machine, host: Host) -> Host:
     return dataclasses.replace(host, gpus=tuple(gpus), runtimes=runtimes)
 
 
-def _cards(root: Root, host: Host) -> list[Card]:
+def _cards(root: Root, host: Host) -> list[NvidiaCard]:
     # Without a GPU of NVIDIA's no library of theirs is loaded. In WSL the bus shows none: there
     # /dev/dxg says that there may be one.
     on_bus = any(gpu.vendor == "nvidia" for gpu in host.gpus)
-    cards: list[Card] = []
+    cards: list[NvidiaCard] = []
     if root.live and (on_bus or root.exists("dev/dxg")):
+        # It declares thousands of names, and few machines have what it asks.
+        from provision.host.nvml import probe_nvml  # noqa: PLC0415
+
         cards = probe_nvml()
     # /proc has neither memory nor compute capability.
     return cards or probe_proc(root)
 
 
-def probe_nvml() -> list[Card]:
-    """Ask NVIDIA's management library; an empty list where it does not load or fails."""
-    try:
-        pynvml.nvmlInit()
-        return list(map(_card, _handles()))
-    except pynvml.NVMLError:
-        return []
-
-
-def _handles() -> list[Any]:
-    count = pynvml.nvmlDeviceGetCount()
-    return [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
-
-
-def _card(handle: Any) -> Card:  # noqa: ANN401 - an opaque handle of NVML
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Card(
-        _address(pynvml.nvmlDeviceGetPciInfo(handle).busId),
-        pynvml.nvmlDeviceGetName(handle),
-        pynvml.nvmlSystemGetDriverVersion(),
-        int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-        f"{major}.{minor}",
-    )
-
-
-def probe_proc(root: Root) -> list[Card]:
+def probe_proc(root: Root) -> list[NvidiaCard]:
     """Return the GPUs that the kernel module lists under ``/proc/driver/nvidia``."""
     folder = "proc/driver/nvidia/gpus"
     version = root.text("proc/driver/nvidia/version")
@@ -85,11 +50,11 @@ def probe_proc(root: Root) -> list[Card]:
     for address in root.names(folder):
         text = root.text(f"{folder}/{address}/information")
         if model := re.search(r"^Model:\s*(.+)$", text, re.M):
-            cards.append(Card(address, model[1].strip(), driver))
+            cards.append(NvidiaCard(address, model[1].strip(), driver))
     return cards
 
 
-def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
+def merge(gpus: Sequence[Gpu], cards: Sequence[NvidiaCard]) -> list[Gpu]:
     """Return the GPUs completed by NVIDIA's tools; those that the bus lacks are appended."""
     # In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     # By address: NVML guarantees no order of its indexes (nvmlDeviceGetHandleByIndex).
@@ -105,7 +70,7 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
     return merged
 
 
-def _completed(gpu: Gpu, card: Card) -> Gpu:
+def _completed(gpu: Gpu, card: NvidiaCard) -> Gpu:
     driver = gpu.driver or Driver("nvidia")
     return dataclasses.replace(
         gpu,
@@ -127,24 +92,11 @@ def cuda_version(names: Sequence[str], library: str = _CUDA) -> str | None:
     return version
 
 
-def _address(text: str | bytes) -> str:
-    """Return ``00000000:01:00.0`` as sysfs writes it: ``0000:01:00.0``."""
-    plain = text.decode("ascii", "replace") if isinstance(text, bytes) else text
-    return plain.lower()[-len("0000:01:00.0") :]
-
-
 def occupants(notes: set[str], _proc: Path) -> list[str]:
     """Return the processes that compute; adds to the notes where NVML does not tell."""
-    processes = set()
-    try:
-        pynvml.nvmlInit()
-        for handle in _handles():
-            for user in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
-                processes.add(str(user.pid))
-    except pynvml.NVMLError as error:
-        notes.add(f"whether the device is idle is not measured: NVML says {error}")
-        return []
-    return sorted(processes)
+    from provision.host.nvml import computing  # noqa: PLC0415 - as above
+
+    return computing(notes)
 
 
 def hidden(host: Host) -> dict[str, str]:

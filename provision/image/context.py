@@ -37,7 +37,7 @@ from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Artifact
 from provision.spec.local import input_files
-from provision.spec.reader import resolved_text
+from provision.spec.text import resolved_text
 
 _BYTECODE = shutil.ignore_patterns("__pycache__")
 # Paths in the image.

@@ -15,7 +15,6 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -114,13 +113,7 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
 
 
-class SpecTable(Table):
-    """A table whose keys are described by the texts below them."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class Hardware(SpecTable):
+class Hardware(Table):
     """The devices and drivers that the target is for."""
 
     families: tuple[str, ...] = ()
@@ -131,7 +124,7 @@ class Hardware(SpecTable):
     """CUDA compute capabilities that the wheels are compiled for."""
 
 
-class Conda(SpecTable):
+class Conda(Table):
     """The optional conda layer below pip: the interpreter and native libraries."""
 
     channels: tuple[Annotated[str, AfterValidator(_channel)], ...] = Field(min_length=1)
@@ -139,21 +132,21 @@ class Conda(SpecTable):
     """Packages besides the spec's Python, which is always there."""
 
 
-class Override(SpecTable):
+class Override(Table):
     """A requirement that replaces those of all packages for its distribution, and why."""
 
     requirement: IndexRequirement
     reason: str = Field(min_length=1)
 
 
-class ForbiddenDistribution(SpecTable):
+class ForbiddenDistribution(Table):
     """A distribution that must not be installed, and why."""
 
     name: Distribution
     reason: str = Field(min_length=1)
 
 
-class Accepted(SpecTable):
+class Accepted(Table):
     """A known vulnerability that the spec accepts, until a day."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
@@ -163,7 +156,7 @@ class Accepted(SpecTable):
     """The last day on which it is accepted."""
 
 
-class Pip(SpecTable):
+class Pip(Table):
     """The Python packages."""
 
     cutoff: dt.date
@@ -215,7 +208,7 @@ class Pip(SpecTable):
         )
 
 
-class Smoke(SpecTable):
+class Smoke(Table):
     """Smoke checks that this target needs beyond those of every target."""
 
     fused_ops: tuple[str, ...] = ()
@@ -227,14 +220,14 @@ class Smoke(SpecTable):
     """Least ratio of training throughput, device to CPU."""
 
 
-class Run(SpecTable):
+class Run(Table):
     """How `run` starts the user's programs."""
 
     keep: tuple[Variable, ...] = ()
     """Variables of the caller that pass although `run` drops them."""
 
 
-class Docker(SpecTable):
+class Docker(Table):
     """What the container image needs besides the environment."""
 
     # Names alone: apt would take `-o…` for an option, and `name-` for a removal.
@@ -246,7 +239,7 @@ class Docker(SpecTable):
     """Driver set of the catalog to install, such as 'intel-gpu-24-48'."""
 
 
-class Target(SpecTable):
+class Target(Table):
     """One kind of hardware on one platform that gets an environment."""
 
     model_config = {"serialize_by_alias": True, "validate_default": True}
@@ -333,25 +326,3 @@ class Target(SpecTable):
             key: value.replace("{prefix}", str(prefix))
             for key, value in self.environment.items()
         }
-
-
-def spec_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec file (draft 2020-12); the file's name gives ``name``.
-
-    A file that extends another one need not say anything itself.
-    """
-    document = Target.model_json_schema()
-    document["properties"].pop("name")
-    required = [key for key in document.pop("required") if key != "name"]
-    pip = document["$defs"]["Pip"]
-    alone = {
-        "required": required,
-        "properties": {"pip": {"required": pip.pop("required")}},
-    }
-    extends = {
-        "type": "string",
-        "description": "A spec of envs/, or a shipped one, to inherit.",
-    }
-    document["properties"] |= {"extends": extends}
-    document["anyOf"] = [{"required": ["extends"]}, alone]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | document

@@ -5,11 +5,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import tomlkit
 from pydantic import ValidationError
 
 from provision.core.errors import SpecError, UsageError
-from provision.core.limits import read_text
 from provision.core.project import shipped
 from provision.core.text import nearest, plural
 from provision.spec.extends import origin, resolved, spec_chain
@@ -87,9 +85,3 @@ def read_hardware(folder: Path) -> list[TargetHardware]:
 def target_names(folder: Path) -> list[str]:
     """Return the names of all targets that have a spec in a folder, sorted; reads no file."""
     return sorted(path.stem for path in folder.glob("*.toml"))
-
-
-def resolved_text(path: Path) -> str:
-    """Return the text of a spec that says the same as a file, without ``extends``."""
-    chain = spec_chain(path)
-    return read_text(path) if len(chain) == 1 else tomlkit.dumps(resolved(chain))

@@ -1,11 +1,7 @@
 """The published JSON Schema of what each verb prints with ``--json``, from its results' classes."""
 
-import ast
 import inspect
-import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
@@ -25,6 +21,7 @@ from provision.commands.outdated import Outdated
 from provision.commands.smoke import SmokeResult, SmokeSkipped
 from provision.commands.status import ProjectStatus
 from provision.commands.update import RefreshResult
+from provision.core.docstrings import field_docstrings
 from provision.core.findings import Diagnosis
 from provision.environment.verify import Verification
 from provision.image.docker import BuiltImage
@@ -147,7 +144,7 @@ def _closed(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
     fields = schema["properties"]
     for base in cls.__mro__:
         if base.__module__.startswith("provision."):
-            for name, text in _field_docstrings(base):
+            for name, text in field_docstrings(base):
                 place = fields.get(name) or fields["schema"]  # the one alias
                 place.setdefault("description", text)
     summary, *_ = (inspect.getdoc(cls) or "").split("\n\n")
@@ -158,19 +155,6 @@ def _closed(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
         schema["required"] = [n for n in fields if n not in {"rounds", "every"}]
     schema["additionalProperties"] = False
     return schema
-
-
-def _field_docstrings(cls: type) -> Iterator[tuple[str, str]]:
-    """Yield the name of each field that has a docstring below it, and that docstring."""
-    [definition] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    assert isinstance(definition, ast.ClassDef)  # noqa: S101 - for mypy
-    for field, below in pairwise(definition.body):
-        match field, below:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                yield name, " ".join(text.split())
 
 
 def document_schema(verb: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import provision
-from provision.core import hashing
+from provision.core import tree_hashing
 from provision.core.project import RECORD
 from provision.lockfile.pip import PIP_LAYER
 from tests.attacks.scene import HANGS, VERBS, change, within
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 READING = ("targets", "lock --check", "verify --deep", "doctor --target")
 NOTHING = "build, nothing to do"
-SHARE = hashing._sha256_share
+SHARE = tree_hashing._sha256_share
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -103,10 +103,10 @@ def test_a_killed_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(100):
         (tmp_path / f"{number}").write_bytes(b"x" * number)
     sizes = {str(number): number for number in range(100)}
-    expected = hashing.sha256_below(tmp_path, sizes)
-    monkeypatch.setattr(hashing, "_WORTH_PROCESSES", 0)
-    monkeypatch.setattr(hashing, "_sha256_share", dying_share)
-    assert hashing.sha256_below(tmp_path, sizes) == expected
+    expected = tree_hashing.sha256_below(tmp_path, sizes)
+    monkeypatch.setattr(tree_hashing, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(tree_hashing, "_sha256_share", dying_share)
+    assert tree_hashing.sha256_below(tmp_path, sizes) == expected
 
 
 @pytest.mark.attack(
@@ -118,7 +118,7 @@ def test_no_second_process(tmp_path: Path, after: int) -> None:
     code = f"""
 import os
 from pathlib import Path
-from provision.core import hashing
+from provision.core import tree_hashing
 real, forks = os.fork, []
 def fork():
     forks.append(1)
@@ -127,10 +127,10 @@ def fork():
     return real()
 os.fork = fork
 os.cpu_count = lambda: 4
-hashing._WORTH_PROCESSES = 0
+tree_hashing._WORTH_PROCESSES = 0
 import multiprocessing
 multiprocessing.set_start_method("fork")
-print(len(hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks) > {after})
+print(len(tree_hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks) > {after})
 """
     argv = [sys.executable, "-c", code]
     done = subprocess.run(

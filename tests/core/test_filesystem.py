@@ -22,8 +22,8 @@ from provision.core.filesystem import (
     swap_link,
     write_atomic,
 )
-from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock
+from provision.core.tree_hashing import sha256_below
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:

@@ -13,7 +13,15 @@ from provision.catalog.devices import read_devices
 from provision.core.errors import SpecError
 from provision.core.platforms import VENDORS
 from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
-from provision.host.model import Driver, Gpu, Host, Runtimes, User, host_layers
+from provision.host.model import (
+    Driver,
+    Gpu,
+    Host,
+    NvidiaCard,
+    Runtimes,
+    User,
+    host_layers,
+)
 from provision.host.probe import read_host
 from provision.host.root import Root
 from provision.host.vendors import MODULES, hidden
@@ -106,10 +114,8 @@ def test_what_nvidia_shows_is_merged_by_address() -> None:
         "ampere",
         supported=True,
     )
-    card = nvidia.Card("0000:01:00.0", "NVIDIA GeForce RTX 3090", "580.95.05")
-    beyond = nvidia.Card(
-        "0000:09:00.0", "NVIDIA GeForce RTX 4070", "581.1", None, "8.9"
-    )
+    card = NvidiaCard("0000:01:00.0", "NVIDIA GeForce RTX 3090", "580.95.05")
+    beyond = NvidiaCard("0000:09:00.0", "NVIDIA GeForce RTX 4070", "581.1", None, "8.9")
     merged, alone = nvidia.merge([gpu], [card, beyond])
     assert merged.name == "NVIDIA GeForce RTX 3090"
     assert merged.driver is not None

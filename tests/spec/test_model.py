@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from provision.core.errors import Exit, SpecError
-from provision.spec.model import spec_schema
 from provision.spec.reader import load_spec
+from provision.spec.schema import spec_schema
 
 GOOD = """
 summary = "A target"

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome
 from provision.report.verdict import verdict_schema
-from provision.spec.model import spec_schema
+from provision.spec.schema import spec_schema
 from provision.ui.console import print_text
 from provision.ui.documents import RESULTS, document_schema
 

@@ -9,7 +9,7 @@ import pytest
 
 from provision.commands.detect import Detection, FitVerdict, detect
 from provision.host import nvidia
-from provision.host.model import Driver, Gpu, Host
+from provision.host.model import Driver, Gpu, Host, NvidiaCard
 from provision.host.windows import read_windows
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_capability_of_a_newer_card_decides_where_it_is_known(
     gpu = Gpu(
         "nvidia", "3300", known.name, "0000:01:00.0", known.family, known.supported
     )
-    card = nvidia.Card(
+    card = NvidiaCard(
         gpu.address, "NVIDIA GeForce RTX 9090", "591.44", None, capability
     )
     found = detect(

@@ -15,7 +15,7 @@ from provision.commands.detect import detect
 from provision.core.findings import Level
 from provision.doctor.diagnosis import diagnose_machine
 from provision.host import macos, nvidia
-from provision.host.model import User
+from provision.host.model import NvidiaCard, User
 from provision.host.probe import read_host
 from provision.spec.reader import read_hardware
 from tests.commands.detect import conftest
@@ -57,7 +57,7 @@ def host(
         conftest.make_gpu(tmp_path, known, nodes=not machine.get("no_nodes"))
     _system(tmp_path, machine)
     if answer := machine.get("nvml"):
-        card = nvidia.Card("0000:01:00.0", memory_bytes=24 * 2**30, **answer)
+        card = NvidiaCard("0000:01:00.0", memory_bytes=24 * 2**30, **answer)
         monkeypatch.setattr(nvidia, "_cards", lambda *_: [card])
     user = User(
         "someone", conftest.STRANGER, () if machine.get("closed") else (os.getgid(),)

@@ -1,0 +1,20 @@
+"""The texts below the fields of a class, which describe them in the published schemas."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+
+
+def field_docstrings(cls: type) -> Iterator[tuple[str, str]]:
+    """Yield the name of each field that has a docstring below it, and that docstring."""
+    [definition] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(definition, ast.ClassDef)  # noqa: S101 - for mypy
+    for field, below in pairwise(definition.body):
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield name, " ".join(text.split())
