@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.commands.build import BuildRequest, BuildResult, build
+from provision.commands.build import build
+from provision.commands.build_request import BuildRequest, BuildResult
 from provision.core.process import clean_environment, environment_python, run
 from provision.core.project import CURRENT
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve

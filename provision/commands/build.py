@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
+from provision.commands.build_request import (
+    BuildRequest,
+    BuildResult,
+    ready_generation,
+)
 from provision.commands.carry import basis_of
 from provision.commands.check import check, require_end
 from provision.commands.populate import (
@@ -31,53 +35,14 @@ from provision.core.filesystem import (
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
 from provision.core.progress import Progress
-from provision.core.project import CURRENT, Project
+from provision.core.project import CURRENT
 from provision.core.variables import refuse_separator
 from provision.environment import manifest
 from provision.environment.contents import Contents, read_contents
-from provision.environment.manifest import Generation, Proof
-from provision.environment.verify import Verification, verify
-from provision.installer.install import ArtifactSources, InstallPlan
+from provision.environment.manifest import Generation
+from provision.environment.verify import verify
 from provision.lockfile.pip import Lock
 from provision.report.model import Report
-from provision.spec.model import Target
-
-
-@dataclass(frozen=True, slots=True)
-class BuildRequest:
-    """What to build; :func:`build` hands each step the parts that it takes."""
-
-    project: Project
-    target: Target
-    lock: Lock
-    supply: ArtifactSources
-    smoke: bool  # run the quick checks
-    absent: str  # why the target's device is not on this machine; empty if it is
-    stack: Callable[[], dict[str, str]]  # reads the layers of this host
-    fresh: bool = False  # build even if a generation of this lock exists
-
-    @property
-    def proof(self) -> Proof:
-        """What a build that succeeds may say of itself."""
-        if self.absent:
-            return "unproven"
-        return "proven" if self.smoke else "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class BuildResult:
-    """How a build ended."""
-
-    target: str
-    """Name of the target."""
-    generation: Generation | None
-    """null if the checks failed and nothing was changed."""
-    plan: InstallPlan | None = None
-    """What was installed; null if an existing generation was used."""
-    verification: Verification | None = None
-    """null for an existing generation too."""
-    report: Report | None = None
-    """Of the quick checks; null if they did not run."""
 
 
 def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
@@ -88,18 +53,15 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """
     target = request.target.name
     home = request.project.environments(target)
-    current = manifest.current_generation(home)
-    if current and _is_ready(current, request):
-        return BuildResult(target, current)
     with folder_lock(home, waiting(target, progress)) as held:
         # Child processes inherit the lock: if this process is killed while uv still writes, the
         # next build must wait for uv before it removes the unfinished folder.
         run = functools.partial(run, pass_fds=(held,))
         # Another build may have finished while this one waited for the lock.
-        current = manifest.current_generation(home)
-        if current and _is_ready(current, request):
-            return BuildResult(target, current)
+        if ready := ready_generation(request):
+            return BuildResult(target, ready)
         manifest.sweep(home, progress.note)
+        current = manifest.current_generation(home)
         if current and (why := current.misplaced()):
             progress.note(f"{target} {why}; building it again here")
         if not request.fresh and (unchanged := _find_unchanged(home, request)):
@@ -140,15 +102,6 @@ def _use_again(
         unchanged = manifest.mark_verified(unchanged)
     swap_link(unchanged.folder.with_name(CURRENT), unchanged.folder)
     return BuildResult(request.target.name, unchanged, report=report)
-
-
-def _is_ready(current: Generation, request: BuildRequest) -> bool:
-    """Whether there is nothing to do."""
-    if request.fresh or current.record.lock != request.lock.digest:
-        return False
-    if request.proof == "proven" and current.record.proof != "proven":
-        return False
-    return not current.drifted()
 
 
 def _find_unchanged(

@@ -31,7 +31,8 @@ from provision.core.project import PACKAGE, Project, shipped
 from provision.core.text import json_text, plural
 from provision.core.tree_hashing import sha256_below
 from provision.installer import uv
-from provision.installer.install import ArtifactSources, check_space, plan_install
+from provision.installer.install import check_space, plan_install
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.spec.local import input_files

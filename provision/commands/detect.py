@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -70,14 +70,14 @@ class Detection:
     """Settings that help, and remarks on the machine."""
 
 
-def detect_machine(project: Project) -> Detection:
+def detect_machine(project: Project, host: Host) -> Detection:
     """Return which targets of a project fit this machine, and why the others do not."""
     # Outside of a project they are the shipped ones.
     targets, broken = load_targets(project.specs, target_names(project.specs))
     hardware = [hardware_of(target) for target in targets]
-    found = detect(hardware or read_hardware(shipped().specs), this_host(project))
+    found = detect(hardware or read_hardware(shipped().specs), host)
     torch = locked_torch(project.lock(found.chosen)) if found.chosen else ""
-    wrong = known_wrong_here(project, found.host, torch)
+    wrong = known_wrong_here(project, host, torch)
     left_out = [f"{name} is left out: {fault.what}" for name, fault in broken.items()]
     return dataclasses.replace(found, advice=(*found.advice, *wrong, *left_out))
 
@@ -97,11 +97,11 @@ def choose_target(found: Detection) -> str:
     return found.chosen
 
 
-def why_device_is_absent(project: Project, target: Target) -> str:
+def why_device_is_absent(target: Target, host: Callable[[], Host]) -> str:
     """Return why a target's device cannot be used on this machine; empty if it can."""
     if target.accelerator == "cpu":
         return ""
-    (fit,) = detect([hardware_of(target)], this_host(project)).fits
+    (fit,) = detect([hardware_of(target)], host()).fits
     return "" if fit.verdict is FitVerdict.FITS else "; ".join(fit.reasons)
 
 

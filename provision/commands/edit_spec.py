@@ -11,7 +11,7 @@ from typing import Any
 import tomlkit
 from packaging.utils import canonicalize_name
 
-from provision.commands.build import BuildResult
+from provision.commands.build_request import BuildResult
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic

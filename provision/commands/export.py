@@ -18,7 +18,7 @@ from provision.core.interruption import in_threads
 from provision.core.limits import read_if_any
 from provision.core.privacy import redact
 from provision.core.project import Project
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
 from provision.spec.model import Target

@@ -12,7 +12,7 @@ from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.installer import uv
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import Artifact, Lock
 from provision.resolver.uv import midnight
 from provision.spec.local import local_folder

@@ -26,15 +26,15 @@ from provision.environment.manifest import (
     write_record,
 )
 from provision.environment.seal import Seal, generated_files, refuse_overwritten
-from provision.environment.verify import Verification, verify
+from provision.environment.verification import Verification
+from provision.environment.verify import verify
 from provision.installer import conda, uv
 from provision.installer.install import (
-    ArtifactSources,
-    InstallPlan,
     check_space,
     install_pip_layer,
     plan_install,
 )
+from provision.installer.plan import ArtifactSources, InstallPlan
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.spec.model import Target

@@ -5,7 +5,8 @@ uv hard-links files from its cache, where an edit of them shows too: so it is cl
 
 from dataclasses import replace
 
-from provision.commands.build import BuildRequest, BuildResult, build
+from provision.commands.build import build
+from provision.commands.build_request import BuildRequest, BuildResult
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
@@ -14,7 +15,8 @@ from provision.core.project import RECORD, Project
 from provision.environment import manifest
 from provision.environment.contents import read_contents
 from provision.environment.seal import drop_seals
-from provision.environment.verify import Verification, verify
+from provision.environment.verification import Verification
+from provision.environment.verify import verify
 from provision.installer import uv
 
 

@@ -11,7 +11,7 @@ from provision.core.errors import SpecError, UsageError
 from provision.core.platforms import this_platform
 from provision.core.program import program_name
 from provision.core.project import Project
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Lock, read_lock
 from provision.spec.model import Target

@@ -13,7 +13,8 @@ from provision.environment.findings import of_target
 from provision.environment.interpreter import interpreter_findings
 from provision.environment.manifest import read_generation
 from provision.environment.seal import read_seal, seal_findings
-from provision.environment.verify import Verification, verify
+from provision.environment.verification import Verification
+from provision.environment.verify import verify
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -19,33 +18,10 @@ from provision.environment import conda_meta, files
 from provision.environment.contents import Contents
 from provision.environment.findings import finding, of_target
 from provision.environment.installed import InstalledDistribution, name_of
+from provision.environment.verification import Verification
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.spec.model import ForbiddenDistribution
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The result of comparing an environment with its lock."""
-
-    findings: tuple[Finding, ...]
-    """None if the two are equal."""
-    distributions: int
-    """How many were compared."""
-    files: int
-    """How many the RECORDs list."""
-    size: int
-    """Of the files on disk, in bytes."""
-    drifted: tuple[str, ...]
-    """Distributions that are missing, replaced or damaged."""
-    unvouched: dict[str, str]
-    """Digest of the installed RECORD of each wheel for which the lock has none, by the SHA-256 of
-    the wheel; empty unless every file was hashed.
-    """
-    tree: str | None
-    """Digest over the paths and hashes of all files, equal on every machine that built the same
-    lock; null unless every file was hashed.
-    """
 
 
 def verify(

@@ -7,7 +7,7 @@ from pathlib import Path
 from provision.core.errors import UsageError
 from provision.core.platforms import PLATFORMS
 from provision.core.project import Project, shipped
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import Lock
 from provision.spec.model import Target
 

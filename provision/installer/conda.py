@@ -11,7 +11,7 @@ from provision.core.errors import ToolError
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.text import plural
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.conda import CondaPackage
 
 _WORKER = Path(__file__).with_name("conda_worker.py")

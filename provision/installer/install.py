@@ -6,7 +6,6 @@ With several indexes in one call, a package of the same name on another index co
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from provision.artifacts.parallel_fetch import wanted_archive
@@ -22,46 +21,9 @@ from provision.core.process import Completed, Run
 from provision.core.progress import Progress
 from provision.core.text import plural, shortened, size
 from provision.installer import uv
+from provision.installer.plan import ArtifactSources, InstallPlan
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactSources:
-    """Where artifacts may come from; the lock's hashes decide what is installed."""
-
-    wheelhouses: tuple[Path, ...]  # searched before any index
-    indexes: dict[
-        str, str | None
-    ]  # URL by name; "default" is the user's mirror, None uv's own
-    offline: bool
-
-
-@dataclass(frozen=True, slots=True)
-class InstallPlan:
-    """What an installation is about to download and write."""
-
-    packages: int
-    """How many packages."""
-    local: int
-    """How many of them are in a wheelhouse."""
-    fetch: int
-    """Bytes of the others, as far as the lock has sizes; uv's cache may hold some."""
-    unsized: int
-    """How many of the others have no size in the lock."""
-    disk: int
-    """Bytes of the environment, approximately."""
-
-    def __str__(self) -> str:
-        unsized = (
-            f" and {plural(self.unsized, 'file')} of unknown size"
-            if self.unsized
-            else ""
-        )
-        return (
-            f"{plural(self.packages, 'package')}: {self.local} from wheelhouses, at most "
-            f"{size(self.fetch)}{unsized} to download, about {size(self.disk)} on disk"
-        )
 
 
 def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:

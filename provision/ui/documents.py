@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from provision.commands.build import BuildResult
+from provision.commands.build_request import BuildResult
 from provision.commands.bundle import Bundle
 from provision.commands.detect import Detection
 from provision.commands.edit_spec import Edited
@@ -23,7 +23,7 @@ from provision.commands.status import ProjectStatus
 from provision.commands.update import RefreshResult
 from provision.core.docstrings import field_docstrings
 from provision.core.findings import Diagnosis
-from provision.environment.verify import Verification
+from provision.environment.verification import Verification
 from provision.image.docker import BuiltImage
 from provision.report.fleet import Fleet
 from provision.report.model import Measurement

@@ -14,7 +14,7 @@ from provision.ui.console import Console, print_text
 from provision.ui.smoke import show_report, verdict
 
 if TYPE_CHECKING:  # a verb loads what makes its own result
-    from provision.commands.build import BuildResult
+    from provision.commands.build_request import BuildResult
     from provision.commands.bundle import Bundle
     from provision.commands.detect import Detection
     from provision.commands.edit_spec import Edited
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.outdated import Outdated
     from provision.commands.status import ProjectStatus
     from provision.commands.update import RefreshResult
-    from provision.environment.verify import Verification
+    from provision.environment.verification import Verification
     from provision.image.docker import BuiltImage
     from provision.report.fleet import Fleet
 

@@ -33,7 +33,7 @@ from tests.small import PYTHON, TARGET, artifact, make_wheel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from provision.environment.verify import Verification
+    from provision.environment.verification import Verification
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine

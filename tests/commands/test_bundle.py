@@ -22,7 +22,7 @@ from provision.commands.bundle import Bundle, bundle
 from provision.core import process
 from provision.core.errors import UsageError
 from provision.core.filesystem import TAG
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import CONDA_LAYER, read_lock
 from provision.spec.reader import load_target
 from tests.condapkg import File, lock_text, make_package

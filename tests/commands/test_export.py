@@ -21,7 +21,7 @@ from provision.catalog.snapshot import render_snapshot
 from provision.commands.export import Export, export
 from provision.core.errors import ToolError, UsageError
 from provision.core.program import uv_program
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.formats import SIGNATURES
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.catalog.devices import read_devices
 from provision.cli.main import main
-from provision.cli.verbs import build as build_verb
-from provision.commands import detect as detect_verb
+from provision.commands import build as building
+from provision.commands import machine
 from provision.commands.detect import detect_machine
 from provision.commands.known_wrong import known_wrong_here, known_wrong_of
 from provision.core.errors import ToolError
@@ -17,14 +18,17 @@ from provision.core.project import Project
 from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
 from provision.spec.reader import load_target
 
+if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
+
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(ROOT)
 WORDS = "products of float16 are not a number"
 
 
 @pytest.fixture
-def b70(monkeypatch: pytest.MonkeyPatch) -> Host:
-    """This machine, with an Arc Pro B70 and the drivers of the report."""
+def b70() -> Host:
+    """A machine with an Arc Pro B70 and the drivers of the report."""
     known = read_devices(PROJECT.catalog).find("intel", "e223")
     assert known is not None
     gpu = Gpu(
@@ -39,31 +43,36 @@ def b70(monkeypatch: pytest.MonkeyPatch) -> Host:
         nodes=(DeviceFile("/dev/dri/renderD128", "render", True, True),),
     )
     runtimes = Runtimes(level_zero="1.28", compute_runtime="26.35.39758.10")
-    host = Host("linux-64", "6.17", gpus=(gpu,), runtimes=runtimes)
-    monkeypatch.setattr(detect_verb, "this_host", lambda _project: host)
-    monkeypatch.setattr(build_verb, "this_host", lambda _project: host)
-    return host
+    return Host("linux-64", "6.17", gpus=(gpu,), runtimes=runtimes)
 
 
 def test_detect_cites_what_is_known_to_be_wrong(b70: Host) -> None:
-    found = detect_machine(PROJECT)
+    found = detect_machine(PROJECT, b70)
     assert found.chosen == "arc-linux"
     (line,) = [line for line in found.advice if WORDS in line]
     assert "Arc Pro B70 with torch 2.12.1+xpu and driver 26.35.39758.10" in line
     assert "intel/compute-runtime#1000" in line
 
 
-def test_a_build_says_it_before_it_fetches(
+def test_a_build_says_it_before_it_fetches_and_reads_the_machine_once(
     b70: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    readings = []
+
+    def read(_devices: Devices) -> Host:
+        readings.append(1)
+        return b70
+
     def stop(*_arguments: object) -> None:
         raise ToolError("the build begins here", remedy="none")
 
-    monkeypatch.setattr(build_verb, "build", stop)
+    monkeypatch.setattr(machine, "read_host", read)
+    monkeypatch.setattr(building, "build", stop)
     main(["build", "arc-linux", "--offline", "--no-smoke", "-C", str(ROOT)])
     told = capsys.readouterr().err
     assert WORDS in told
-    assert told.index(WORDS) < told.index("error:")
+    assert told.index(WORDS) < told.index("error: the build begins here")
+    assert len(readings) == 1
 
 
 @pytest.mark.parametrize(

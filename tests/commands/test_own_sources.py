@@ -17,7 +17,8 @@ import pytest
 from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import pack_again
 from provision.artifacts.tools import LOCKS
-from provision.commands.build import BuildRequest, build
+from provision.commands.build import build
+from provision.commands.build_request import BuildRequest
 from provision.commands.bundle import bundle
 from provision.commands.freshness import staleness
 from provision.commands.lock import lock
@@ -27,7 +28,7 @@ from provision.core.process import environment_python, run
 from provision.core.project import CURRENT, Project
 from provision.environment.contents import read_contents
 from provision.environment.verify import verify
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.lockfile.sbom import sbom
 from provision.resolver.resolver import Resolver

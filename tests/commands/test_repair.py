@@ -21,7 +21,7 @@ from tests.small import TARGET
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from provision.environment.verify import Verification
+    from provision.environment.verification import Verification
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine

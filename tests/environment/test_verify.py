@@ -8,7 +8,8 @@ import pytest
 
 from provision.core.errors import ToolError
 from provision.environment.contents import read_contents
-from provision.environment.verify import Verification, verify
+from provision.environment.verification import Verification
+from provision.environment.verify import verify
 from provision.lockfile.pip import read_lock
 from provision.spec.model import ForbiddenDistribution
 from tests.small import Index, lock, make_project, make_wheel

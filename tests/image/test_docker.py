@@ -21,7 +21,7 @@ from provision.core.process import Completed
 from provision.image.context import dockerfile, labels, prepare_context
 from provision.image.docker import build_argv, find_engine
 from provision.image.request import ImageRequest
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests import small

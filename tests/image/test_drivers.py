@@ -21,7 +21,7 @@ from provision.host.drivers import DriverVerdict, judge_version
 from provision.image.context import labels, prepare_context
 from provision.image.drivers import require_drivers
 from provision.image.request import ImageRequest
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Docker
 from provision.spec.reader import load_target

@@ -26,7 +26,7 @@ from provision.environment.verify import verify
 from provision.image.context import prepare_context
 from provision.image.docker import BuiltImage, build_argv, build_image, find_engine
 from provision.image.request import ImageRequest
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import (
     PIP_LAYER,
     Lock,

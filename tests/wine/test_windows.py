@@ -14,7 +14,7 @@ import pytest
 
 from provision.commands.bundle import bundle
 from provision.environment.manifest import read_generation
-from provision.installer.install import ArtifactSources
+from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests.lab import Silent, without_a_route

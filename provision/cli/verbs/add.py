@@ -10,8 +10,10 @@ from provision.cli.verbs.build import build_target
 from provision.cli.verbs.lock import make_resolver
 from provision.commands.detect import why_device_is_absent
 from provision.commands.edit_spec import Edited, add_to, edit_and_lock
+from provision.commands.machine import host_reader
 from provision.core.platforms import this_platform
 from provision.core.project import CURRENT
+from provision.host.model import Host
 from provision.spec.model import Target
 from provision.spec.reader import load_target, target_names
 from provision.ui.results import show_edited
@@ -43,18 +45,20 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     names = target_names(project.specs) if target == "all" else [target]
     targets = [load_target(project.specs, name) for name in names]
     locks = edit_and_lock(names, change, project, make_resolver(call))
-    edited = []
+    host, edited = host_reader(project), []
     for spec, lock in zip(targets, locks, strict=True):
-        built = build_target(call, spec.name) if _is_built(call, spec) else None
+        built = None
+        if _is_built(call, spec, host):
+            built = build_target(call, spec.name, host)
         edited.append(Edited(lock, built))
     failed = any(one.build and not one.build.generation for one in edited)
     return Outcome(edited, each(show_edited), findings_if(failed))
 
 
-def _is_built(call: Call, target: Target) -> bool:
+def _is_built(call: Call, target: Target, host: Callable[[], Host]) -> bool:
     if call.arguments.no_build or target.platform != this_platform():
         return False
     if (call.project.environments(target.name) / CURRENT).exists():
         return True
     named = call.arguments.target == target.name
-    return named and not why_device_is_absent(call.project, target)
+    return named and not why_device_is_absent(target, host)

@@ -1,10 +1,15 @@
 """lock -> a verified, proven, current environment."""
 
 from argparse import ArgumentParser
+from collections.abc import Callable
 
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_build, add_target
-from provision.commands.build import BuildRequest, BuildResult, build
+from provision.commands.build_request import (
+    BuildRequest,
+    BuildResult,
+    ready_generation,
+)
 from provision.commands.detect import (
     TargetFit,
     choose_target,
@@ -12,13 +17,14 @@ from provision.commands.detect import (
     why_device_is_absent,
 )
 from provision.commands.known_wrong import known_wrong_here, locked_torch
-from provision.commands.machine import read_layers, this_host
+from provision.commands.machine import host_reader
 from provision.commands.request import (
     artifact_sources,
     require_fresh_lock,
     require_platform,
 )
 from provision.core.process import run
+from provision.host.model import Host, host_layers
 from provision.spec.reader import load_target
 from provision.ui.results import show_build, show_detection
 
@@ -31,13 +37,14 @@ def declare(parser: ArgumentParser) -> None:
 def handle(call: Call) -> Outcome:
     name = call.arguments.target
     better: tuple[TargetFit, ...] = ()
+    host = host_reader(call.project)
     if name == "auto":
-        detection = detect_machine(call.project)
+        detection = detect_machine(call.project, host())
         show_detection(detection, call.console)
         name, better = choose_target(detection), detection.better
     else:  # of another one the detection has said it
-        _note_known_wrong(call)
-    built = build_target(call, name)
+        _note_known_wrong(call, host)
+    built = build_target(call, name, host)
     # After the build, whose output has pushed the detection off the screen.
     for fit in better:
         call.console.note(
@@ -46,21 +53,28 @@ def handle(call: Call) -> Outcome:
     return Outcome(built, show_build, findings_if(not built.generation))
 
 
-def build_target(call: Call, name: str) -> BuildResult:
-    """Build a target with the options that were typed."""
-    return build(build_request(call, name), run, call.console)
+def build_target(call: Call, name: str, host: Callable[[], Host]) -> BuildResult:
+    """Build a target with the options that were typed; ``host`` reads this machine if need be."""
+    request = build_request(call, name, host)
+    if ready := ready_generation(request):
+        return BuildResult(name, ready)
+    # With all that downloads, installs and checks: to load it takes longer than to find out that
+    # there is nothing to do.
+    from provision.commands.build import build  # noqa: PLC0415
+
+    return build(request, run, call.console)
 
 
-def _note_known_wrong(call: Call) -> None:
+def _note_known_wrong(call: Call, host: Callable[[], Host]) -> None:
     """Say before a build which numbers of its torch are wrong with this machine's driver."""
     project, target = call.project, call.target
     if target.accelerator == "xpu":
         torch = locked_torch(project.lock(target.name))
-        for line in known_wrong_here(project, this_host(project), torch):
+        for line in known_wrong_here(project, host(), torch):
             call.console.note(line)
 
 
-def build_request(call: Call, name: str) -> BuildRequest:
+def build_request(call: Call, name: str, host: Callable[[], Host]) -> BuildRequest:
     """What to build, for a verb with the options of a build."""
     project, options = call.project, call.arguments
     target = load_target(project.specs, name)
@@ -73,6 +87,6 @@ def build_request(call: Call, name: str) -> BuildRequest:
         require_fresh_lock(project, target),
         artifact_sources(project, target, options.wheelhouse, offline=options.offline),
         smoke=not options.no_smoke,
-        absent=why_device_is_absent(project, target),
-        stack=lambda: read_layers(project),
+        absent=why_device_is_absent(target, host),
+        stack=lambda: host_layers(host()),
     )

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome
 from provision.commands.detect import detect_machine
+from provision.commands.machine import this_host
 from provision.ui.results import show_detection
 
 ANYWHERE = True
@@ -14,4 +15,6 @@ def declare(_: ArgumentParser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    return Outcome(detect_machine(call.project), show_detection)
+    return Outcome(
+        detect_machine(call.project, this_host(call.project)), show_detection
+    )

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_build, add_contract, add_target
 from provision.cli.verbs.build import build_request
+from provision.commands.machine import host_reader
 from provision.commands.repair import finish, repair
 from provision.commands.verify import verify_current
 from provision.core.process import run
@@ -38,6 +39,6 @@ def handle(call: Call) -> Outcome:
         return Outcome(verification, show_verification)
     for finding in verification.findings:
         call.console.finding(finding)
-    request = build_request(call, target)
+    request = build_request(call, target, host_reader(call.project))
     built = repair(verification, request, run, call.console)
     return Outcome(built, show_build, findings_if(not built.generation))

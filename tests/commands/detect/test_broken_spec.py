@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from provision.commands.detect import choose_target, detect_machine
+from provision.commands.machine import this_host
 from provision.core.project import Project
 
 GOOD = """\
@@ -24,7 +25,8 @@ def test_a_broken_spec_is_left_out_and_named(tmp_path: Path) -> None:
     (tmp_path / "envs" / "cpu-linux.toml").write_text(GOOD, encoding="utf-8")
     broken = GOOD.replace("accelerator", "acelerator")
     (tmp_path / "envs" / "arc-linux.toml").write_text(broken, encoding="utf-8")
-    found = detect_machine(Project(tmp_path))
+    project = Project(tmp_path)
+    found = detect_machine(project, this_host(project))
     assert choose_target(found) == "cpu-linux"
     (line,) = [line for line in found.advice if line.startswith("arc-linux")]
     assert "left out" in line
