@@ -36,7 +36,7 @@ def _normal(name: str) -> str:
 
 
 def loaded(names: list[str]) -> list[str]:
-    """Import modules, and return the source files of this environment that this loaded.
+    """Import modules, and return the source files that this loaded, those of Python included.
 
     A module that does not import here, for want of a device, is left out with what it needed.
     """
@@ -47,8 +47,9 @@ def loaded(names: list[str]) -> list[str]:
     files = {
         getattr(module, "__file__", None) or "" for module in list(sys.modules.values())
     }
+    homes = (sys.prefix, sys.base_prefix)
     return sorted(
-        file for file in files if file.startswith(sys.prefix) and file.endswith(".py")
+        file for file in files if file.startswith(homes) and file.endswith(".py")
     )
 
 

@@ -14,6 +14,7 @@ import datetime as dt
 import fnmatch
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 LEFT_OUT = "left-out.txt"
+PYTHON = Path("/opt/python")  # where the Dockerfile unpacks it
 # Fixed, because bytecode depends on what the same process compiled before (shared constants are
 # written as references). More than the cores of a small machine, so that all of them stay busy.
 _SHARES = 8
@@ -88,9 +90,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(harmless(f"{part}\n") if part else "")
         return int(error.exit_code)
     _LogProgress().step("setting all times")
-    place = arguments.out / PREFIX.relative_to("/")
-    place.parent.mkdir(parents=True)
-    PREFIX.rename(place)
+    # A conda layer has its own Python; else the environment needs this one, which it is made of.
+    for folder in [PREFIX] if target.conda else [PREFIX, PYTHON]:
+        place = arguments.out / folder.relative_to("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(folder, place)
     set_times(arguments.out, epoch)
     return 0
 

@@ -1,4 +1,4 @@
-"""Committed snapshots of vendors' wheel indexes, conda channels and driver releases.
+"""Committed snapshots of wheel indexes, conda channels, driver releases and Pythons.
 
 ``envs/catalog/<name>.json`` has for each file the facts of its index and its metadata, and their
 source. Only ``provision update`` changes them, so a lock depends on the commit and not on the day.
@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
 from pydantic import AfterValidator, Field, ValidationError
 
 from provision.core.errors import SpecError
@@ -26,7 +27,7 @@ from provision.spec.tables import Table, faults_of
 SNAPSHOT = re.compile(
     r"[a-z0-9]+(-[a-z0-9]+)*"
 )  # a snapshot's name, which is its file's
-Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet")
+Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet", "Interpreters")
 
 
 def _wheel(filename: str) -> str:
@@ -64,7 +65,20 @@ def _open_url(url: str) -> str:
 # http is allowed for an internal mirror: the hash decides what is installed, not the transport.
 Url = Annotated[str, AfterValidator(_open_url)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Glibc = Annotated[str, Field(pattern=r"^2\.[0-9]+$")]
 _Bytes = Annotated[int, Field(gt=0)]
+# Of Linux with glibc, without debug symbols: what an image needs.
+_ARCHIVE = re.compile(
+    r"cpython-(?P<version>3\.[0-9]+\.[0-9]+)\+(?P<build>[0-9]{8})"
+    r"-(?P<machine>x86_64|aarch64)-unknown-linux-gnu-install_only_stripped\.tar\.gz"
+)
+
+
+def _archive(filename: str) -> re.Match[str]:
+    found = _ARCHIVE.fullmatch(filename)
+    if found is None:
+        raise ValueError(f"{filename!r} is no archive of a Python for images")
+    return found
 
 
 class Wheel(Table):
@@ -159,13 +173,18 @@ class DriverFile(Table):
     """One Debian package of a driver release."""
 
     filename: Annotated[str, AfterValidator(_deb)]
-    url: Url
+    url: Url | None = None  # None: a distribution's, which apt has while it is current
     sha256: Sha256 | None = None  # while no public file lists it; never guessed
     size: _Bytes | None = None
     confirmed: bool = (
         False  # whether the vendor's file has the hash, or two public files list it
     )
     sources: tuple[str, ...] = ()  # public files that list the hash
+
+    @property
+    def package(self) -> str:
+        """The name of the package."""
+        return self.filename.partition("_")[0]
 
 
 class DriverSet(Table):
@@ -175,7 +194,40 @@ class DriverSet(Table):
     version: str  # the driver's, which a spec's hardware.driver is judged by
     note: str
     source: str  # where these versions are said to fit together
+    glibc: Glibc | None = None  # the oldest that its packages run on; None: not known
     files: Annotated[tuple[DriverFile, ...], Field(min_length=1)]
+
+
+class Interpreter(Table):
+    """One archive of a Python that runs from any folder of any Linux."""
+
+    filename: Annotated[str, AfterValidator(lambda text: _archive(text) and text)]
+    url: Url
+    sha256: Sha256
+    sources: tuple[str, ...] = ()  # public files that list the hash
+
+    @property
+    def version(self) -> Version:
+        """Python's version."""
+        return Version(_archive(self.filename)["version"])
+
+    @property
+    def release(self) -> str:
+        """Python's version and the date of its build."""
+        return "+".join(_archive(self.filename).group("version", "build"))
+
+    @property
+    def processor(self) -> str:
+        """The processor, in uv's words."""
+        return _archive(self.filename)["machine"]
+
+
+class Interpreters(Table):
+    """Pythons of python-build-standalone for images."""
+
+    schema_: Annotated[str, Field(alias="$schema")] = "interpreters.schema.json"
+    url: Url  # what names the latest release
+    files: Annotated[tuple[Interpreter, ...], Field(min_length=1)]
 
 
 def snapshot_names(folder: Path) -> list[str]:
@@ -243,7 +295,7 @@ def index_address(folder: Path, index: str) -> str:
         ).url  # raises an error that names the faults
 
 
-def render_snapshot(snapshot: Index | Channel | DriverSet) -> str:
+def render_snapshot(snapshot: Index | Channel | DriverSet | Interpreters) -> str:
     """Return the text of a snapshot's file: one line per fact, for readable diffs."""
     document = {"$schema": snapshot.schema_}
     document |= snapshot.model_dump(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +21,16 @@ from provision.catalog.snapshot import (
     DriverFile,
     DriverSet,
     Index,
+    Interpreter,
+    Interpreters,
     Wheel,
 )
+from provision.commands.renew import listed_pythons, packages_of_distribution, renewed
 from provision.core import network
-from provision.core.errors import ProvisionError, ToolError, UsageError
+from provision.core.errors import ProvisionError, ToolError, UsageError, damage_in
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.limits import read_text
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
     from requests import Session
 
 
-FileT = TypeVar("FileT", "Wheel", "ChannelPackage", "DriverFile")
+FileT = TypeVar("FileT", "Wheel", "ChannelPackage", "DriverFile", "Interpreter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def update(
     only: Sequence[str] = (),
     url: str = "",
 ) -> list[RefreshResult]:
-    """Refresh snapshots of wheel indexes, conda channels and driver releases.
+    """Refresh snapshots of wheel indexes, conda channels, driver releases and Pythons.
 
     With a URL, make that of a new index, whose name alone is given.
     """
@@ -124,6 +129,11 @@ def _names(project: Project, targets: Sequence[Target]) -> list[str]:
         for channel in target.conda.channels
     }
     own = {path.stem for path in project.catalog.glob("*.json") if "." not in path.stem}
+    used = {target.docker.drivers for target in targets if target.docker}
+    for name in {*snapshot.names_of(project.catalog, DriverSet)} & own - used:
+        drivers = snapshot.load_snapshot(project.catalog, name, DriverSet)
+        if packages_of_distribution(drivers):  # only a machine with its apt knows them
+            own.remove(name)
     return sorted(named | own)
 
 
@@ -175,6 +185,8 @@ class CatalogUpdater:
             return self._refresh_channel(name)
         if snapshot.is_kind(self.folder, name, DriverSet):
             return self._refresh_drivers(name)
+        if snapshot.is_kind(self.folder, name, Interpreters):
+            return self._refresh_pythons(name)
         return self.refresh_index(
             name, snapshot.load_snapshot(self.folder, name, Index)
         )
@@ -198,11 +210,14 @@ class CatalogUpdater:
         return result
 
     def _refresh_drivers(self, name: str) -> RefreshResult:
-        """Hash the packages whose hash is not confirmed; a person chooses their versions."""
+        """Hash the packages whose hash is not confirmed; a person chooses a vendor's versions."""
         old, result = (
             snapshot.load_snapshot(self.folder, name, DriverSet),
             RefreshResult(name),
         )
+        if packages_of_distribution(old):
+            self._renew_drivers(old, result)
+            return result
         files = {file.filename: file for file in old.files}
         with self._kept(old, files, result), network.session() as session:
             for file in old.files:
@@ -212,8 +227,54 @@ class CatalogUpdater:
                         result.record(files, self._hashed(session, file))
         return result
 
+    def _renew_drivers(self, old: DriverSet, result: RefreshResult) -> None:
+        """Take the versions that apt of this machine has: a distribution keeps no older ones."""
+        self.progress.step(f"{result.name}: apt-cache")
+        names = packages_of_distribution(old)
+        with _errors_in(result):
+            shown = self.run(["apt-cache", "show", "--no-all-versions", *names])
+            new = renewed(old, shown.stdout)  # what apt does not have is told by name
+            known = {file.filename: file for file in old.files}
+            for file in new.files:
+                result.record(known, file)
+            if new != old and not result.reuploads:
+                path = self.folder / f"{result.name}.json"
+                write_atomic(path, snapshot.render_snapshot(new))
+
+    def _refresh_pythons(self, name: str) -> RefreshResult:
+        old, result = (
+            snapshot.load_snapshot(self.folder, name, Interpreters),
+            RefreshResult(name),
+        )
+        files = {file.filename: file for file in old.files}
+        minors = {f"{f.version.major}.{f.version.minor}" for f in old.files}
+        minors |= {target.python for target in self.targets}
+        self.progress.step(f"{name}: the latest release")
+        with (
+            self._kept(old, files, result),
+            network.session() as session,
+            _errors_in(result),
+        ):
+            release = self._text(session, old.url)
+            with damage_in(old.url, "try again, or report it to its authors"):
+                address = str(json.loads(release)["asset_url_prefix"])
+            sums = self._text(session, f"{address}/SHA256SUMS")
+            for file in listed_pythons(sums, address, minors):
+                before = files.get(file.filename)
+                sources = before.sources if before else ()
+                result.record(files, file.model_copy(update={"sources": sources}))
+        return result
+
+    def _text(self, session: Session, url: str) -> str:
+        name = url.rpartition("/")[2]
+        path = download(session, url, self.downloads, name, self.progress)
+        text = read_text(path)
+        path.unlink()
+        return text
+
     def _hashed(self, session: Session, file: DriverFile) -> DriverFile:
-        path = download(session, file.url, self.downloads, file.filename, self.progress)
+        url = str(file.url)
+        path = download(session, url, self.downloads, file.filename, self.progress)
         facts = {
             "sha256": sha256_file(path),
             "size": path.stat().st_size,
@@ -337,7 +398,7 @@ class CatalogUpdater:
     @contextlib.contextmanager
     def _kept(
         self,
-        old: Index | Channel | DriverSet,
+        old: Index | Channel | DriverSet | Interpreters,
         files: Mapping[str, FileT],
         result: RefreshResult,
     ) -> Iterator[None]:
@@ -363,10 +424,14 @@ def _errors_in(result: RefreshResult) -> Iterator[None]:
         result.errors.append(error)
 
 
-def _sort_key(file: Wheel | ChannelPackage | DriverFile) -> tuple[object, ...]:
+def _sort_key(
+    file: Wheel | ChannelPackage | DriverFile | Interpreter,
+) -> tuple[object, ...]:
     if isinstance(file, Wheel):
         name, version, _, _ = parse_wheel_filename(file.filename)
         return name, version, file.filename
     if isinstance(file, ChannelPackage):
         return file.subdir, file.name, file.filename
+    if isinstance(file, Interpreter):
+        return file.version, file.filename
     return ()  # in the order that a person wrote

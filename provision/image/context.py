@@ -30,7 +30,9 @@ from provision.core.progress import Progress
 from provision.core.project import PACKAGE, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
+from provision.image.base import find_base, required_glibc
 from provision.image.drivers import copy_drivers, require_drivers
+from provision.image.interpreter import copy_interpreter, find_interpreter
 from provision.image.request import ImageRequest, dockerfile_text
 from provision.installer import uv
 from provision.lockfile import sbom
@@ -60,6 +62,8 @@ _RUNNER = (
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
     """Make the folder of the build context; UsageError if the image could not prove itself."""
     drivers = require_drivers(request)
+    find_base(request)
+    interpreter = find_interpreter(request)
     progress.step(f"preparing {request.context}")
     tools = _tools(request, run)  # first: it needs the network and can fail
     if is_tagged(request.context):
@@ -71,6 +75,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     )
     _copy_artifacts(replace(request, supply=supply), progress)
     _copy_system(request)
+    copy_interpreter(interpreter, request, progress)
     if drivers:
         copy_drivers(drivers, request, progress)
     _copy_toolkit(request, tools)
@@ -112,6 +117,8 @@ def labels(request: ImageRequest) -> dict[str, str]:
         "provision.python": target.python,
         "provision.packages": " ".join(f"{n}=={lock.versions[n]}" for n in locked),
         "provision.toolkit": __version__,
+        "provision.interpreter": find_interpreter(request).release,
+        "org.opencontainers.image.base.name": find_base(request).image,
     }
     if target.docker and (drivers := target.docker.drivers):
         version = load_snapshot(request.project.catalog, drivers, DriverSet).version
@@ -177,18 +184,20 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 
 def _copy_system(request: ImageRequest) -> None:
-    python = f"python{request.target.python}"
     # Model downloads verify TLS with the certificates of the distribution.
-    packages = {python, "ca-certificates"}
+    packages = {"ca-certificates"}
     if request.target.docker:
         packages |= set(request.target.docker.apt)
     if request.dev:
-        packages |= {"g++", f"{python}-dev"}
+        packages.add("g++")
     folder = request.context / "system"
     folder.mkdir()
     shutil.copy2(shipped().root / "docker" / "system.sh", folder / "install.sh")
     lines = "".join(f"{package}\n" for package in sorted(packages))
     (folder / "packages.txt").write_text(lines, encoding="utf-8")
+    (folder / "glibc.txt").write_text(
+        " ".join(required_glibc(request)) + "\n", encoding="utf-8"
+    )
 
 
 def _copy_toolkit(request: ImageRequest, tools: Path) -> None:

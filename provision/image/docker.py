@@ -17,6 +17,7 @@ from provision.core.process import Run, clean_environment
 from provision.core.progress import Progress
 from provision.core.temporary import scratch
 from provision.core.variables import PROXIES
+from provision.image.base import find_base
 from provision.image.context import SBOM, prepare_context
 from provision.image.oci import write_layout
 from provision.image.request import ImageRequest
@@ -134,9 +135,8 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
         f"TARGET={target.name}",
         f"PYTHON={target.python}",
         f"SOURCE_DATE_EPOCH={request.epoch}",
+        f"BASE_IMAGE={find_base(request).image}",
     ]
-    if request.base_image:
-        arguments.append(f"BASE_IMAGE={request.base_image}")
     if offline:  # not even a proxy: what is missing must fail, not be downloaded
         arguments.append("OPTIONS=--offline")
         argv += ["--network", "none"]

@@ -3,22 +3,19 @@
 For NVIDIA GPUs the container toolkit mounts the host's, so an image holds nothing to judge.
 """
 
-import re
-import shutil
-import tomllib
 from pathlib import Path
 
-from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.devices import read_devices
 from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
-from provision.core.errors import UsageError, damage_in
+from provision.core.errors import UsageError
 from provision.core.platforms import ACCELERATORS
 from provision.core.progress import Progress
-from provision.core.project import fact
 from provision.core.text import plural
 from provision.host.drivers import DriverJudgement, DriverVerdict, judge_version
+from provision.image.base import find_base
 from provision.image.request import ImageRequest
+from provision.image.supply import copy_verified
 
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:
@@ -81,50 +78,25 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     """Return the version of the driver that the base image's distribution has, and its origin."""
-    base, docker = request.base, request.target.docker
-    path = fact(request.project.catalog, "distributions.toml")
-    versions: dict[str, str] = {}
-    with damage_in(path, "restore it from version control"):
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        for name, packages in tables.items():
-            if re.match(rf"{re.escape(name)}(?![a-z0-9])", base):
-                for package, row in packages.items():
-                    versions[package] = row["version"]
+    base, docker = find_base(request), request.target.docker
     for package in docker.apt if docker else ():
-        if package in versions:
-            return versions[package], f"the package {package} of {base}"
+        if package in base.packages:
+            return base.packages[package], f"the package {package} of {base.image}"
     return (
         None,
-        f"{base}: the spec names no driver set, and no package of a known version",
+        f"{base.image}: the spec names no driver set, and no package of a known version",
     )
 
 
 def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) -> None:
     """Bring the packages of a driver set into the context, with their hashes for the build."""
-    docker, supply = request.target.docker, request.supply
-    folder = request.context / "system" / "drivers"
-    cache = request.context.parent / "drivers"  # keeps downloads for the next image
+    docker = request.target.docker
     files = [
         WantedFile(f.filename, str(f.sha256), f.size, f.url, None)
         for f in drivers.files
     ]
     progress.step(f"{plural(len(files), 'package')} of the driver {drivers.version}")
-    missing = fetch_all(
-        files, cache, supply.wheelhouses, progress, offline=supply.offline
-    )
-    if missing:
-        name = docker.drivers if docker else ""
-        raise UsageError(
-            f"{plural(len(missing), 'package')} of the driver {drivers.version} missing",
-            evidence="\n".join(map(str, missing)),
-            remedy="put them into a folder and name it with --wheelhouse; the driver set "
-            f"{name} of the catalog has their addresses",
-        )
-    folder.mkdir()
-    sums = (
-        ""  # the build checks them again: with --print it runs later, often elsewhere
-    )
-    for file in files:
-        shutil.copyfile(cache / file.filename, folder / file.filename)
-        sums += f"{file.sha256}  {file.filename}\n"
-    (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    folder = request.context / "system" / "drivers"
+    name = docker.drivers if docker and docker.drivers else "drivers"
+    of = f"the driver {drivers.version}"
+    copy_verified(files, folder, request, progress, of=of, catalog=name)

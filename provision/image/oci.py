@@ -60,6 +60,8 @@ class _Layout:
         self._written: set[str] = set()
 
     def write(self, tag: str) -> str:
+        for folder in ("blobs", "blobs/sha256"):  # apptainer and Syft look for them
+            self._folder(folder)
         (saved,) = json.load(self._open("manifest.json"))
         config = normalized_config(json.load(self._open(saved["Config"])), self._epoch)
         layers = [self._layer(name) for name in saved["Layers"]]
@@ -99,6 +101,11 @@ class _Layout:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         self._add(_path(digest), data)
         return {"mediaType": f"{_IMAGE}.{kind}", "digest": digest, "size": len(data)}
+
+    def _folder(self, name: str) -> None:
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, self._epoch
+        self._target.addfile(entry)
 
     def _add(self, name: str, data: bytes) -> None:
         self._copy(name, io.BytesIO(data), len(data))

@@ -20,9 +20,7 @@ class ImageRequest:
     target: Target  # the target
     lock: Lock  # its lock
     supply: ArtifactSources  # sources of its artifacts
-    base_image: str | None = (
-        None  # base image; None for the default of ``docker/Dockerfile``
-    )
+    base_image: str | None = None  # base image; None for one of the catalog
     dev: bool = (
         False  # whether to add a C++ compiler and the headers, for ``torch.compile``
     )
@@ -48,14 +46,6 @@ class ImageRequest:
     def tag(self) -> str:
         """Name and tag of the image; the tag is the start of the lock's digest."""
         return f"{self.name}:{self.lock.digest[:12]}"
-
-    @property
-    def base(self) -> str:
-        """The base image."""
-        if self.base_image:
-            return self.base_image
-        _, _, rest = dockerfile_text().partition("\nARG BASE_IMAGE=")
-        return rest.partition("\n")[0]
 
     @property
     def context(self) -> Path:

@@ -13,6 +13,7 @@ from provision.catalog.snapshot import (
     Channel,
     DriverSet,
     Index,
+    Interpreters,
     load_snapshot,
     render_snapshot,
 )
@@ -112,7 +113,12 @@ def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(
     path: Path,
 ) -> None:
     text = path.read_text(encoding="utf-8")
-    models = {"driverset": DriverSet, "index": Index, "channel": Channel}
+    models = {
+        "driverset": DriverSet,
+        "index": Index,
+        "channel": Channel,
+        "interpreters": Interpreters,
+    }
     model = models[json.loads(text)["$schema"].partition(".")[0]]
     snapshot = load_snapshot(COMMITTED, path.stem, model)
     names = re.findall(r'"filename": "(.+)"|"url": "(.+(?:bz2|conda))"', text)

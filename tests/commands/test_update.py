@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.catalog.snapshot import Channel, DriverSet, Index, Wheel, load_snapshot
+from provision.catalog.snapshot import (
+    Channel,
+    DriverFile,
+    DriverSet,
+    Index,
+    Interpreters,
+    Wheel,
+    load_snapshot,
+)
 from provision.commands import update
+from provision.commands.renew import renewed
+from provision.core.errors import ToolError
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Conda, Pip, Target
@@ -363,3 +373,109 @@ def test_a_driver_package_without_a_hash_gets_the_vendor_s(
     text = catalog.path.read_text()
     assert catalog.update().completed == []
     assert (catalog.path.read_text(), len(vendor.asked)) == (text, asked)
+
+
+SUMS = """\
+{a}  cpython-3.11.17+20261021-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz
+{b}  cpython-3.11.17+20261021-x86_64-unknown-linux-gnu-install_only.tar.gz
+{c}  cpython-3.11.17+20261021-x86_64-unknown-linux-musl-install_only_stripped.tar.gz
+{d}  cpython-3.15.1+20261021-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz
+{e}  cpython-3.12.15+20261021-aarch64-unknown-linux-gnu-install_only_stripped.tar.gz
+"""
+
+
+def pythons(catalog: SmallCatalog, vendor: Vendor) -> list[str]:
+    known = {
+        "filename": "cpython-3.12.14+20260929-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz",
+        "url": "https://vendor.example/a.tar.gz",
+        "sha256": "9" * 64,
+    }
+    document = {
+        "$schema": "interpreters.schema.json",
+        "url": f"{vendor.url}/latest.json",
+        "files": [known],
+    }
+    catalog.path.write_text(json.dumps(document))
+    return [str(known["filename"])]
+
+
+def test_pythons_of_the_latest_release_are_added_and_older_ones_kept(
+    vendor: Vendor, catalog: SmallCatalog
+) -> None:
+    (old,) = pythons(catalog, vendor)
+    latest = {"asset_url_prefix": f"{vendor.url}/20261021"}
+    vendor.blobs["/latest.json"] = json.dumps(latest).encode()
+    sums = SUMS.format(**{letter: letter * 64 for letter in "abcde"})
+    vendor.blobs["/20261021/SHA256SUMS"] = sums.encode()
+    result = catalog.update()
+    kept = load_snapshot(catalog.project.catalog, "vendor", Interpreters).files
+    # 3.11 is a target's, 3.12 was known; 3.15 is neither, and the others are not for images.
+    assert [(file.release, file.processor, file.sha256[0]) for file in kept] == [
+        ("3.11.17+20261021", "x86_64", "a"),
+        ("3.12.14+20260929", "x86_64", "9"),
+        ("3.12.15+20261021", "aarch64", "e"),
+    ]
+    assert (len(result.added), result.bad, kept[1].filename) == (2, False, old)
+    assert kept[0].url == f"{vendor.url}/20261021/" + kept[0].filename.replace(
+        "+", "%2B"
+    )
+    before = catalog.path.read_bytes()
+    vendor.blobs["/20261021/SHA256SUMS"] = sums.replace("a" * 64, "f" * 64).encode()
+    (reupload,) = catalog.update().reuploads
+    assert (reupload.known, reupload.offered) == ("a" * 64, "f" * 64)
+    assert catalog.path.read_bytes() == before
+
+
+def test_a_release_that_cannot_be_read_is_an_error_that_changes_nothing(
+    vendor: Vendor, catalog: SmallCatalog
+) -> None:
+    pythons(catalog, vendor)
+    before = catalog.path.read_bytes()
+    for page in (b"{}", b"[1]", b"no JSON"):
+        vendor.blobs["/latest.json"] = page
+        (error,) = catalog.update().errors
+        assert f"{vendor.url}/latest.json" in error.what
+    assert catalog.path.read_bytes() == before
+
+
+SHOWN = """\
+Package: libze-intel-gpu1
+Version: 26.35.40001.2-1
+Depends: libc6 (>= 2.38), libgcc-s1 (>= 3.4), libigdgmm12 (>= 22.11)
+Filename: pool/main/i/x/libze-intel-gpu1_26.35.40001.2-1_amd64.deb
+Size: 20
+SHA256: {a}
+
+Package: libigc2
+Version: 2.41.1-1
+Depends: libc6 (>= 2.43)
+Filename: pool/main/i/y/libigc2_2.41.1-1_amd64.deb
+Size: 30
+SHA256: {b}
+"""
+
+
+def of_distribution() -> DriverSet:
+    names = ("libze-intel-gpu1_26.27.39122.14-1", "libigc2_2.40.14-1")
+    files = tuple(
+        DriverFile(filename=f"{name}_amd64.deb", sha256="1" * 64) for name in names
+    )
+    return DriverSet(
+        version="26.27.39122.14", note="n", source="s", glibc="2.36", files=files
+    )
+
+
+def test_a_distribution_s_driver_set_takes_what_its_apt_has_today() -> None:
+    new = renewed(of_distribution(), SHOWN.format(a="a" * 64, b="b" * 64))
+    assert (new.version, new.glibc) == ("26.35.40001.2", "2.43")
+    assert [(file.filename, file.sha256, file.size) for file in new.files] == [
+        ("libze-intel-gpu1_26.35.40001.2-1_amd64.deb", "a" * 64, 20),
+        ("libigc2_2.41.1-1_amd64.deb", "b" * 64, 30),
+    ]
+
+
+def test_an_apt_that_does_not_have_the_driver_is_told_where_it_is_known() -> None:
+    shown = SHOWN.format(a="a" * 64, b="b" * 64).partition("\n\n")[0]
+    with pytest.raises(ToolError, match="does not have libigc2") as caught:
+        renewed(of_distribution(), shown)
+    assert "container of Debian sid" in caught.value.remedy

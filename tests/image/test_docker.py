@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.util
 import json
 import os
 import re
 import stat
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests import small
+from tests.image.python_archive import archive_name, bytes_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
     from provision.core.process import Run
 
+BOOKWORM = tomllib.loads((small.CATALOG / "distributions.toml").read_text())[
+    "debian:bookworm"
+]["image"]
 MIRROR = "https://me:hunter2@mirror.example/simple"
 EXTRA = """
 [environment]
@@ -85,6 +91,7 @@ def image_request(tmp_path: Path) -> ImageRequest:
         small.make_wheel(tmp_path / "vendor", "beta", "1.0", {"beta.py": ""}),
     ]
     small.lock(project, wheels)
+    bytes_archive(wheels[0].parent, project.catalog)
     return ImageRequest(
         project,
         load_target(project.specs, small.TARGET),
@@ -111,8 +118,12 @@ def test_the_context_holds_what_the_target_needs_and_no_more(
     assert packages.read_text(encoding="utf-8").split() == [
         "ca-certificates",
         "libze1",
-        f"python{small.PYTHON}",
     ]
+    python = image_request.context / "python"
+    assert (python / archive_name()).read_bytes() == b"a Python"
+    digest = hashlib.sha256(b"a Python").hexdigest()
+    assert (python / "SHA256SUMS").read_text() == f"{digest}  {archive_name()}\n"
+    assert "python/include" in (python / "leave-out.txt").read_text().split()
     toolkit = image_request.context / "toolkit"
     assert [path.name for path in (toolkit / "envs").glob("*.toml")] == ["tiny.toml"]
     assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == [
@@ -160,6 +171,7 @@ def test_the_command_names_what_decides_the_image(image_request: ImageRequest) -
         "TARGET=tiny",
         f"PYTHON={small.PYTHON}",
         "SOURCE_DATE_EPOCH=1793491200",
+        f"BASE_IMAGE={BOOKWORM}",
     }
     assert argv[-1] == str(image_request.context)
     other = build_argv(
@@ -195,7 +207,9 @@ def test_the_dev_image_has_compiler_and_headers_and_another_name(
     packages = (
         (dev.context / "system" / "packages.txt").read_text(encoding="utf-8").split()
     )
-    assert {"g++", f"python{small.PYTHON}-dev"} <= set(packages)
+    assert "g++" in packages
+    left_out = (dev.context / "python" / "leave-out.txt").read_text().split()
+    assert "python/include" not in left_out
     assert (
         image_request.context / "toolkit" / "docker" / "leave-out-headers.txt"
     ).exists()

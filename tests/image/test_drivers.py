@@ -27,6 +27,7 @@ from provision.spec.model import Docker
 from provision.spec.reader import load_target
 from tests import small
 from tests.image.driver_set import VERSION, make_set
+from tests.image.python_archive import bytes_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,6 +81,7 @@ def tiny(tmp_path: Path) -> ImageRequest:
         small.make_wheel(tmp_path / "wheels", "beta", "1.0", {"beta.py": ""}),
     ]
     small.lock(project, wheels)
+    bytes_archive(tmp_path / "wheels", project.catalog)
     target = load_target(project.specs, small.TARGET)
     lock = read_lock(project.lock(small.TARGET))
     supply = ArtifactSources((tmp_path / "wheels",), {"default": None}, offline=True)

@@ -38,6 +38,7 @@ from provision.spec.model import Docker, Target
 from provision.spec.reader import load_target
 from tests import small
 from tests.image.driver_set import LIBRARY, make_deb, make_set
+from tests.image.python_archive import real_archive, write_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -165,8 +166,14 @@ def remove(engine: str, image_request: ImageRequest) -> None:
 
 
 @pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of a Python that works in any folder of any base."""
+    return real_archive(tmp_path_factory.mktemp("python"))
+
+
+@pytest.fixture(scope="module")
 def tiny(
-    tmp_path_factory: pytest.TempPathFactory, engine: str
+    tmp_path_factory: pytest.TempPathFactory, engine: str, python: Path
 ) -> Iterator[tuple[ImageRequest, BuiltImage]]:
     """A project in miniature and its image, with its layout."""
     root = tmp_path_factory.mktemp("tiny")
@@ -182,12 +189,13 @@ def tiny(
         root / "vendor", "beta", "1.0", {"beta.py": "", "torch/test/big": "x" * 9999}
     )
     small.lock(project, [alpha, beta])
+    write_catalog(project.catalog, python)
     image_request = ImageRequest(
         project,
         load_target(project.specs, small.TARGET),
         read_lock(project.lock(small.TARGET)),
         ArtifactSources(
-            wheelhouses=(alpha.parent, beta.parent),
+            wheelhouses=(alpha.parent, beta.parent, python.parent),
             indexes={"default": None},
             offline=True,
         ),
@@ -372,7 +380,7 @@ def stand_in_wheel(folder: Path, target: str) -> Path:
 
 @pytest.fixture
 def without_device(
-    tmp_path: Path, engine: str
+    tmp_path: Path, engine: str, python: Path
 ) -> Iterator[tuple[ImageRequest, BuiltImage]]:
     """The image of a target for Intel GPUs: its own spec and checks, stand-ins for its wheels."""
     project = Project(tmp_path / "project")
@@ -384,6 +392,7 @@ def without_device(
     document.pop("conda")
     deb = make_deb(tmp_path / "wheels", "libze-intel-gpu1", {LIBRARY: "driver"})
     make_set(project.catalog, "gpu", {deb.name: deb.read_bytes()})
+    write_catalog(project.catalog, python)
     document["docker"] = {"drivers": "gpu"}
     document["pip"]["requirements"] = ["torch", "pytest"]
     document["pip"].pop("index")
@@ -393,7 +402,7 @@ def without_device(
     lock = lock_with_pytest(project, target, wheel)
     found = read_pip_config()
     supply = ArtifactSources(
-        wheelhouses=(tmp_path / "wheels", *found.wheelhouses),
+        wheelhouses=(tmp_path / "wheels", python.parent, *found.wheelhouses),
         indexes={"default": found.index_url},
         offline=False,
     )
@@ -451,15 +460,22 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
         assert run([engine, "logs", name]).stderr == ""
 
 
-def test_cpu_linux_as_it_is_committed(engine: str) -> None:
-    project = Project(ROOT)
+def test_cpu_linux_as_it_is_committed(
+    engine: str, python: Path, tmp_path: Path
+) -> None:
+    project = Project(tmp_path)
+    for folder in ("envs", "lockfiles/cpu-linux"):
+        shutil.copytree(ROOT / folder, project.root / folder)
+    write_catalog(project.catalog, python)
     target = load_target(project.specs, "cpu-linux")
     found = read_pip_config()
     indexes = {
         index: index_address(project.catalog, index) for index in target.pip.index
     }
     supply = ArtifactSources(
-        found.wheelhouses, {"default": found.index_url, **indexes}, offline=False
+        (python.parent, *found.wheelhouses),
+        {"default": found.index_url, **indexes},
+        offline=False,
     )
     lock = read_lock(project.lock("cpu-linux"))
     image = build_image(

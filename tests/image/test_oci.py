@@ -63,7 +63,12 @@ def members(path: Path) -> dict[str, bytes]:
         entries = archive.getmembers()
         assert {entry.mtime for entry in entries} == {EPOCH}
         assert len({entry.name for entry in entries}) == len(entries)
-        return {entry.name: archive.extractfile(entry).read() for entry in entries}  # type: ignore[union-attr]
+        folders = [entry.name for entry in entries if entry.isdir()]
+        # Some readers, apptainer and Syft among them, need the folders, and before their files.
+        assert folders == ["blobs", "blobs/sha256"]
+        assert [entry.name for entry in entries[:2]] == folders
+        files = [entry for entry in entries if entry.isfile()]
+        return {entry.name: archive.extractfile(entry).read() for entry in files}  # type: ignore[union-attr]
 
 
 def parsed(files: dict[str, bytes], name: str) -> Any:  # noqa: ANN401
