@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from provision.cli.main import main
 from provision.commands.build import build
 from provision.commands.build_request import BuildRequest, BuildResult
 from provision.core.process import clean_environment, environment_python, run
@@ -128,6 +130,18 @@ def open_lab(folder: Path) -> Iterator[Lab]:
         made = Lab(make_project(folder / "project", index), index, [], Silent())
         made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
         yield made
+
+
+def typed(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    line = [str(word) for word in words]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(line)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 2
+    return subprocess.CompletedProcess(line, code, out.getvalue(), err.getvalue())
 
 
 def without_a_route() -> list[str]:

@@ -97,6 +97,7 @@ def stamping(source: bytes) -> bytes:
 
 
 @pytest.mark.machine
+@pytest.mark.slow
 def test_two_builds_of_one_commit_are_the_same_bytes(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     commit_copy(repository)

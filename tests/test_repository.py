@@ -95,6 +95,7 @@ repos:
 
 
 @pytest.mark.network
+@pytest.mark.slow
 def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash(
     tmp_path: Path,
 ) -> None:

@@ -116,6 +116,7 @@ def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(
 
 
 @pytest.mark.machine
+@pytest.mark.slow
 def test_a_dead_link_fails_the_build(tmp_path: Path) -> None:
     copy_files(tmp_path, without=("tests/", "smoke/", "lockfiles/"))
     dead = "[gone](gone.md) [gone](tutorial.md#nowhere) [gone](../provision/gone.py)"

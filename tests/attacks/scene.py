@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -21,10 +20,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.artifacts.tools import LOCKS
-from provision.cli import main
 from provision.core.process import run
 from provision.core.project import CURRENT
-from tests.lab import open_lab
+from tests.lab import open_lab, typed
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -99,13 +97,8 @@ class Scene:
 
     def call(self, *words: str) -> Ended:
         """Run a command in this process."""
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                code = main.main([words[0], "--project", str(self.root), *words[1:]])
-            except SystemExit as end:
-                code = end.code if isinstance(end.code, int) else 2
-        return Ended(int(code), out.getvalue(), err.getvalue())
+        done = typed(words[0], "--project", self.root, *words[1:])
+        return Ended(done.returncode, done.stdout, done.stderr)
 
     def start(self, *words: str, prefix: tuple[str, ...] = ()) -> Ended:
         """Run a command in a process of its own."""

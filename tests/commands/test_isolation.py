@@ -159,20 +159,30 @@ def _tree(lab: Lab, hostile: dict[str, str], cwd: Path) -> str:
     return str(json.loads(done.stdout)["result"]["generation"]["record"]["tree"])
 
 
-def test_pollutants_of_each_kind_and_all_in_a_folder_full_of_traps(
-    lab: Lab, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_pollutants_of_each_kind(lab: Lab, tmp_path: Path) -> None:
     clean = _tree(lab, {}, tmp_path)
-    trap = tmp_path / "trap"
-    trap.mkdir()
-    hostile: dict[str, str] = {}
+    kinds: list[dict[str, str]] = []
     for prefix in ("PYTHON", "PIP_", "UV_", ""):
-        kind = {}
-        for name, pollute in POLLUTANTS.items():
-            if name.startswith(prefix) and name not in hostile:
-                kind |= pollute(trap, lab)
-        assert _tree(lab, kind, tmp_path) == clean, kind
-        hostile |= kind
+        seen = {name for kind in kinds for name in kind}
+        trap = tmp_path / f"trap {prefix}"
+        names = [n for n in POLLUTANTS if n.startswith(prefix) and n not in seen]
+        kinds.append(_polluted(lab, trap, names))
+        assert _tree(lab, kinds[-1], tmp_path) == clean, kinds[-1]
+    assert not list(tmp_path.rglob("polluted"))
+
+
+def test_all_pollutants_in_a_folder_full_of_traps(lab: Lab, tmp_path: Path) -> None:
+    clean, trap = _tree(lab, {}, tmp_path), tmp_path / "trap"
+    hostile = _polluted(lab, trap, list(POLLUTANTS))
     assert hostile.keys() == POLLUTANTS.keys()
     assert _tree(lab, hostile, _fake_modules(trap / "cwd")) == clean
     assert not list(tmp_path.rglob("polluted"))
+
+
+def _polluted(lab: Lab, trap: Path, names: list[str]) -> dict[str, str]:
+    trap.mkdir()
+    hostile = {}
+    for name in names:
+        hostile |= POLLUTANTS[name](trap, lab)
+    return hostile

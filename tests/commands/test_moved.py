@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.report.history import history, last_report
+from tests.lab import typed
 from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
@@ -27,12 +28,18 @@ def tool(
     lab: Lab, *words: str | Path, at: str | Path, cwd: Path | None = None, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """Run a verb of the command line on a project at a path."""
-    verb, *rest = map(str, words)
-    argv = [sys.executable, "-I", "-m", "provision", verb, "--project", str(at), *rest]
-    env = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
-    done = subprocess.run(
-        argv, cwd=cwd, env=env, capture_output=True, text=True, check=False
-    )
+    verb, *rest = words
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_INDEX_URL", f"{lab.index.url}/default/")
+        if cwd:
+            patch.chdir(cwd)
+        if verb == "run":  # which becomes the program
+            argv = [sys.executable, "-I", "-m", "provision", "run", "--project", at]
+            done = subprocess.run(
+                [*argv, *rest], capture_output=True, text=True, check=False
+            )
+        else:
+            done = typed(verb, "--project", at, *rest)
     assert done.returncode == code, done.stderr
     return done
 

@@ -52,7 +52,14 @@ def test_the_page_has_the_results() -> None:
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("name", ["whisper", "comfyui", "llama-factory"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "whisper",
+        pytest.param("comfyui", marks=pytest.mark.slow),
+        pytest.param("llama-factory", marks=pytest.mark.slow),
+    ],
+)
 def test_a_project_locks_for_two_accelerators_without_a_word(
     name: str, tmp_path: Path
 ) -> None:

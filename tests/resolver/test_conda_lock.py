@@ -107,17 +107,9 @@ def test_without_its_tools_it_says_so_at_once(
 
 @pytest.mark.machine
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize(
-    ("platform", "names"),
-    [
-        ("linux-64", ["python", "tzdata", "zlib"]),
-        ("win-64", ["python", "tzdata", "ucrt", "zlib"]),
-    ],
-)
-def test_each_platform_is_locked_from_here_with_real_addresses(
-    platform: str, names: list[str]
-) -> None:
-    text = lock(target(platform))
+def test_another_platform_is_locked_from_here_with_real_addresses() -> None:
+    names = ["python", "tzdata", "ucrt", "zlib"]
+    text = lock(target("win-64"))
     assert [url.rpartition("/")[2].partition("-")[0] for url in urls(text)] == names
     assert "zlib-1.2" not in text
     assert "file://" not in text
@@ -129,11 +121,8 @@ def test_each_platform_is_locked_from_here_with_real_addresses(
 
 @pytest.mark.machine
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("spec", ["python 3.12.*", "cudatool", "nowhere"])
-def test_what_the_catalog_cannot_give_is_reported_in_the_words_of_the_solver(
-    spec: str,
-) -> None:
+def test_what_the_catalog_cannot_give_is_reported_in_the_words_of_the_solver() -> None:
     with pytest.raises(SpecError, match="conda layer of thing") as caught:
-        lock(target("linux-64", spec))
-    assert spec.split(maxsplit=1)[0] in caught.value.evidence
+        lock(target("linux-64", "cudatool"))
+    assert "cudatool" in caught.value.evidence
     assert "Traceback" not in caught.value.evidence
