@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
 import tomllib
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +24,7 @@ from provision.catalog.snapshot import Wheel
 from provision.core.hashing import sha256_file
 from provision.core.platforms import this_platform
 from provision.resolver import local_index
+from tests.lab import typed
 from tests.small import PYTHON, Index, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ SHELLS = {"console", "powershell"}
 TYPED = re.compile(r"^(?:\S*/)?(?:provision|nox) [a-z]", re.MULTILINE)
 # What is shown and not typed.
 DATA = {"toml", "yaml", "json", "text"}
+OF_A_SHELL = {";", "|", "&", "&&", "||", "<", ">", ">>", "(", ")", "--contract"}
 SPEC = """\
 summary = "A target in miniature"
 accelerator = "cpu"
@@ -66,8 +70,16 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return [Block(*found) for found in BLOCK.findall(text)]
+    return [Block(*found) for found in BLOCK.findall((ROOT / page).read_text("utf-8"))]
+
+
+def shown(page: str) -> list[Block]:
+    """Return the blocks of a page that are run."""
+    return [
+        b
+        for b in blocks(page)
+        if b.kind == "console" and not b.note.startswith(" not run")
+    ]
 
 
 def unexplained(found: list[Block]) -> list[Block]:
@@ -88,16 +100,74 @@ def test_each_block_is_run_or_says_why_not(page: str) -> None:
 
 
 class World(NamedTuple):
-    """A project with a target of each shipped name, and what its commands see."""
+    """A project with a target of each shipped name, all built, and what its commands see."""
 
     template: Path
+    root: Path  # an environment works in the place where it was built
     variables: dict[str, str]
+
+    def anew(self) -> None:
+        """Put back the project as it was before any command."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.copytree(self.template, self.root, symlinks=True)
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run a script up to what fails: each verb in this process, and all else in a shell."""
+        for is_shell, lines in groupby(commands_of(script), needs_shell):
+            for command in ["".join(lines)] if is_shell else lines:
+                done = self._shell(command) if is_shell else self._verb(command)
+                if done.returncode:
+                    return done
+        return done
+
+    def _shell(self, script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/bash", "-euo", "pipefail", "-c", script],
+            cwd=self.root,
+            env=self.variables,
+            text=True,
+            check=False,
+            timeout=300,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def _verb(self, line: str) -> subprocess.CompletedProcess[str]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.root)
+            for name in [n for n in os.environ if n.startswith(("PIP_", "UV_"))]:
+                patch.delenv(name)
+            for name, value in self.variables.items():
+                patch.setenv(name, value)
+            return typed(*words_of(line)[1:])
+
+
+def commands_of(script: str) -> Iterator[str]:
+    """Yield the lines of a script; two verbs that ``&&`` joins are two."""
+    for line in script.replace("\\\n", " ").splitlines(keepends=True):
+        parts = [f"{part}\n" for part in line.split(" && ")]
+        alone = len(parts) == 1 or any(map(needs_shell, parts))
+        yield from [line] if alone else parts
+
+
+def words_of(line: str) -> list[str]:
+    found = shlex.shlex(line, posix=True, punctuation_chars=True)
+    found.whitespace_split = True
+    return list(found)
+
+
+def needs_shell(line: str) -> bool:
+    """Whether a line is more than the command line of a verb that ends by itself."""
+    words = words_of(line)
+    verb = words[:1] in ([".tools/bin/provision"], ["provision"])
+    own = verb and words[1] != "run" and OF_A_SHELL.isdisjoint(words)
+    return not own or "$" in line or "*" in line
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("commands")
-    root, shop = folder / "template", folder / "index"
+    root, shop = folder / "project", folder / "index"
     with serve(shop) as index:
         project = make_project(root, index)
         for path in project.specs.glob("*.toml"):
@@ -113,12 +183,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         (root / "train.py").write_text("print('loss 0.1')\n", encoding="utf-8")
         for log in ("train.log", "chat.log"):
             (root / log).write_text("step 1000, loss 0.1\ndone\n", encoding="utf-8")
-        (root / "verdicts").symlink_to(
-            ".envs/verdicts"
-        )  # where `--contract` stores them
+        # where `--contract` stores them
+        (root / "verdicts").symlink_to(".envs/verdicts")
         (root / "hosts.txt").write_text(f"{socket.gethostname()}\n", encoding="utf-8")
         (root / "requirements.txt").write_text("alpha\n", encoding="utf-8")
-        (root / ".tools").symlink_to(sys.prefix)
+        for name in (".tools", "venv"):
+            (root / name).symlink_to(sys.prefix)
         wheels = [listed(index, path) for path in shop.glob("*/*")]
         with local_index.serve({"default": wheels}, "0" * 64) as urls:
             variables = {
@@ -129,9 +199,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "UV_CACHE_DIR": str(folder / "cache"),
                 "UV_PYTHON_INSTALL_MIRROR": (folder / "mirror").as_uri(),
             }
-            made = shell("provision lock", root, variables)
-            assert made.returncode == 0, made.stdout
-            yield World(root, variables)
+            made = World(folder / "template", root, variables)
+            text = "".join(block.text for page in PAGES for block in shown(page))
+            names = {path.stem for path in project.specs.glob("*.toml")}
+            used = sorted(name for name in names if name in text)
+            for line in ("lock", *(f"build {name}" for name in used)):
+                done = made.run(f"provision {line}\n")
+                assert done.returncode == 0, done.stderr
+            shutil.copytree(root, made.template, symlinks=True)
+            yield made
 
 
 def listed(index: Index, path: Path) -> Wheel:
@@ -145,45 +221,15 @@ def listed(index: Index, path: Path) -> Wheel:
     )
 
 
-def shell(
-    script: str, root: Path, variables: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["/bin/bash", "-euo", "pipefail", "-c", script],
-        cwd=root,
-        env=variables,
-        text=True,
-        check=False,
-        timeout=300,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-
-
 @pytest.mark.machine
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_work(page: str, world: World, tmp_path: Path) -> None:
-    typed = [
-        b
-        for b in blocks(page)
-        if b.kind == "console" and not b.note.startswith(" not run")
-    ]
-    if not typed:
-        return
-    root = tmp_path / "project"
-    shutil.copytree(world.template, root, symlinks=True)
-    text = "".join(block.text for block in typed)
-    used = {path.stem for path in (ROOT / "envs").glob("*.toml") if path.stem in text}
-    made = shell(
-        "".join(f"provision build {name}\n" for name in sorted(used)),
-        root,
-        world.variables,
-    )
-    assert made.returncode == 0, made.stdout
-    for block in typed:
+def test_the_commands_of_a_page_work(page: str, world: World) -> None:
+    if shown(page):
+        world.anew()
+    for block in shown(page):
         codes = set(map(int, re.findall(r"\d+", block.note.partition(":")[0]))) or {0}
-        done = shell(block.text, root, world.variables)
-        assert done.returncode in codes, block.text + done.stdout
+        done = world.run(block.text)
+        assert done.returncode in codes, f"{block.text}{done.stdout}{done.stderr}"
 
 
 EXAMPLES = tomllib.loads(
@@ -205,22 +251,18 @@ MAY_FIND = ("doctor", "smoke cpu-linux --against", "targets |")  # exit code 1 a
 
 @pytest.mark.machine
 @pytest.mark.parametrize("verb", EXAMPLES)
-def test_the_examples_of_a_verb_work(verb: str, world: World, tmp_path: Path) -> None:
+def test_the_examples_of_a_verb_work(verb: str, world: World) -> None:
     commands = EXAMPLES[verb].keys() - NOT_RUN.keys()
-    root = tmp_path / "project"
-    shutil.copytree(world.template, root, symlinks=True)
-    (root / "venv").symlink_to(sys.prefix)
+    world.anew()
     needs = {
         "fleet": "smoke cpu-linux --contract slurm",
         "remove": "add cpu-linux einops",
         "rollback": "add cpu-linux einops",
     }
-    before = f"provision build cpu-linux\nprovision {needs.get(verb, 'targets')}"
-    made = shell(before, root, world.variables)
-    assert made.returncode == 0, made.stdout
+    before = world.run(f"provision {needs.get(verb, 'targets')}")
+    assert before.returncode == 0, before.stderr
     for command in sorted(commands, key=list(EXAMPLES[verb]).index):
-        done = shell(command, root, world.variables)
-        codes = (
-            {0, 1} if command.removeprefix("provision ").startswith(MAY_FIND) else {0}
-        )
-        assert done.returncode in codes, f"{command}\n{done.stdout}"
+        done = world.run(command)
+        may_find = command.removeprefix("provision ").startswith(MAY_FIND)
+        codes = {0, 1} if may_find else {0}
+        assert done.returncode in codes, f"{command}\n{done.stdout}{done.stderr}"

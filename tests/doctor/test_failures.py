@@ -7,6 +7,8 @@ log, as no XPU is needed to run this) and the CUDA build of torch, of which IPEX
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +21,9 @@ from provision.doctor.diagnosis import diagnose_environment
 from provision.host.model import Driver, Gpu, Host
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from provision.catalog.devices import Devices
-    from provision.core.process import Completed
     from tests.doctor.conftest import Env
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -38,14 +41,43 @@ CARD = Gpu(
 pytestmark = pytest.mark.machine
 
 
-def execute(
-    python: Path, program: str, *arguments: str | Path
-) -> tuple[Completed, str]:
-    """Run a program; return how it ended, and the log that its user would paste."""
-    environment = clean_environment(extra={"PYTHONPATH": str(SMOKE)})
-    done = run([python, PROGRAMS / program, *arguments], env=environment, timeout=120)
+class Forks:
+    """A process that has loaded torch, in whose forks programs run."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        self.folder, pipe = folder, subprocess.PIPE
+        environment = clean_environment(extra={"PYTHONPATH": str(SMOKE)})
+        argv = [python, PROGRAMS / "forks.py"]
+        self.process = subprocess.Popen(
+            argv, env=environment, stdin=pipe, stdout=pipe, text=True
+        )
+
+    def execute(self, program: str, *arguments: str | Path) -> tuple[int, str]:
+        """Run a program; return its exit code, and the log that its user would paste."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        files = [self.folder / "out", self.folder / "err"]
+        for path in files:
+            path.unlink(missing_ok=True)
+        words = [str(PROGRAMS / program), *map(str, arguments)]
+        print(
+            json.dumps([words, *map(str, files)]), file=self.process.stdin, flush=True
+        )
+        code = int(self.process.stdout.readline())
+        printed = "".join(path.read_text() for path in files)
+        return code, pasted(program, *arguments, printed=printed)
+
+
+def pasted(program: str, *arguments: str | Path, printed: str) -> str:
     line = " ".join(["$ python", program, *map(str, arguments)])
-    return done, f"{line}\n{done.stdout}{done.stderr}".replace("pretend:0", "xpu:0")
+    return f"{line}\n{printed}".replace("pretend:0", "xpu:0")
+
+
+@pytest.fixture(scope="module")
+def forks(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    made = Forks(python, tmp_path_factory.mktemp("programs"))
+    yield made
+    made.process.communicate()
 
 
 def codes(log: str) -> list[str]:
@@ -56,28 +88,29 @@ def bad(log: str) -> list[str]:
     return [finding.code for finding in diagnose_log(log) if finding.bad]
 
 
-def test_fused_operator_on_cpu_tensors(python: Path) -> None:
-    broken, log = execute(python, "fused.py", "cpu")
-    assert broken.returncode == 1
+def test_fused_operator_on_cpu_tensors(forks: Forks) -> None:
+    broken, log = forks.execute("fused.py", "cpu")
+    assert broken == 1
     assert codes(log) == ["fused-op-on-cpu-backend"]
-    healed, log = execute(python, "fused.py", "pretend")  # "move … to the device"
-    assert healed.returncode == 0, log
+    healed, log = forks.execute("fused.py", "pretend")  # "move … to the device"
+    assert healed == 0, log
     assert codes(log) == []
 
 
-def test_resume_in_the_wrong_order(python: Path) -> None:
-    broken, log = execute(python, "resume.py", "optimizer-first")
-    assert broken.returncode == 1
+def test_resume_in_the_wrong_order(forks: Forks) -> None:
+    broken, log = forks.execute("resume.py", "optimizer-first")
+    assert broken == 1
     assert codes(log) == ["mixed-devices-on-resume"], log
-    healed, log = execute(
-        python, "resume.py", "model-first"
-    )  # "move it to the device, build …"
-    assert healed.returncode == 0, log
+    # "move it to the device, build …"
+    healed, log = forks.execute("resume.py", "model-first")
+    assert healed == 0, log
     assert codes(log) == []
 
 
 @pytest.mark.network
-def test_offload_with_an_old_accelerate(python: Path, tmp_path: Path) -> None:
+def test_offload_with_an_old_accelerate(
+    forks: Forks, python: Path, tmp_path: Path
+) -> None:
     install = [
         sys.executable,
         "-m",
@@ -91,30 +124,30 @@ def test_offload_with_an_old_accelerate(python: Path, tmp_path: Path) -> None:
     run([*install, "--target", tmp_path / "old", "accelerate==1.5.2"]).require(
         "no accelerate"
     )
-    broken, log = execute(python, "offload.py", tmp_path / "old")
-    assert broken.returncode == 1
+    broken, log = forks.execute("offload.py", tmp_path / "old")
+    assert broken == 1
     (finding,) = diagnose_log(log)
     assert finding.code == "accelerate-offload-keyerror"
     assert "accelerate==1.6.0" in finding.remedy
     run([*install, "--target", tmp_path / "new", "accelerate==1.6.0"]).require(
         "no accelerate"
     )
-    healed, log = execute(python, "offload.py", tmp_path / "new")
-    assert healed.returncode == 0, log
+    healed, log = forks.execute("offload.py", tmp_path / "new")
+    assert healed == 0, log
     assert codes(log) == []
 
 
-def test_flag_that_is_always_true_and_noise_beside_it(python: Path) -> None:
-    broken, log = execute(python, "flags.py", "--cuda", "False")
-    assert broken.returncode == 1
+def test_flag_that_is_always_true_and_noise_beside_it(forks: Forks) -> None:
+    broken, log = forks.execute("flags.py", "--cuda", "False")
+    assert broken == 1
     first, *others = diagnose_log(log)
     assert first.code == "argparse-bool"
     assert "BooleanOptionalAction" in first.remedy
     assert [finding.code for finding in others if not finding.bad] == [
         "kernel-override-warning-benign"
     ]
-    healed, log = execute(python, "flags.py", "--mended", "--no-cuda")
-    assert healed.returncode == 0, log
+    healed, log = forks.execute("flags.py", "--mended", "--no-cuda")
+    assert healed == 0, log
     assert codes(log) == ["kernel-override-warning-benign"]
 
 
@@ -135,7 +168,8 @@ def test_ipex_in_a_cuda_environment(env: Env, devices: Devices) -> None:
     run([*uv, "pip", "install", "--no-deps", "--python", python, ipex]).require(
         "no IPEX"
     )
-    broken, log = execute(python, "train.py")
+    broken = run([python, PROGRAMS / "train.py"], env=clean_environment())
+    log = pasted("train.py", printed=broken.stdout + broken.stderr)
     assert broken.returncode == 127, "SystemExit passes `except Exception`"
     assert codes(log) == ["ipex-in-cuda-env"]
     found = diagnose_environment(python, host, devices).findings
@@ -150,9 +184,9 @@ def test_ipex_in_a_cuda_environment(env: Env, devices: Devices) -> None:
         "intel-extension-for-pytorch",
     ]
     run(uninstall).require("cannot uninstall")
-    healed, log = execute(python, "train.py")
+    healed = run([python, PROGRAMS / "train.py"], env=clean_environment())
     assert healed.returncode == 0
-    assert bad(log) == []
+    assert bad(pasted("train.py", printed=healed.stdout + healed.stderr)) == []
     assert diagnose_environment(python, host, devices).findings == ()
 
 
