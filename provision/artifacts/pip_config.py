@@ -5,12 +5,12 @@ The lock has the hashes. ``extra-index-url`` is ignored, as it allows dependency
 
 import configparser
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from provision.core.errors import UsageError
 
@@ -97,5 +97,8 @@ def _settings(path: Path) -> dict[str, str]:
 def _folder(link: str) -> Path | None:
     parts = urlsplit(link)
     if parts.scheme == "file":
-        return Path(url2pathname(parts.path))
+        path = unquote(parts.path)
+        if sys.platform == "win32":  # file:///C:/wheels
+            path = re.sub("^/+(?=[A-Za-z]:)", "", path)
+        return Path(path)
     return None if "://" in link else Path(link).expanduser()

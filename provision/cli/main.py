@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import gc
 import importlib
 import re
 import signal
@@ -126,6 +127,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
     call = Call(arguments, project, console)
+    gc.enable()  # all that the verb needs is loaded; see provision.cli.isolated
     if contract:
         from provision.cli.contract import Contract  # noqa: PLC0415 - as a verb
 

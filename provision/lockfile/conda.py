@@ -3,16 +3,13 @@
 import contextlib
 import json
 import re
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field
 
 from provision.lockfile.pip import CONDA_LAYER, Lock, refused
 from provision.spec.tables import Table, faults_of
 
-_DEEPEST = 20  # conda-lock writes 6 levels, the stream and the document included
 SIZE = "{line}  # size: {size}"
 # YAML writers quote a hash that could be read as a number.
 _SIZE = re.compile(
@@ -80,16 +77,15 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
     """Return the packages of a lock's conda layer, if it has one; SpecError lists all faults."""
     if lock.conda is None:
         return ()
-    loader = getattr(
-        yaml, "CSafeLoader", yaml.SafeLoader
-    )  # ten times as fast, where libyaml is
+    # Few locks have this layer, and a parser of YAML takes long to load.
+    from provision.lockfile.conda_yaml import parse  # noqa: PLC0415
+
     try:
-        _check_shape(type(event).__name__ for event in yaml.parse(lock.conda, loader))
-        data = yaml.load(lock.conda, loader)  # noqa: S506 - both are safe loaders
+        data = parse(lock.conda)
         _add_sizes(data, lock.conda)
         # Strict mode takes YAML's sequences for tuples only when they come as JSON.
         document = _Document.model_validate_json(json.dumps(data))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         faults = "\n".join(faults_of(error, _Document))
         fault = f": cannot read the conda layer of {lock.folder.name}"
         raise refused(lock.folder / CONDA_LAYER, fault, faults) from error
@@ -106,17 +102,6 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
             raise refused(lock.folder / CONDA_LAYER, fault)
         packages[package.name] = package
     return tuple(packages.values())
-
-
-def _check_shape(events: Iterable[str]) -> None:
-    """Refuse what conda-lock never writes, before PyYAML builds it."""
-    # PyYAML crashes the interpreter on deep nesting, and a few bytes of references to references
-    # stand for any amount of memory.
-    depth = 0
-    for event in events:
-        depth += event.endswith("StartEvent") - event.endswith("EndEvent")
-        if depth > _DEEPEST or event == "AliasEvent":
-            raise ValueError("it is nested too deeply, or has references (*name)")
 
 
 def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - not validated yet

@@ -46,7 +46,10 @@ def load_spec(path: Path) -> Target:
 
 def load_target(folder: Path, name: str) -> Target:
     """Read and validate the spec of one target; UsageError if there is none."""
-    names = target_names(folder)
+    return _load_one(folder, name, target_names(folder))
+
+
+def _load_one(folder: Path, name: str, names: Sequence[str]) -> Target:
     if name in names:
         return load_spec(folder / f"{name}.toml")
     close = nearest(name, names)
@@ -68,9 +71,10 @@ def load_targets(
     """Return the valid specs and the error of each other one; UsageError for an unknown name."""
     targets: list[Target] = []
     broken: dict[str, SpecError] = {}
+    present = target_names(folder)
     for name in names:
         try:
-            targets.append(load_target(folder, name))
+            targets.append(_load_one(folder, name, present))
         except SpecError as error:  # one broken file must not hide all other targets
             broken[name] = error
     return targets, broken

@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.plugin import _loader as plugins
 
 from provision.core.text import nearest
 
+# None is looked for: it could change how a spec is read, and each distribution beside this one would
+# be asked. A variable says the same, but programs that `run` starts would get it.
+plugins._plugins = {}  # noqa: SLF001
 _TEXTS = {
     "missing": "is missing",
     "too_short": "is empty",

@@ -16,7 +16,6 @@ from provision.ui.smoke import show_report, verdict
 if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.build_request import BuildResult
     from provision.commands.bundle import Bundle
-    from provision.commands.detect import Detection
     from provision.commands.edit_spec import Edited
     from provision.commands.evidence import Evidence
     from provision.commands.export import Export
@@ -36,7 +35,6 @@ if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.report.fleet import Fleet
 
 _LINES = 40  # of each part of a fleet
-_FITS = {"fits": "green", "blocked": "yellow", "no": "dim"}
 _EVIDENCE = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
 
 
@@ -47,32 +45,6 @@ def show_overview(result: ProjectStatus, console: Console) -> None:
         (r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows
     ]
     console.table(columns, rows)
-
-
-def show_detection(result: Detection, console: Console) -> None:
-    """Print the host, its GPUs, and each target with the reasons."""
-    host = result.host
-    where = f"{host.platform}, kernel {host.kernel}"
-    if host.surroundings:
-        where += f" in {', '.join(host.surroundings)}"
-    console.line(where, "bold")
-    for gpu in host.gpus:
-        driver = "no driver"
-        if gpu.driver:
-            driver = f"driver {gpu.driver.name} {gpu.driver.version or ''}"
-        console.line(f"  {gpu.name} at {gpu.address}, {driver}")
-    if not host.gpus:
-        console.line("  no GPU")
-    for name, variable in result.hidden:
-        console.remark(f"{name} is hidden by {variable}")
-    rows, styles = [], []
-    for fit in result.fits:
-        mark = "->" if fit.target == result.chosen else "  "
-        rows.append((f"{mark} {fit.target}", fit.verdict, "; ".join(fit.reasons)))
-        styles.append(_FITS[fit.verdict])
-    console.table(("   target", "verdict", "why"), rows, *styles)
-    for advice in result.advice:
-        console.remark(advice)
 
 
 def show_refresh(result: RefreshResult, console: Console) -> None:

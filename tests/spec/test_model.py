@@ -8,8 +8,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from pydantic.plugin import _loader
 
 from provision.core.errors import Exit, SpecError
+from provision.spec.model import Target
 from provision.spec.reader import load_spec
 from provision.spec.schema import spec_schema
 
@@ -184,3 +186,14 @@ def test_attack_no_key_or_name_leaves_its_line_or_folder(
     with pytest.raises(SpecError) as caught:
         load_spec(write(tmp_path, f"{table}\n{good}"))
     assert caught.value.evidence.startswith(place)
+
+
+def test_no_plugin_of_pydantic_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(**_options: str) -> None:
+        raise AssertionError("a plugin could change how a spec is read")
+
+    monkeypatch.setattr(_loader, "entry_points", look)
+    Target.model_rebuild(force=True)
+    assert load_spec(write(tmp_path, GOOD)).python == "3.11"

@@ -26,7 +26,8 @@ from provision.commands.request import (
 from provision.core.process import run
 from provision.host.model import Host, host_layers
 from provision.spec.reader import load_target
-from provision.ui.results import show_build, show_detection
+from provision.ui.detection import show_detection
+from provision.ui.results import show_build
 
 
 def declare(parser: ArgumentParser) -> None:

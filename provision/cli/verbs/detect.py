@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from provision.cli.call import Call, Outcome
 from provision.commands.detect import detect_machine
 from provision.commands.machine import this_host
-from provision.ui.results import show_detection
+from provision.ui.detection import show_detection
 
 ANYWHERE = True
 
