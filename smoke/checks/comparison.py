@@ -74,9 +74,14 @@ def _variants(
     if dtype != torch.float32 and not case.roundings:
         return []
     inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs()]
+    if dtype != torch.float32 and not any(x.is_floating_point() for x in inputs):
+        return []  # the same as in float32
     if made:
         return list(variants.of(inputs, turn, case.spared))
-    return [Variant("", inputs, ("contiguous", "strided"), made=False)]
+    layouts: tuple[str, ...] = ("contiguous", "strided")
+    if dtype != torch.float32:  # the two half types have one of them each
+        layouts = layouts[turn % 2 : turn % 2 + 1]
+    return [Variant("", inputs, layouts, made=False)]
 
 
 def _has_safe_gradients(device: torch.device) -> bool:

@@ -1,6 +1,7 @@
 """Compile: Inductor and its back end build a fused kernel with right results."""
 
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import torch
 
 from smoke.device import capabilities, devices
+from smoke.engine import child_process
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
-from smoke.engine.finding import fail
+from smoke.engine.finding import CheckFailed, fail
+from smoke.engine.journal import Journal
 from smoke.reference import reference
 
 TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "triton-rocm")
@@ -72,32 +75,52 @@ def _falls_back(symptom: str) -> None:
     fail("compile-falls-back", symptom, evidence or ["no variable of torch is set"])
 
 
+def compilation_for(device: torch.device) -> tuple[str, dict[str, object]]:
+    """Return the call of `compile_both` for a device."""
+    return "smoke.checks.test_compile:compile_both", {"device": str(device)}
+
+
 @check(
     "compile.mul_add",
     stands_for="torch.compile fails: no C++ compiler, no Triton, or one of another version",
     when=can_compile,
     needs=(capabilities.triton, capabilities.compiler),
     full=True,
+    beside=compilation_for,
 )
-def test_mul_add(
-    device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_mul_add(device: torch.device, numbers: Numbers) -> None:
     """A compiled multiply-add is one graph, without a fallback, and right."""
-    # An empty cache, so that the compiler has to run.
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    function, arguments = compilation_for(device)
+    answer = child_process.call(function, timeout=300.0, **arguments)
+    if answer.finding:
+        raise CheckFailed(answer.finding)
+    numbers.values = answer.value
+
+
+def compile_both(device: str) -> dict[str, Any]:
+    """Compile and run both functions; return what was measured."""
     _refuse_switched_off()
+    with tempfile.TemporaryDirectory(
+        prefix="smoke-", ignore_cleanup_errors=True
+    ) as folder:
+        numbers = Numbers(Journal(Path(folder, "journal.jsonl")))
+        # An empty cache, so that the compiler has to run.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))
+        os.environ["TRITON_CACHE_DIR"] = str(Path(folder, "triton"))
+        _compile_both(torch.device(device), numbers)
+    return numbers.values
+
+
+def _compile_both(device: torch.device, numbers: Numbers) -> None:
     given = [reference.noise(33, 65, seed=seed) for seed in range(3)]
     before = _kernels()
     began = time.monotonic()
-    numbers.step("compile and run")
     found = torch.compile(mul_add, fullgraph=True)(*(part.to(device) for part in given))
     numbers.record("compile", time.monotonic() - began, "s")
     _require_kernels(before)
     right = mul_add(*(part.double() for part in given))
     numbers.within("error", reference.error(found, right), 1e-5)
     dtype, before = half_type(device), _kernels()
-    numbers.step(f"compile and run sums in {dtype}")
     x = given[0].to(dtype)
     found = torch.compile(sums, fullgraph=True)(x.to(device))
     _require_kernels(before)

@@ -117,8 +117,11 @@ def test_memory(device: torch.device, numbers: Numbers) -> None:
         numbers.step(name)
         words.zero_().add_(pattern)
         for kind, right in (("", pattern), ("the inverse of ", ~pattern)):
-            if wrong := int((words != right).sum()):
-                symptom = f"{wrong} of {count} words do not hold {kind}{name}"
+            wrong = words != right
+            if wrong.any():
+                symptom = (
+                    f"{int(wrong.sum())} of {count} words do not hold {kind}{name}"
+                )
                 evidence = [f"{words.nbytes >> 20} MiB on {device}"]
                 fail("memory-corrupts", symptom, evidence)
             words.bitwise_not_()

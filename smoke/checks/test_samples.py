@@ -10,6 +10,7 @@ import inspect
 import math
 import random
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -48,33 +49,37 @@ UNFIT = re.compile(
 Compared = Iterator[tuple[Case, Variant]]
 
 
+def comparison_of(device: torch.device) -> tuple[str, dict[str, object]]:
+    """Return the call of `compare` for a device."""
+    return "smoke.checks.test_samples:compare", {"device": str(device)}
+
+
 @check(
     "operators.samples",
     stands_for="an option of an operator is wrong",
     when=since("torch", 2, 5),
     full=True,
+    beside=comparison_of,
 )
 def test_samples(device: torch.device, numbers: Numbers) -> None:
     """Operators, modules and optimizers are right for samples of torch's tests, with gradients."""
     # In a process of its own: torch's tests change torch's flags and Python's path for themselves.
-    answer = child_process.call(
-        "smoke.checks.test_samples:compare",
-        timeout=600.0,
-        device=str(device),
-        journal=str(numbers.journal.path),
-    )
+    function, arguments = comparison_of(device)
+    answer = child_process.call(function, timeout=600.0, **arguments)
     if answer.finding:
         raise CheckFailed(answer.finding)
     numbers.values, numbers.missing, numbers.unknown = answer.value
 
 
-def compare(device: str, journal: str) -> list[Any]:
+def compare(device: str) -> list[Any]:
     """Compare all samples; return what was measured, and why the rest was not."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of what is deprecated
     warnings.filterwarnings("default", on_cpu.WARNING)
-    numbers, own = Numbers(Journal(Path(journal))), torch.device(device)
-    with numbers.measuring("samples"):
+    own = torch.device(device)
+    with tempfile.TemporaryDirectory(prefix="smoke-") as folder:
+        # Not the run's: other checks run meanwhile, and their steps are in it.
+        numbers = Numbers(Journal(Path(folder, "journal.jsonl")))
         table = offered.entries()
         shares: list[float] = []
         for case, variant in chain(

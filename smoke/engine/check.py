@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     # Each returns "" for yes, otherwise the reason why not, which the report shows.
     When = Callable[[Expect], str]
+    # Returns the call of `child_process` that a check of this device will make.
+    Beside = Callable[[torch.device], tuple[str, dict[str, object]]]
     Capability = Callable[[torch.device], str]
 
 # All other checks on the device are reported as blocked when this one fails.
@@ -44,6 +46,7 @@ class Check:
     needs: tuple[Capability, ...]
     full: bool
     advisory: bool
+    beside: Beside | None
 
 
 def always(_expect: Expect) -> str:
@@ -84,6 +87,7 @@ def check(
     needs: Sequence[Capability] = (),
     full: bool = False,
     advisory: bool = False,
+    beside: Beside | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Mark a function as a smoke check; its docstring says what it proves.
 
@@ -96,11 +100,13 @@ def check(
             where it is present. They are probed on the device, once in a run.
         full: Whether it belongs to the full suite only.
         advisory: Whether its failure is a warning, which stops neither a build nor a proof.
+        beside: Its call in a fresh process, which is made beside the checks before it once the
+            device is ready.
     """
 
     def mark(function: Callable[..., None]) -> Callable[..., None]:
         function.check = Check(  # type: ignore[attr-defined]
-            identifier, stands_for, when, tuple(needs), full, advisory
+            identifier, stands_for, when, tuple(needs), full, advisory, beside
         )
         return function
 

@@ -200,14 +200,14 @@ def stand_by(function: str) -> None:
     _standing_by[function] = Child(function)
 
 
-def begin(function: str, each: Iterable[dict[str, object]]) -> None:
+def begin(calls: Iterable[tuple[str, dict[str, object]]]) -> None:
     """Make calls one after the other beside this process; `call` then returns their answers."""
-    asked = [(arguments, Future[Answer]()) for arguments in each]
-    for arguments, answer in asked:
+    asked = [(function, arguments, Future[Answer]()) for function, arguments in calls]
+    for function, arguments, answer in asked:
         _begun[_key(function, arguments)] = answer
 
     def run() -> None:
-        for arguments, answer in asked:
+        for function, arguments, answer in asked:
             try:
                 # It gives no sign of life: the process that runs the checks may itself hang.
                 child = Child(function)

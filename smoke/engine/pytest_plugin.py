@@ -232,13 +232,27 @@ class Suite:
         """Journal how a check ended: with a result, or without one where nobody can judge it."""
         unknown = self._numbers.unknown
         if self._error or not unknown:
-            self._journal.write(result=self._result(item))
+            result = self._result(item)
+            self._journal.write(result=result)
+            if (
+                result["id"] == on(DEVICE, self._index)
+                and result["outcome"] == "passed"
+            ):
+                self._begin(item.session.items)
             return
         reason = (
             f"refused: {', '.join(unknown[:5])}; what {self._expect.accelerator} offers "
             "in this release of torch is not known"
         )
         self._journal.write(excused=[not_run(self._headline(item), reason, owed=True)])
+
+    def _begin(self, items: list[pytest.Item]) -> None:
+        """Make the calls of later checks beside those before them."""
+        from smoke.device import devices
+
+        device = devices.of(self._expect.accelerator)
+        checks = [check_of(item) for item in items if isinstance(item, pytest.Function)]
+        child_process.begin(check.beside(device) for check in checks if check.beside)
 
     def _result(self, item: pytest.Function) -> dict[str, Any]:
         finding = explain(self._error) if self._error else None

@@ -6,6 +6,7 @@ dies. It is started for `child_process.call` as well, with ``--call``.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -72,8 +73,8 @@ def main(argv: list[str]) -> int:
         files = [WITHOUT_TORCH]
     elif _is_ahead(REQUIRED, plan, journal):
         modules = requirements.to_import(expect).values()
-        calls: list[dict[str, object]] = [{"modules": names} for names in modules]
-        child_process.begin("smoke.engine.requirements:import_modules", calls)
+        load = "smoke.engine.requirements:import_modules"
+        child_process.begin((load, {"modules": names}) for names in modules)
     if only == {IMPORT["id"]}:
         return 0
     if asked["runner"] and sys.version_info >= OLDEST:
@@ -223,4 +224,6 @@ def _imports(expect: expectation.Expect, journal: Journal) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    gc.freeze()  # a last collection of all that torch has made takes a second
+    sys.exit(status)

@@ -6,6 +6,7 @@ a pole. Of each case `variants` makes others. `smoke.reference.tables` has the c
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -112,6 +113,12 @@ def flat(result: Any) -> list[torch.Tensor]:
     return [tensor for part in result for tensor in flat(part)]
 
 
+@lru_cache(maxsize=8)  # of results of one size, in every type and layout
+def _weights(count: int) -> torch.Tensor:
+    """Return weights of a sum: nearly equal ones would cancel in a normalisation's gradient."""
+    return noise(count, seed=7).sign().add(0.25)
+
+
 def slopes(
     results: list[torch.Tensor], leaves: list[torch.Tensor]
 ) -> list[torch.Tensor]:
@@ -119,11 +126,7 @@ def slopes(
     results = [x for x in results if x.requires_grad]
     if not (results and leaves):
         return []
-    weights = []
-    for x in results:
-        # Weights that are nearly equal would cancel in the gradient of a normalisation.
-        weight = noise(x.numel(), dtype=x.dtype, seed=7).sign().add(0.25)
-        weights.append(weight.view(x.shape).to(x.device))
+    weights = [_weights(x.numel()).to(x, copy=True).view(x.shape) for x in results]
     gradients = torch.autograd.grad(results, leaves, weights, allow_unused=True)
     return [gradient for gradient in gradients if gradient is not None]
 

@@ -896,13 +896,13 @@ def autocast_does_nothing(*_args: Any, **_more: Any) -> ExitStack:
     return ExitStack()
 
 
-@fault("compile.mul_add", "compile-falls-back")
+@fault("compile.mul_add", "compile-falls-back", children=True)
 def compilation_is_switched_off() -> Iterator[None]:
     with module("torch._dynamo").config.patch(disable=True):
         yield
 
 
-@replaced("compile.mul_add", "compile-falls-back", "torch", "compile")
+@replaced("compile.mul_add", "compile-falls-back", "torch", "compile", children=True)
 def a_graph_is_run_without_kernels(plain: Any, function: Any, **more: Any) -> Any:
     return plain(function, backend="eager", **more)
 
@@ -913,7 +913,7 @@ def kernels(graph: Any, _inputs: Any) -> Any:
     return graph.forward
 
 
-@replaced("compile.mul_add", "wrong-numbers", "torch", "compile")
+@replaced("compile.mul_add", "wrong-numbers", "torch", "compile", children=True)
 def the_compiled_kernel_is_wrong(plain: Any, _function: Any, **_more: Any) -> Any:
     return plain(lambda a, b, c: a * b + c, backend=kernels, fullgraph=True)
 
