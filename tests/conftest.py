@@ -18,12 +18,12 @@ import pytest
 
 from provision.core.process import environment_python
 from provision.environment import interpreter
-from tests.lab import open_lab
+from tests.lab import keep_lab, open_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.lab import Lab
+    from tests.lab import KeptLab, Lab
 
 # pytest-xdist's processes have started their coverage by now. Without this, each command that a
 # test starts would do so too: slower, and with modules and files that the guards would count.
@@ -93,6 +93,19 @@ def _digest_of_this_python_once() -> Iterator[None]:
 def lab(tmp_path: Path) -> Iterator[Lab]:
     with open_lab(tmp_path) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def kept_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptLab]:
+    with keep_lab(tmp_path_factory.mktemp("kept")) as kept:
+        yield kept
+
+
+@pytest.fixture
+def ready(kept_lab: KeptLab) -> Iterator[Lab]:
+    """A lab after its first build, which all tests share: what they change is put back."""
+    with kept_lab.again() as lab:
+        yield lab
 
 
 @pytest.fixture(scope="session")

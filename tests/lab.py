@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import io
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -123,13 +124,56 @@ def _run_without_delays(
 @contextlib.contextmanager
 def open_lab(folder: Path) -> Iterator[Lab]:
     """Make a lab in a folder, with a cache of its own, until the block ends."""
-    with pytest.MonkeyPatch.context() as patch, serve(folder / "index") as index:
+    with serve(folder / "index") as index, entered(folder):
+        yield make_lab(folder, index)
+
+
+def make_lab(folder: Path, index: Index) -> Lab:
+    made = Lab(make_project(folder / "project", index), index, [], Silent())
+    made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
+    return made
+
+
+@contextlib.contextmanager
+def entered(folder: Path) -> Iterator[None]:
+    """Set the variables of a lab until the block ends."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UV_CACHE_DIR", str(folder / "cache"))
         # No Python of uv's: its server must not be asked, and a bundle does without.
         patch.setenv("UV_PYTHON_INSTALL_MIRROR", (folder / "mirror").as_uri())
-        made = Lab(make_project(folder / "project", index), index, [], Silent())
-        made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
-        yield made
+        yield
+
+
+@dataclasses.dataclass
+class KeptLab:
+    """A lab that was built, in its place, and a copy of it there."""
+
+    folder: Path
+    copy: Path
+    lab: Lab
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[Lab]:
+        """Put everything back as it was after the build, and yield the lab."""
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.copy, self.folder, symlinks=True)
+        index = self.lab.index
+        vars(index).update(vars(Index(index.root, index.url)))
+        with entered(self.folder):
+            yield Lab(self.lab.project, index, [*self.lab.wheels], Silent())
+
+
+@contextlib.contextmanager
+def keep_lab(parent: Path) -> Iterator[KeptLab]:
+    """Build a lab whose state can be put back, until the block ends."""
+    folder = parent / "lab"
+    with serve(folder / "index") as index:
+        with entered(folder):
+            made = make_lab(folder, index)
+            made.build()
+        yield KeptLab(
+            folder, shutil.copytree(folder, parent / "copy", symlinks=True), made
+        )
 
 
 def typed(*words: str | Path) -> subprocess.CompletedProcess[str]:

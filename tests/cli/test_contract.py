@@ -96,21 +96,20 @@ def test_a_good_node_is_kept(lab: Lab, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_failed_check_removes_with_its_code(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
     suite_of(
-        lab,
+        ready,
         SUITE.replace(
             'find_spec("broken") is not None', 'find_spec("sys") is not None'
         ),
     )
     capsys.readouterr()
-    assert call(lab) == REMOVE
+    assert call(ready) == REMOVE
     assert capsys.readouterr().out == (
         "provision: remove op-fails tiny quick: tiny.check: it fails\n"
     )
-    assert stored(lab)["failed"] == [
+    assert stored(ready)["failed"] == [
         {
             "check": "tiny.check",
             "code": "op-fails",
@@ -121,22 +120,23 @@ def test_a_failed_check_removes_with_its_code(
 
 
 def test_a_regression_removes_and_a_check_that_is_gone_does_not(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
     number = '"error": {"value": 1e-7, "unit": "1"}'
-    suite_of(lab, SUITE.replace(number, '"memory": {"value": 80, "unit": "GiB"}'))
-    assert call(lab) == KEEP
-    suite_of(lab, SUITE.replace(number, '"memory": {"value": 40, "unit": "GiB"}'))
+    suite_of(ready, SUITE.replace(number, '"memory": {"value": 80, "unit": "GiB"}'))
+    assert call(ready) == KEEP
+    suite_of(ready, SUITE.replace(number, '"memory": {"value": 40, "unit": "GiB"}'))
     capsys.readouterr()
-    assert call(lab) == REMOVE
+    assert call(ready) == REMOVE
     assert capsys.readouterr().out.startswith(
         "provision: remove less-memory tiny quick: "
     )
-    assert [fault["code"] for fault in stored(lab)["regressions"]] == ["less-memory"]
-    suite_of(lab, SUITE.replace("tiny.check", "tiny.other"))
-    assert call(lab) == KEEP
-    assert [fault["code"] for fault in stored(lab)["regressions"]] == ["check-vanished"]
+    assert [fault["code"] for fault in stored(ready)["regressions"]] == ["less-memory"]
+    suite_of(ready, SUITE.replace("tiny.check", "tiny.other"))
+    assert call(ready) == KEEP
+    assert [fault["code"] for fault in stored(ready)["regressions"]] == [
+        "check-vanished"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -163,25 +163,23 @@ def test_a_slower_node_is_kept_unless_that_was_asked_to_count(
 
 
 def test_a_failure_of_the_network_removes_nobody(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
     broken = SUITE.replace(
         'find_spec("broken") is not None', 'find_spec("sys") is not None'
     )
-    suite_of(lab, broken.replace('"op-fails"', '"network-failure"'))
+    suite_of(ready, broken.replace('"op-fails"', '"network-failure"'))
     capsys.readouterr()
-    assert call(lab, engine="prometheus") == NONE
+    assert call(ready, engine="prometheus") == NONE
     assert "network-failure" in capsys.readouterr().out
 
 
 def test_a_suite_that_breaks_says_nothing_about_the_node(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    suite_of(lab, "raise SystemExit(3)")
+    suite_of(ready, "raise SystemExit(3)")
     capsys.readouterr()
-    assert call(lab) == NONE
+    assert call(ready) == NONE
     assert capsys.readouterr().out.startswith(
         "provision: none tool tiny quick: the smoke suite"
     )
@@ -206,15 +204,14 @@ def test_what_is_not_built_or_named_wrongly_is_no_verdict(
 
 
 def test_verify_removes_a_node_whose_files_differ(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    assert call(lab, verb="verify") == KEEP
-    (changed,) = (lab.home / "current").resolve().rglob("alpha.py")
+    assert call(ready, verb="verify") == KEEP
+    (changed,) = (ready.home / "current").resolve().rglob("alpha.py")
     changed.write_text("version = 'another one'\n", encoding="utf-8")
     capsys.readouterr()
-    assert call(lab, verb="verify") == REMOVE
-    found = stored(lab, "verify")
+    assert call(ready, verb="verify") == REMOVE
+    found = stored(ready, "verify")
     assert (found["code"], found["verdict"]) == ("changed-file", "remove")
     assert capsys.readouterr().out.startswith(
         "provision: remove changed-file tiny verify: "
@@ -222,22 +219,20 @@ def test_verify_removes_a_node_whose_files_differ(
 
 
 def test_a_run_that_was_left_out_keeps_the_last_verdict(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    assert call(lab) == KEEP
-    suite_of(lab, "raise SystemExit(3)")  # it must not run
+    assert call(ready) == KEEP
+    suite_of(ready, "raise SystemExit(3)")  # it must not run
     capsys.readouterr()
-    assert call(lab, "--if-driver-changed") == KEEP
+    assert call(ready, "--if-driver-changed") == KEEP
     assert "1 of 1 checks" in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_changes_no_verdict(
-    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ready: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
     (tmp_path / "file").touch()
-    assert call(lab, "--verdicts", str(tmp_path / "file" / "below")) == KEEP
+    assert call(ready, "--verdicts", str(tmp_path / "file" / "below")) == KEEP
     assert "cannot write" in capsys.readouterr().err
 
 
@@ -246,34 +241,32 @@ def test_a_folder_that_cannot_be_written_changes_no_verdict(
 )
 @pytest.mark.parametrize("how", ["time-limit", "interrupted"])
 def test_a_run_that_is_ended_leaves_nothing_behind(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    ready: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    lab.build()
-    suite_of(lab, HANGS)
+    suite_of(ready, HANGS)
     room = tmp_path / "temporary"
     room.mkdir()
     monkeypatch.setenv("TMPDIR", str(room))
-    child = start(lab, *(["--time-limit", "4s"] if how == "time-limit" else []))
+    child = start(ready, *(["--time-limit", "4s"] if how == "time-limit" else []))
     if how == "interrupted":
         while "left-by-a-test" not in _processes():
             time.sleep(0.1)
         child.send_signal(signal.SIGTERM)
     out, _ = child.communicate(timeout=60)
     assert (child.returncode, out.split()[:3]) == (NONE, ["provision:", "none", how])
-    assert stored(lab)["code"] == how
+    assert stored(ready)["code"] == how
     assert "left-by-a-test" not in _processes()
     assert list(room.iterdir()) == []
 
 
-def test_a_driver_that_never_returns_ends_as_no_verdict(lab: Lab) -> None:
-    lab.build()
+def test_a_driver_that_never_returns_ends_as_no_verdict(ready: Lab) -> None:
     code = (
         "import sys, threading, signal\n"
         "from provision.cli import contract, main\n"
         "contract._GRACE = 1.0\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])\n"
         "contract.facts_of = lambda *_: threading.Event().wait()\n"
-        f"main.main({['smoke', TARGET, '--project', str(lab.project.root), '--contract', 'slurm']}"
+        f"main.main({['smoke', TARGET, '--project', str(ready.project.root), '--contract', 'slurm']}"
         " + ['--time-limit', '3s'])\n"
     )
     done = subprocess.run(
@@ -303,22 +296,21 @@ def _text(path: Path) -> str:
     sys.platform == "win32", reason="it does not tell who uses a folder"
 )
 def test_a_busy_environment_is_no_verdict_until_its_user_leaves(
-    lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ready: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.build()
-    python = environment_python(lab.home / "current")
+    python = environment_python(ready.home / "current")
     user = subprocess.Popen(
         [python, "-c", "input()"], stdin=subprocess.PIPE, env=clean_environment()
     )
     try:
         monkeypatch.setattr("provision.cli.contract._PATIENCE", 0.5)
         time.sleep(0.3)
-        assert call(lab, "--idle") == NONE
-        assert f"(process {user.pid})" in stored(lab)["reason"]
-        assert stored(lab)["code"] == "busy"
+        assert call(ready, "--idle") == NONE
+        assert f"(process {user.pid})" in stored(ready)["reason"]
+        assert stored(ready)["code"] == "busy"
     finally:
         user.communicate(b"\n", timeout=30)
-    assert call(lab, "--idle") == KEEP
+    assert call(ready, "--idle") == KEEP
 
 
 def verdict(**parts: object) -> Verdict:

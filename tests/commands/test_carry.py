@@ -112,47 +112,45 @@ def test_a_small_change_carries_the_device_and_a_failure_ends_that(
     ]
 
 
-def test_a_generation_with_an_edited_file_is_not_used_again(lab: Lab) -> None:
-    lab.build()
-    first, wheels = (lab.home / CURRENT).resolve(), lab.wheels
-    lab.relock(*wheels, lab.wheel("gamma"))
-    lab.build()
+def test_a_generation_with_an_edited_file_is_not_used_again(ready: Lab) -> None:
+    first, wheels = (ready.home / CURRENT).resolve(), ready.wheels
+    ready.relock(*wheels, ready.wheel("gamma"))
+    ready.build()
     module = next(first.rglob("alpha.py"))
     module.unlink()  # or the edit would be one of the installer's cache
     module.write_text("version = 'evil'\n")
-    lab.relock(*wheels)
-    lab.build()
-    assert (lab.home / CURRENT).resolve() != first
-    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    ready.relock(*wheels)
+    ready.build()
+    assert (ready.home / CURRENT).resolve() != first
+    assert ready.says("import alpha; print(alpha.version)") == "1.0"
 
 
-def test_the_rule(lab: Lab) -> None:
-    lab.build()
+def test_the_rule(ready: Lab) -> None:
     had = {"alpha": "1.0 a", "torch": "2.0 b"}
     same, more = Basis("b", had, frozenset()), had | {"gamma": "1.0 c"}
-    assert standing(lab.project, TARGET, same) is None
-    _kept(lab, basis="b", closures=had)
+    assert standing(ready.project, TARGET, same) is None
+    _kept(ready, basis="b", closures=had)
     for now in (same, Basis("b", more, frozenset({"torch"}))):
-        assert standing(lab.project, TARGET, now)
+        assert standing(ready.project, TARGET, now)
     for now in (
         Basis("other", had, frozenset()),
         Basis("b", more, frozenset({"gamma"})),
         Basis("b", had | {"alpha": "1.0 d"}, frozenset()),  # from other bytes
         Basis("b", {"torch": "2.0 b"}, frozenset()),
     ):
-        assert standing(lab.project, TARGET, now) is None
-    _kept(lab)  # a run of `smoke` that found nothing
-    assert standing(lab.project, TARGET, same)
-    _kept(lab, broken="it died")
-    _kept(lab)
-    assert standing(lab.project, TARGET, same) is None
+        assert standing(ready.project, TARGET, now) is None
+    _kept(ready)  # a run of `smoke` that found nothing
+    assert standing(ready.project, TARGET, same)
+    _kept(ready, broken="it died")
+    _kept(ready)
+    assert standing(ready.project, TARGET, same) is None
     # A package of the user's own can differ with each build.
     own = had | {"own": "changed"}
-    _kept(lab, basis="b", closures=own)
-    assert standing(lab.project, TARGET, Basis("b", own, frozenset())) is None
-    _kept(lab, basis="b", closures=had)
-    new_report(lab.project, TARGET, "quick").write_text("{")
-    assert standing(lab.project, TARGET, same) is None
+    _kept(ready, basis="b", closures=own)
+    assert standing(ready.project, TARGET, Basis("b", own, frozenset())) is None
+    _kept(ready, basis="b", closures=had)
+    new_report(ready.project, TARGET, "quick").write_text("{")
+    assert standing(ready.project, TARGET, same) is None
 
 
 def _kept(lab: Lab, **changes: object) -> None:
@@ -182,22 +180,21 @@ def test_what_is_more_than_pure_python_is_native(
 
 
 def test_what_is_no_distribution_is_in_the_basis(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ready: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.build()
-    report = last_report(lab.project, TARGET)
+    report = last_report(ready.project, TARGET)
     assert report is not None
     assert report.closures.keys() == {"alpha", "beta"}
-    before = _basis(lab)
-    assert before == _basis(lab)
-    found = {before.basis, _basis(lab, kernel="6.2").basis}
-    with (lab.project.smoke / "run.py").open("a") as stream:
+    before = _basis(ready)
+    assert before == _basis(ready)
+    found = {before.basis, _basis(ready, kernel="6.2").basis}
+    with (ready.project.smoke / "run.py").open("a") as stream:
         stream.write("# changed\n")
-    found.add(_basis(lab).basis)
+    found.add(_basis(ready).basis)
     monkeypatch.setattr(carry.platform, "node", lambda: "another")
-    found.add(_basis(lab).basis)
-    (lab.home / CURRENT / "pyvenv.cfg").write_text("home = elsewhere\n")
-    found.add(_basis(lab).basis)
+    found.add(_basis(ready).basis)
+    (ready.home / CURRENT / "pyvenv.cfg").write_text("home = elsewhere\n")
+    found.add(_basis(ready).basis)
     assert len(found) == 5
 
 

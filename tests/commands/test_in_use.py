@@ -171,28 +171,27 @@ def test_the_checks_hold_what_they_check(
     )
 
 
-def test_attack_litter_of_killed_runs(lab: Lab) -> None:
-    lab.build()
-    current = (lab.home / CURRENT).resolve()
+def test_attack_litter_of_killed_runs(ready: Lab) -> None:
+    current = (ready.home / CURRENT).resolve()
     old = time.time() - 7200
     for folder, name in (
-        (lab.home, ".provision.json.abcd1234"),
+        (ready.home, ".provision.json.abcd1234"),
         (current, ".up-to-date.ab_d1234"),
-        (lab.home / "reports", ".x-quick.json.abcd1234"),
+        (ready.home / "reports", ".x-quick.json.abcd1234"),
     ):
         folder.joinpath(name).touch()
         os.utime(folder / name, (old, old))
     (current / ".now.json.abcd1234").touch()  # just being written
-    (lab.home / ".current-4242").symlink_to("gone")
-    (lab.home / f".making-4242-{current.name}").mkdir()
-    before = lab.left()
-    clean(lab.project, TARGET, lab.listener, keep=0, everything=False)
-    assert lab.left() == sorted([current.name, CURRENT])
-    assert before != lab.left()
+    (ready.home / ".current-4242").symlink_to("gone")
+    (ready.home / f".making-4242-{current.name}").mkdir()
+    before = ready.left()
+    clean(ready.project, TARGET, ready.listener, keep=0, everything=False)
+    assert ready.left() == sorted([current.name, CURRENT])
+    assert before != ready.left()
     hidden = [path.name for path in current.glob(".*")]
     assert ".now.json.abcd1234" in hidden
     assert ".up-to-date.ab_d1234" not in hidden
-    assert [path.suffix for path in (lab.home / "reports").iterdir()] == [".json"]
+    assert [path.suffix for path in (ready.home / "reports").iterdir()] == [".json"]
 
 
 def test_attack_a_clock_in_the_future_and_rollback(lab: Lab) -> None:

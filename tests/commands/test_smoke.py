@@ -70,33 +70,31 @@ def test_a_second_run_is_compared_with_the_first(
 
 
 def test_a_check_that_broke_is_a_regression_and_withdraws_the_proof(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    site = next((lab.home / "current").resolve().rglob("alpha.py")).parent
+    site = next((ready.home / "current").resolve().rglob("alpha.py")).parent
     (site / "broken.py").touch()
-    assert call(lab) == Exit.FINDINGS
+    assert call(ready) == Exit.FINDINGS
     assert "tiny.check worked and fails now" in capsys.readouterr().out
-    assert proof(lab, capsys).startswith("unproven")
+    assert proof(ready, capsys).startswith("unproven")
     (site / "broken.py").unlink()
-    assert call(lab) == Exit.OK
-    assert proof(lab, capsys) == "proven (1 of 1)"
+    assert call(ready) == Exit.OK
+    assert proof(ready, capsys) == "proven (1 of 1)"
 
 
 def test_it_runs_only_if_a_driver_changed_on_the_device(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    # The lab's kernel is not this machine's.
+    # The ready's kernel is not this machine's.
     for runs in (2, 2):
-        assert call(lab, "--if-driver-changed") == Exit.OK
-        assert len(history(lab.project, TARGET)) == runs
+        assert call(ready, "--if-driver-changed") == Exit.OK
+        assert len(history(ready.project, TARGET)) == runs
     assert "all passed then" in capsys.readouterr().out
     # A verdict of another device spares no run.
-    for path in history(lab.project, TARGET):
+    for path in history(ready.project, TARGET):
         path.write_text(path.read_text().replace('"asked": "0"', '"asked": "1"'))
-    assert call(lab, "--if-driver-changed") == Exit.OK
-    assert len(history(lab.project, TARGET)) == 3
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert len(history(ready.project, TARGET)) == 3
 
 
 # A suite that fails with an error text of oneDNN, as smoke/ reports an exception.
@@ -115,12 +113,11 @@ sys.exit(1)
 
 
 def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
-    lab: Lab, tmp_path: Path
+    ready: Lab, tmp_path: Path
 ) -> None:
-    lab.build()
-    write_suite(lab, RAISES)
-    assert call(lab, "--junit", str(tmp_path / "junit.xml")) == Exit.FINDINGS
-    report = last_report(lab.project, TARGET)
+    write_suite(ready, RAISES)
+    assert call(ready, "--junit", str(tmp_path / "junit.xml")) == Exit.FINDINGS
+    report = last_report(ready.project, TARGET)
     assert report is not None
     finding = report.checks[0].finding
     assert finding is not None
@@ -207,15 +204,14 @@ def test_what_is_owed_and_was_not_run_is_never_proven(lab: Lab) -> None:
 
 
 def test_a_suite_that_breaks_says_what_is_known_and_what_is_missing(
-    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ready: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    write_suite(lab, BROKE.replace("CODE", "3"))
+    write_suite(ready, BROKE.replace("CODE", "3"))
     junit = tmp_path / "junit.xml"
-    assert call(lab, "--junit", str(junit)) == Exit.TOOL
+    assert call(ready, "--junit", str(junit)) == Exit.TOOL
     words = capsys.readouterr().err
     assert "1 checks ended; not run: device.ready" in words
-    path = history(lab.project, TARGET)[-1]
+    path = history(ready.project, TARGET)[-1]
     assert str(path) in words.replace("\n", "").replace(" ", "")
     report = read_report(path)
     assert report.word == "incomplete"
@@ -234,9 +230,8 @@ DIED = "import os, sys\nif '--ended' not in sys.argv:\n    os._exit(9)\n"
 
 
 def test_a_broken_suite_withdraws_the_proof_until_a_whole_run_passes(
-    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ready: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
     partial = BROKE.replace("CODE", "3").replace("identity.import", "tiny.check")
     for suite, why in (
         ("raise RuntimeError('of the suite')", "ended with exit code 1"),
@@ -248,43 +243,42 @@ def test_a_broken_suite_withdraws_the_proof_until_a_whole_run_passes(
             "ended with exit code 3",
         ),
     ):
-        write_suite(lab, suite)
+        write_suite(ready, suite)
         junit = tmp_path / "junit.xml"
         capsys.readouterr()
-        assert call(lab, "--json", "--junit", str(junit)) == Exit.TOOL
+        assert call(ready, "--json", "--junit", str(junit)) == Exit.TOOL
         error = json.loads(capsys.readouterr().out)["result"]["error"]["evidence"]
-        report = read_report(history(lab.project, TARGET)[-1])
+        report = read_report(history(ready.project, TARGET)[-1])
         assert report.shortfall.startswith(f"incomplete on {report.started}: ")
         assert why in report.shortfall
         unproven = f"unproven: {report.shortfall}"
         assert f"{TARGET} is {unproven}" in error
         assert f"{TARGET} is {unproven}" in render_page([report])
-        assert proof(lab, capsys) == unproven
-        generation = current_generation(lab.home)
+        assert proof(ready, capsys) == unproven
+        generation = current_generation(ready.home)
         assert generation is not None
         assert generation.record.reason == report.shortfall
         assert ET.parse(junit).getroot().get("errors") != "0"
         # What holds no longer is not told again, and a check of the hardware proves nothing.
-        assert call(lab, "--if-driver-changed") == Exit.TOOL
-        write_suite(lab, SUITE)
-        assert call(lab, "--health") == Exit.OK
-        assert proof(lab, capsys).startswith("unproven: incomplete")
-        assert call(lab) == Exit.OK
-        assert proof(lab, capsys) == "proven (1 of 1)"
+        assert call(ready, "--if-driver-changed") == Exit.TOOL
+        write_suite(ready, SUITE)
+        assert call(ready, "--health") == Exit.OK
+        assert proof(ready, capsys).startswith("unproven: incomplete")
+        assert call(ready) == Exit.OK
+        assert proof(ready, capsys) == "proven (1 of 1)"
 
 
 def test_a_report_that_is_gone_does_not_hide_that_nothing_is_proven(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    assert call(lab) == Exit.OK
-    write_suite(lab, "raise RuntimeError('of the suite')")
-    assert call(lab) == Exit.TOOL
-    history(lab.project, TARGET)[-1].unlink()
-    assert proof(lab, capsys) == "unproven"
-    write_suite(lab, SUITE)
-    assert call(lab, "--if-driver-changed") == Exit.OK
-    assert proof(lab, capsys) == "proven (1 of 1)"
+    assert call(ready) == Exit.OK
+    write_suite(ready, "raise RuntimeError('of the suite')")
+    assert call(ready) == Exit.TOOL
+    history(ready.project, TARGET)[-1].unlink()
+    assert proof(ready, capsys) == "unproven"
+    write_suite(ready, SUITE)
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert proof(ready, capsys) == "proven (1 of 1)"
 
 
 @pytest.fixture
@@ -381,10 +375,9 @@ def asked(out: Path) -> tuple[list[str], dict[str, Any]]:
 
 
 def test_the_suite_gets_its_device_and_what_the_caller_has_set(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ready: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.build()
-    out = note_expectation(lab)
+    out = note_expectation(ready)
     name = "PYTORCH_ENABLE_CPU_FALLBACK"
     kind = ACCELERATORS["cpu"]._replace(fallback=(name,))
     monkeypatch.setitem(ACCELERATORS, "cpu", kind)
@@ -395,7 +388,7 @@ def test_the_suite_gets_its_device_and_what_the_caller_has_set(
         (["--device", "all"], "all"),
         ([], "0"),
     ):
-        assert call(lab, *words) == Exit.OK
+        assert call(ready, *words) == Exit.OK
         argv, expected = asked(out)
         assert argv[argv.index("--device") + 1] == device
     assert (Path(argv[argv.index("--runner") + 1]) / "pytest").is_dir()
@@ -405,25 +398,24 @@ def test_the_suite_gets_its_device_and_what_the_caller_has_set(
 
 
 def test_health_asks_for_the_hardware_alone_and_proves_nothing(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    write_suite(lab, BROKE.replace("CODE", "1"))
-    assert call(lab) == Exit.FINDINGS
-    before = last_report(lab.project, TARGET)
-    unproven = proof(lab, capsys)
-    out = note_expectation(lab)
-    assert call(lab, "--health", "--soak", "10m") == Exit.OK
+    write_suite(ready, BROKE.replace("CODE", "1"))
+    assert call(ready) == Exit.FINDINGS
+    before = last_report(ready.project, TARGET)
+    unproven = proof(ready, capsys)
+    out = note_expectation(ready)
+    assert call(ready, "--health", "--soak", "10m") == Exit.OK
     words, expected = asked(out)
     assert "--full" in words
     only = [word for flag, word in pairwise(words) if flag == "--only"]
     assert only == ["device.ready", "health", "transfer", "collective"]
     assert expected["soak"] == 600.0
     assert expected["peaks"]["Tesla T4"]["memory"] == 320.0
-    assert history(lab.project, TARGET)[-1].stem.endswith("-health")
+    assert history(ready.project, TARGET)[-1].stem.endswith("-health")
     # Neither the verdict of the target nor `--if-driver-changed` may rest on it.
-    assert last_report(lab.project, TARGET) == before
-    assert proof(lab, capsys) == unproven
+    assert last_report(ready.project, TARGET) == before
+    assert proof(ready, capsys) == unproven
 
 
 @pytest.mark.parametrize(
@@ -537,24 +529,23 @@ def test_no_driver_is_judged_for_another_machine_or_without_a_requirement() -> N
 
 
 def test_what_was_built_from_an_older_lock_is_checked_as_it_was_built(
-    lab: Lab, capsys: pytest.CaptureFixture[str]
+    ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.build()
-    out = note_expectation(lab)
-    lab.relock(lab.wheel("alpha", "2.0"), lab.wheel("gamma"))
-    spec = lab.project.specs / f"{TARGET}.toml"
+    out = note_expectation(ready)
+    ready.relock(ready.wheel("alpha", "2.0"), ready.wheel("gamma"))
+    spec = ready.project.specs / f"{TARGET}.toml"
     text = spec.read_text()
     spec.write_text(text.replace('requirements = ["', 'requirements = ["gamma", "', 1))
-    assert call(lab) == Exit.OK, "it is what is in use"
+    assert call(ready) == Exit.OK, "it is what is in use"
     assert "built from an older lock" in capsys.readouterr().err
     _, expected = asked(out)
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
     assert expected["requirements"] == ["alpha"]
-    assert call(lab, "--if-driver-changed") == Exit.OK
-    assert proof(lab, capsys) == "from an older lock"
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert proof(ready, capsys) == "from an older lock"
     # A file that changed is found whatever the lock is.
-    next((lab.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
-    argv = ["verify", TARGET, "--json", "--project", str(lab.project.root)]
+    next((ready.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
+    argv = ["verify", TARGET, "--json", "--project", str(ready.project.root)]
     assert main.main(argv) == Exit.FINDINGS
     findings = json.loads(capsys.readouterr().out)["result"]["findings"]
     older, changed = sorted(
