@@ -97,9 +97,8 @@ def test_a_small_change_carries_the_device_and_a_failure_ends_that(
     assert {check.ran for check in third.carried} == {first.started}
     # A check that failed is run again until it passes.
     (bench.flags / "device.other").touch()
-    for _ in range(2):
-        failed = bench.build(lab.wheel("gamma", "2.0"))
-        assert [check.id for check in failed.failed] == ["device.other"]
+    failed = bench.build(lab.wheel("gamma", "2.0"))
+    assert [check.id for check in failed.failed] == ["device.other"]
     (bench.flags / "device.other").unlink()
     assert ran(bench.build(lab.wheel("gamma", "2.0"))) == EVERY
     # A suite that left out more than it may must not be green.

@@ -305,12 +305,8 @@ def test_from_lock_to_environment_and_again_from_nothing(
     shutil.rmtree(clone / "lockfiles")
     site.lock(clone)
     assert (clone / "lockfiles" / "tiny" / PIP_LAYER).read_bytes() == text
-    shutil.rmtree(site.project.wheelhouse)
-    shutil.rmtree(site.project.environments("tiny"))
-    site.build()
-    assert {
-        p.name: p.read_bytes() for p in site.project.wheelhouse.rglob("*.whl")
-    } == first
+    again = Project(clone).wheelhouse.rglob("*.whl")
+    assert {path.name: path.read_bytes() for path in again} == first
 
 
 def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) -> None:
@@ -367,30 +363,22 @@ def test_a_source_that_changed_under_its_name_is_refused(site: Site) -> None:
     assert "another file of this name" in error.value.evidence
 
 
-@pytest.mark.parametrize(
-    ("requirement", "said"),
-    [
-        ("other @ git+file://{git}@v1#subdirectory=python", "is gitty, not other"),
-        ("gitty @ git+file://{git}@v2#subdirectory=python", "has no branch or tag v2"),
-        ("gitty @ git+file://{git}-absent", "git failed"),
-        ("gitty @ git+file://{git}", "could not build gitty"),
-        ("gitty @ {url}/files/plain-1.0-py3-none-any.whl", "is plain, not gitty"),
-        (
-            "gitty @ {url}/files/absent-1.0.tar.gz#sha256=" + "a" * 64,
-            "is not available",
-        ),
-    ],
-)
-def test_a_source_that_cannot_be_had_is_explained(
-    site: Site, tmp_path: Path, requirement: str, said: str
-) -> None:
+def test_a_source_that_cannot_be_had_is_explained(site: Site, tmp_path: Path) -> None:
     repository(tmp_path / "git")
-    site.spec(
-        f'requirements = ["{requirement.format(git=tmp_path / "git", url=site.url)}"]'
-    )
-    with pytest.raises((SpecError, ToolError)) as error:
-        site.lock()
-    assert said in error.value.what
+    git, files = f"git+file://{tmp_path}/git", f"{site.url}/files"
+    absent = f"absent-1.0.tar.gz#sha256={'a' * 64}"
+    for requirement, said in (
+        (f"other @ {git}@v1#subdirectory=python", "is gitty, not other"),
+        (f"gitty @ {git}@v2#subdirectory=python", "has no branch or tag v2"),
+        (f"gitty @ {git}-absent", "git failed"),
+        (f"gitty @ {git}", "could not build gitty"),
+        (f"gitty @ {files}/plain-1.0-py3-none-any.whl", "is plain, not gitty"),
+        (f"gitty @ {files}/{absent}", "is not available"),
+    ):
+        site.spec(f'requirements = ["{requirement}"]')
+        with pytest.raises((SpecError, ToolError)) as error:
+            site.lock()
+        assert said in error.value.what
     assert not site.project.lock("tiny").exists()
 
 
