@@ -244,6 +244,7 @@ NOT_RUN = {
     "provision evidence verify": "the project has no evidence",
     "provision outdated --audit": "asks a service; tests/commands/test_outdated.py plays it",
     "provision update": "asks the vendors' indexes",
+    "provision update --known-wrong rows.toml": "tests/commands/test_known_wrong.py has a file",
     "provision smoke cuda-linux --health --soak 10m": "holds a load for ten minutes",
 }
 MAY_FIND = ("doctor", "smoke cpu-linux --against", "targets |")  # exit code 1 as well

@@ -272,7 +272,6 @@ def script(name: str) -> ModuleType:
     ("name", "product"),
     [
         ("draw_checks", "reference/checks.md"),
-        ("draw_known_wrong", "reference/known-wrong.md"),
         ("draw_machines", "reference/machines.md"),
         ("draw_findings", "reference/own-findings.md"),
     ],
@@ -280,6 +279,18 @@ def script(name: str) -> ModuleType:
 def test_what_is_made_from_the_code_is_current(name: str, product: str) -> None:
     text = (ROOT / "docs" / product).read_text(encoding="utf-8")
     assert text == script(name).draw(), "`nox -s docs` makes it again"
+
+
+def test_each_row_of_wrong_numbers_has_a_page_under_what_people_paste() -> None:
+    made = script("draw_known_wrong").pages()
+    for path, text in made.items():
+        assert PAGES.get(f"docs/{path}") == text, "`nox -s docs` makes it again"
+    written = {f"errors/{path.name}" for path in (ROOT / "docs/errors").glob("wrong-*")}
+    assert written == made.keys() - {"reference/known-wrong.md"}
+    titles = [text.splitlines()[0] for text in made.values()]
+    assert len(set(titles)) == len(titles)
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert all(f"- {path}\n" in nav for path in made)
 
 
 def test_the_reference_is_current_and_nothing_in_it_lacks_a_description() -> None:

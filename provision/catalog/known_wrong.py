@@ -1,34 +1,41 @@
 """Pairs of torch and driver whose numbers are wrong: ``envs/catalog/known-wrong.toml``."""
 
+import re
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from provision.core.errors import SpecError
+from provision.core.errors import SpecError, damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
 from provision.spec.model import Specifier
 from provision.spec.tables import Table, faults_of
 
 FILE = "known-wrong.toml"
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # it names a page
 Texts = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 
 
 class DriverRanges(Table):
     """Drivers by system, each a version specifier; None where every one is meant."""
 
-    linux: str | None = None  # compute-runtime's releases
-    windows: str | None = None
+    linux: Specifier | None = None  # compute-runtime's releases
+    windows: Specifier | None = None
 
 
 class KnownWrong(Table):
     """One row: where numbers are wrong, which, what is right instead, and who says so."""
 
+    title: Annotated[
+        str, Field(min_length=1)
+    ]  # as people search for it; heads its page
     families: Texts  # of devices.toml
     devices: Annotated[tuple[str, ...], Field(strict=False)] = ()  # PCI ids, () for all
-    systems: Texts = ("linux", "windows")
+    systems: Annotated[
+        tuple[Literal["linux", "windows"], ...], Field(min_length=1, strict=False)
+    ] = ("linux", "windows")
     torch: Specifier | None = None
     driver: DriverRanges = DriverRanges()
     symptom: str
@@ -60,17 +67,25 @@ def read_known_wrong(catalog: Path) -> dict[str, KnownWrong]:
     Raises:
         SpecError: The file is missing, or a row is not valid; all faults are named.
     """
-    path = fact(catalog, FILE)
+    return read_rows(fact(catalog, FILE), "restore it from version control")
+
+
+def read_rows(path: Path, remedy: str) -> dict[str, KnownWrong]:
+    """Read the rows of one file by their names; SpecError with all its faults and the remedy."""
     rows, faults = {}, []
-    for name, row in read_parsed(path, tomllib.loads).items():
+    with damage_in(str(path), remedy):
+        tables = read_parsed(path, tomllib.loads)
+    for name, row in tables.items():
+        if not _NAME.fullmatch(name):
+            faults.append(
+                f"{name!r} is no name of a row: lower-case words joined by '-'"
+            )
         try:
             rows[name] = KnownWrong.model_validate(row)
         except ValidationError as error:
             faults += [f"{name}: {fault}" for fault in faults_of(error, KnownWrong)]
     if faults:
         raise SpecError(
-            f"{path} is not valid",
-            evidence="\n".join(faults),
-            remedy="restore it from version control",
+            f"{path} is not valid", evidence="\n".join(faults), remedy=remedy
         )
     return rows

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from provision.commands.known_wrong import known_wrong_here, locked_torch
+from provision.commands.known_wrong import (
+    known_wrong_here,
+    locked_torch,
+    pinned_torch,
+    rows_here,
+)
 from provision.commands.machine import this_host
 from provision.core.errors import UsageError
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
@@ -78,8 +83,28 @@ def detect_machine(project: Project, host: Host) -> Detection:
     found = detect(hardware or read_hardware(shipped().specs), host)
     torch = locked_torch(project.lock(found.chosen)) if found.chosen else ""
     wrong = known_wrong_here(project, host, torch)
+    wrong += _wrong_besides(project, found, targets, torch)
     left_out = [f"{name} is left out: {fault.what}" for name, fault in broken.items()]
     return dataclasses.replace(found, advice=(*found.advice, *wrong, *left_out))
+
+
+def _wrong_besides(
+    project: Project, found: Detection, targets: Sequence[Target], chosen_torch: str
+) -> list[str]:
+    """Return one line for each other target that fits, but whose torch is more often wrong here."""
+    fitting = {fit.target for fit in found.fits if fit.verdict is FitVerdict.FITS}
+    others = [t for t in targets if t.accelerator == "xpu" and t.name in fitting]
+    told = rows_here(project, found.host, chosen_torch)
+    lines = []
+    for target in others:
+        torch = pinned_torch(target)
+        rows = [n for n in rows_here(project, found.host, torch) if n not in told]
+        if rows and target.name != found.chosen:
+            lines.append(
+                f"{target.name} has torch {torch}, which is known to be wrong "
+                f"on this machine: {', '.join(rows)}"
+            )
+    return lines
 
 
 def choose_target(found: Detection) -> str:

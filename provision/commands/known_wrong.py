@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from provision.catalog.devices import Devices, read_devices
 from provision.catalog.known_wrong import KnownWrong
 from provision.core.project import Project
 from provision.host.drivers import DriverVerdict, judge_version
-from provision.host.known_wrong import contains_release, known_wrong
+from provision.host.known_wrong import affected_rows, contains_release, known_wrong
 from provision.host.model import Host
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
@@ -24,23 +26,51 @@ def known_wrong_here(project: Project, host: Host, torch: str) -> list[str]:
     return known_wrong(torch, host, read_devices(project.catalog))
 
 
+def rows_here(project: Project, host: Host, torch: str) -> tuple[str, ...]:
+    """Return the names of the rows that apply to this machine with a release of torch."""
+    if not torch or not any(gpu.vendor == "intel" for gpu in host.gpus):
+        return ()
+    found = affected_rows(torch, host, read_devices(project.catalog))
+    return tuple(dict.fromkeys(name for _, name, _ in found))
+
+
+def pinned_torch(target: Target) -> str:
+    """Return the release of torch that a spec asks for exactly, "" where it leaves that open."""
+    for text in target.pip.requirements:
+        asked = Requirement(text)
+        pins = [one.version for one in asked.specifier if one.operator == "=="]
+        if asked.name == "torch" and pins:
+            return pins[0]
+    return ""
+
+
+def rows_of(target: Target, torch: str, devices: Devices) -> dict[str, KnownWrong]:
+    """Return the rows that a target's choice of torch brings to machines of its own, by name."""
+    if target.accelerator != "xpu" or not torch:
+        return {}
+    system = "windows" if target.platform.startswith("win") else "linux"
+    floor = target.hardware.driver
+    return {
+        name: row
+        for name, row in devices.known_wrong.items()
+        if _is_chosen(row, torch, target, system)
+        and _is_reachable(row.drivers_of(system), floor, devices)
+    }
+
+
 def known_wrong_of(target: Target, torch: str, catalog: Path) -> list[str]:
     """Return one line for each row that a target's choice of torch brings to machines of its own."""
     if target.accelerator != "xpu" or not torch:
         return []
-    devices = read_devices(catalog)
     system = "windows" if target.platform.startswith("win") else "linux"
     lines = []
-    for row in devices.known_wrong.values():
-        if _is_chosen(row, torch, target, system) and _is_reachable(
-            row.drivers_of(system), target.hardware.driver, devices
-        ):
-            affected = row.drivers_of(system)
-            drivers = f"driver {affected}" if affected else "any driver"
-            lines.append(
-                f"torch {torch} on {', '.join(row.families)} with {drivers}: "
-                f"{row.symptom}; right: {row.right} ({', '.join(row.sources)})"
-            )
+    for name, row in rows_of(target, torch, read_devices(catalog)).items():
+        affected = row.drivers_of(system)
+        drivers = f"driver {affected}" if affected else "any driver"
+        lines.append(
+            f"torch {torch} on {', '.join(row.families)} with {drivers}: "
+            f"{row.symptom}; right: {row.right} ({', '.join(row.sources)}) [{name}]"
+        )
     return lines
 
 

@@ -4,8 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
+from provision.catalog.devices import read_devices
 from provision.commands.freshness import staleness
+from provision.commands.known_wrong import pinned_torch, rows_here, rows_of
+from provision.commands.machine import this_host
 from provision.core.errors import ProvisionError, SpecError
+from provision.core.platforms import this_platform
 from provision.core.project import Project
 from provision.environment.manifest import Generation, Proof, Record, current_generation
 from provision.lockfile.pip import PIP_LAYER, Lock, read_lock
@@ -40,6 +44,10 @@ class TargetStatus:
     """The verdict and the day of the last report."""
     summary: str
     """What the target is for, or what is wrong with its spec."""
+    known_wrong: tuple[str, ...] = ()
+    """Rows of the known wrong numbers that its locked torch brings to machines of its own."""
+    known_wrong_here: tuple[str, ...] = ()
+    """Those that apply to this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +85,39 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
             name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults
         )
     lock = _readable(lambda: _lock(project, target, locked))
+    torch = _torch(target, locked)
     return TargetStatus(
-        name, target.platform, target.status, lock, built, proof, smoke, target.summary
+        name,
+        target.platform,
+        target.status,
+        lock,
+        built,
+        proof,
+        smoke,
+        target.summary,
+        known_wrong=_known_wrong(project, target, torch),
+        known_wrong_here=_known_wrong_here(project, target, torch) if record else (),
     )
+
+
+def _torch(target: Target, locked: Lock | Unreadable) -> str:
+    """Return the locked torch, or where there is no lock the one that the spec asks for."""
+    if isinstance(locked, Lock):
+        return locked.versions.get("torch", "")
+    return pinned_torch(target)
+
+
+def _known_wrong(project: Project, target: Target, torch: str) -> tuple[str, ...]:
+    if target.accelerator != "xpu":
+        return ()
+    return tuple(rows_of(target, torch, read_devices(project.catalog)))
+
+
+def _known_wrong_here(project: Project, target: Target, torch: str) -> tuple[str, ...]:
+    """Return the rows of this machine; it is asked only for an environment that stands on it."""
+    if target.accelerator != "xpu" or target.platform != this_platform():
+        return ()
+    return rows_here(project, this_host(project), torch)
 
 
 def _readable(read: Callable[[], T]) -> T | Unreadable:

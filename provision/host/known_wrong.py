@@ -27,18 +27,25 @@ def affected(
     return judged.verdict is DriverVerdict.NEW_ENOUGH
 
 
+def affected_rows(
+    torch: str, host: Host, devices: Devices
+) -> list[tuple[Gpu, str, KnownWrong]]:
+    """Return each GPU of a machine with the name and the row of what is wrong with it."""
+    return [
+        (gpu, name, row)
+        for gpu in host.gpus
+        for name, row in devices.known_wrong.items()
+        if affected(row, torch, gpu, host, devices)
+    ]
+
+
 def known_wrong(torch: str, host: Host, devices: Devices) -> list[str]:
     """Return one line for each GPU and row that applies: what is wrong, what is right, who says so."""
-    lines = []
-    for gpu in host.gpus:
-        for row in devices.known_wrong.values():
-            if affected(row, torch, gpu, host, devices):
-                driver = driver_version(gpu, host)
-                lines.append(
-                    f"{gpu.name} with torch {torch} and driver {driver}: {row.symptom}; "
-                    f"right: {row.right} ({', '.join(row.sources)})"
-                )
-    return lines
+    return [
+        f"{gpu.name} with torch {torch} and driver {driver_version(gpu, host)}: "
+        f"{row.symptom}; right: {row.right} ({', '.join(row.sources)}) [{name}]"
+        for gpu, name, row in affected_rows(torch, host, devices)
+    ]
 
 
 def contains_release(specifier: str, torch: str) -> bool:

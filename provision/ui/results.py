@@ -45,6 +45,13 @@ def show_overview(result: ProjectStatus, console: Console) -> None:
         (r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows
     ]
     console.table(columns, rows)
+    for row in result.rows:
+        if row.known_wrong:
+            names = ", ".join(row.known_wrong)
+            console.remark(f"{row.name}: its torch is known to be wrong: {names}")
+        if row.known_wrong_here:
+            names = ", ".join(row.known_wrong_here)
+            console.remark(f"{row.name}: known to be wrong on this machine: {names}")
 
 
 def show_refresh(result: RefreshResult, console: Console) -> None:

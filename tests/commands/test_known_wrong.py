@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.catalog.devices import read_devices
+from provision.catalog.known_wrong import read_known_wrong
 from provision.cli.main import main
 from provision.commands import build as building
-from provision.commands import machine
+from provision.commands import machine, status
 from provision.commands.detect import detect_machine
+from provision.commands.extend_known_wrong import extend_known_wrong
 from provision.commands.known_wrong import known_wrong_here, known_wrong_of
-from provision.core.errors import ToolError
+from provision.core.errors import SpecError, ToolError
 from provision.core.project import Project
 from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
 from provision.spec.reader import load_target
@@ -97,3 +100,103 @@ def test_without_torch_or_an_intel_gpu_nothing_is_said(b70: Host) -> None:
     assert known_wrong_here(PROJECT, b70, "") == []
     other = Host("linux-64", "6.17")
     assert known_wrong_here(PROJECT, other, "2.14.0+xpu") == []
+
+
+def own_project(folder: Path, *, torch: str) -> Project:
+    """Return a project whose arc-linux has another torch, and no lock."""
+    catalog = folder / "envs" / "catalog"
+    shutil.copytree(PROJECT.catalog, catalog)
+    spec = f'extends = "arc-linux"\n[pip]\nrequirements = ["torch=={torch}"]\n'
+    (folder / "envs" / "own.toml").write_text(spec, encoding="utf-8")
+    return Project(folder)
+
+
+def test_detect_tells_which_other_targets_are_wrong_here(
+    b70: Host, tmp_path: Path
+) -> None:
+    project = own_project(tmp_path, torch="2.13.0+xpu")
+    (tmp_path / "envs" / "arc-linux.toml").write_text(
+        'extends = "arc-linux"\n', encoding="utf-8"
+    )
+    told = "\n".join(detect_machine(project, b70).advice)
+    assert (
+        "own has torch 2.13.0+xpu, which is known to be wrong on this machine" in told
+    )
+    assert "topk-4096" in told
+
+
+def test_targets_marks_the_rows_of_a_target_and_of_this_machine(
+    b70: Host,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project = own_project(tmp_path, torch="2.13.0+xpu")
+    main(["targets", "-C", str(tmp_path)])
+    told = capsys.readouterr().out
+    assert "own: its torch is known to be wrong: masks-torch-2-13, " in told
+    assert "on this machine" not in told  # nothing of it stands here
+    monkeypatch.setattr(status, "this_host", lambda _project: b70)
+    monkeypatch.setattr(status, "this_platform", lambda: "linux-64")
+    (row,) = status.target_statuses(project).rows
+    assert row.known_wrong_here == ()
+    target = load_target(project.specs, "own")
+    here = status._known_wrong_here(project, target, "2.13.0+xpu")
+    assert "half-products-b70" in here
+    assert "masks-torch-2-13" not in here  # this driver is newer than the fix
+
+
+ROW = """[own-row]
+title = "torch.sort is wrong"
+families = ["dg2"]
+torch = ">=2.14,<2.15"
+symptom = "sort gives wrong places"
+right = "torch 2.12.1"
+check = "known-wrong.order"
+sources = ["own/tracker#1"]
+"""
+
+
+def test_update_adds_the_rows_of_a_file_and_replaces_changed_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a project without a list of its own begins with the shipped one."""
+    project = own_project(tmp_path, torch="2.14.0+xpu")
+    (project.catalog / "known-wrong.toml").unlink()
+    file = tmp_path / "rows.toml"
+    file.write_text(ROW, encoding="utf-8")
+    assert main(["update", "--known-wrong", str(file), "-C", str(tmp_path)]) == 0
+    assert "known-wrong: 1 added, 0 completed\n  own-row" in capsys.readouterr().out
+    rows = read_known_wrong(project.catalog)
+    assert rows.keys() == {*read_known_wrong(PROJECT.catalog), "own-row"}
+    target = load_target(project.specs, "own")
+    assert "[own-row]" in "\n".join(known_wrong_of(target, "2.14.0", project.catalog))
+    file.write_text(ROW.replace("2.12.1", "2.11.0"), encoding="utf-8")
+    assert extend_known_wrong(project, file).completed == ["own-row"]
+    assert read_known_wrong(project.catalog)["own-row"].right == "torch 2.11.0"
+    assert extend_known_wrong(project, file).completed == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('sources = ["own/tracker#1"]', "", "own-row: sources: is missing"),
+        ('sources = ["own/tracker#1"]', "sources = []", "own-row: sources: is empty"),
+        ('"dg2"', '"dg3"', "dg3"),
+        (">=2.14,<2.15", "about 2.14", "own-row: torch"),
+        ("[own-row]", '["../row"]', "is no name of a row"),
+        ("[own-row]", "[own-row", "TOMLDecodeError"),
+    ],
+)
+def test_update_refuses_a_row_that_is_not_sound(
+    old: str, new: str, words: str, tmp_path: Path
+) -> None:
+    project = own_project(tmp_path, torch="2.14.0+xpu")
+    file = tmp_path / "rows.toml"
+    file.write_text(ROW.replace(old, new), encoding="utf-8")
+    before = (project.catalog / "known-wrong.toml").read_bytes()
+    with pytest.raises(SpecError) as caught:
+        extend_known_wrong(project, file)
+    assert words in (caught.value.evidence or "")
+    assert "nothing was added" in (caught.value.remedy or "")
+    assert (project.catalog / "known-wrong.toml").read_bytes() == before
