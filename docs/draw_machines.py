@@ -27,7 +27,7 @@ from tests.smoke.profiles import Profile, profiles  # noqa: E402
 
 PROJECT = Project(ROOT)
 TARGETS = read_hardware(PROJECT.specs)
-LEGACY = {target.name for target in TARGETS if target.status != "supported"}
+LESSER = {t.name: t.status for t in TARGETS if t.status != "supported"}
 DEVICES = read_devices(PROJECT.catalog)
 CHIPS = PROJECT.catalog / "devices.toml"
 
@@ -35,9 +35,9 @@ HEAD = """# Which GPU gets which target
 
 Made by `docs/draw_machines.py` from the catalog (`envs/catalog/devices.toml`), the specs and the
 code of `provision detect`. On each platform the first target is the one that `build auto` takes if
-the driver is new enough; `legacy` targets say at each build what is lost. A dash: no target serves
-the GPU there, and `detect` says where to go instead. CPU targets run on every machine of their
-platform.
+the driver is new enough; `legacy` targets say at each build what is lost, `unlocked` ones wait for a
+hash. A dash: no target serves the GPU there, and `detect` says where to go instead. CPU targets run
+on every machine of their platform.
 
 Evidence is the best there is of the device: **signed** means that somebody who has it proved a
 target there ([how](../how-to/prove.md)); *simulated* that the checks ran on a pretend device, which
@@ -134,7 +134,7 @@ def _served(vendor: str, ids: str, device: Device, platform: str) -> list[str]:
 
 
 def _target(name: str) -> str:
-    return f"`{name}` (legacy)" if name in LEGACY else f"`{name}`"
+    return f"`{name}` ({LESSER[name]})" if name in LESSER else f"`{name}`"
 
 
 def _evidence(vendor: str, name: str, device: Device, signed: list[Evidence]) -> str:

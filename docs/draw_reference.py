@@ -49,7 +49,6 @@ and the allowed values, all faults of a file at once. Where a default is "requir
 SAID = {
     "summary": "What the target is for, in one line.",
     "accelerator": "The devices that the checks have to run on.",
-    "status": "A legacy target is for existing programs only; `reason` says why.",
     "channels": "conda channels, such as `conda-forge`, or their addresses.",
     "dependencies": "Specs of conda packages, such as `python=3.11.*`.",
     "name": "The distribution.",

@@ -70,7 +70,9 @@ def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
 
 
 def is_wanted(
-    filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None
+    filename: str,
+    platforms: Iterable[tuple[str, str, str | None]],
+    oldest: Version | None,
 ) -> bool:
     """Whether a platform and Python can install a wheel that is not older than the oldest known.
 

@@ -199,7 +199,7 @@ def judge(
             f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"
         )
         return TargetFit(target.name, FitVerdict.NO, (reason,))
-    if old := old_libraries(host):
+    if old := old_libraries(host, target.glibc):
         reason = f"{old}; a container of a newer distribution has them"
         return TargetFit(target.name, FitVerdict.NO, (reason,))
     if target.accelerator == "cpu":

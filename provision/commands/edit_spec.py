@@ -12,6 +12,7 @@ import tomlkit
 from packaging.utils import canonicalize_name
 
 from provision.commands.build_request import BuildResult
+from provision.commands.freshness import lockable_names
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
@@ -85,7 +86,7 @@ def remove_from(path: Path, names: Sequence[str]) -> Target:
 def still_locked(project: Project, named: str, words: Iterable[str]) -> Iterator[str]:
     """Yield what stays in the lock of a target, or of `all`, though it was removed, and why."""
     names = set(map(_name, words))
-    for target in target_names(project.specs) if named == "all" else [named]:
+    for target in lockable_names(project) if named == "all" else [named]:
         for each in read_lock(project.lock(target)).artifacts:
             if each.name in names:
                 yield f"{target}: {each.name} stays in the lock, for {', '.join(each.via)}"
@@ -100,7 +101,8 @@ def upgradable(project: Project, named: Sequence[str], package: str) -> list[str
             f"--upgrade took {package} for a package, and it is a target",
             remedy=f"name targets first: `provision lock {targets} --upgrade`",
         )
-    name, asked = str(canonicalize_name(package)), named or every
+    name = str(canonicalize_name(package))
+    asked = named or lockable_names(project)
     having = [one for one in asked if name in read_lock(project.lock(one)).versions]
     if not having or (named and len(having) < len(named)):
         lacking = ", ".join(one for one in asked if one not in having)

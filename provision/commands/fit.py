@@ -173,7 +173,7 @@ class Fitter:
         if (index := self._index) == "default":
             return []
         found = load_snapshot(self.catalog, index, Index).of(name)
-        where = (self.target.platform, self.target.python)
+        where = self.target.machine
         return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
 
 

@@ -10,6 +10,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import Lock, read_lock
 from provision.spec.local import local_digest
 from provision.spec.model import Target
+from provision.spec.reader import load_targets, target_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,14 @@ def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshne
         except SpecError as error:
             results.append(Freshness(target.name, error.what))
     return results
+
+
+def lockable_names(project: Project) -> list[str]:
+    """Return the targets of a project, without those that wait for a hash and have no lock."""
+    names = target_names(project.specs)
+    targets, _ = load_targets(project.specs, names)
+    waiting = {target.name for target in targets if target.status == "unlocked"}
+    return [n for n in names if n not in waiting or project.lock(n).is_dir()]
 
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:

@@ -76,10 +76,12 @@ def known_wrong_of(target: Target, torch: str, catalog: Path) -> list[str]:
 
 def _is_chosen(row: KnownWrong, torch: str, target: Target, system: str) -> bool:
     """Whether it is the choice of torch that makes a row concern a target."""
-    return (
+    return bool(
         row.torch is not None
         and contains_release(row.torch, torch)
         and system in row.systems
+        # A row that names drivers of the other system alone says nothing of this one.
+        and (row.drivers_of(system) or not (row.driver.linux or row.driver.windows))
         and not set(row.families).isdisjoint(target.hardware.families)
     )
 

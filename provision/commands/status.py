@@ -32,8 +32,8 @@ class TargetStatus:
     """Name of the target."""
     platform: str
     """conda's name of it, or `unreadable` where the spec is."""
-    status: Literal["supported", "legacy", "unreadable"]
-    """`supported` or `legacy`, or `unreadable`."""
+    status: Literal["supported", "legacy", "unlocked", "unreadable"]
+    """`supported`, `legacy` or `unlocked`, or `unreadable`."""
     lock: LockState
     """Whether spec and catalog changed since the lock was made."""
     built: Proof | Literal["no", "unreadable"]

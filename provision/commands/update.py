@@ -320,7 +320,7 @@ class CatalogUpdater:
         result: RefreshResult,
     ) -> None:
         oldest = min((parse_wheel_filename(w.filename)[1] for w in old), default=None)
-        platforms = {(target.platform, target.python) for target in self.targets}
+        platforms = {target.machine for target in self.targets}
         for package in packages:
             before = files.get(package.filename)
             if package.is_yanked:  # withdrawn by its vendor

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from provision.core.findings import toml_table
 
+LEAST_GLIBC = 28  # 2.28: what the tags of Linux in platforms.toml begin with
+
 
 class Platform(NamedTuple):
     """A platform; the comments of the table say what the keys are."""
@@ -26,6 +28,15 @@ class Platform(NamedTuple):
     docker: str = ""
     libraries: str = ""
     resolver: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
+
+    def with_glibc(self, glibc: str | None) -> "Platform":
+        """Return the same for machines whose glibc is at least this new, such as ``2.34``."""
+        if glibc is None:
+            return self
+        minor = int(glibc.partition(".")[2])
+        newer = [f"manylinux_2_{m}_{self.arch}" for m in range(minor, LEAST_GLIBC, -1)]
+        uv = self.uv.replace(f"_{LEAST_GLIBC}", f"_{minor}")
+        return self._replace(uv=uv, tags=newer + self.tags)
 
 
 class Accelerator(NamedTuple):

@@ -50,9 +50,10 @@ def _unknown_model(gpu: Gpu) -> str:
     return f"device id {gpu.device_id} is not in the catalog"
 
 
-def old_libraries(host: Host) -> str:
+def old_libraries(host: Host, glibc: str | None = None) -> str:
     """Return which library of the system is older than the wheels need, or ""."""
-    pairs = (host.system.libc, _GLIBC), (host.system.libstdcxx, _LIBSTDCXX)
+    least_glibc = f"glibc {glibc}" if glibc else _GLIBC
+    pairs = (host.system.libc, least_glibc), (host.system.libstdcxx, _LIBSTDCXX)
     for version, least in pairs:
         # musl has no number here, and is less than any glibc.
         if version and numbers_of(version) < numbers_of(least):

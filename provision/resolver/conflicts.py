@@ -227,7 +227,7 @@ def _other_index(
             if (
                 usable
                 and _matches(asked, wheel)
-                and best_wheel([wheel.filename], target.platform, target.python)
+                and best_wheel([wheel.filename], *target.machine)
             ):
                 return index
     return ""

@@ -50,7 +50,7 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
         sys.executable,
         "--no-python-downloads",
         "--python-platform",
-        PLATFORMS[target.platform].uv,
+        PLATFORMS[target.platform].with_glibc(target.glibc).uv,
         "--python-version",
         target.python_version,
         "--only-binary",
@@ -93,12 +93,16 @@ def parse_pins(text: str) -> Pins:
 
 
 def locked_wheel(
-    package: Package, via: tuple[str, ...], platform: str, python: str
+    package: Package,
+    via: tuple[str, ...],
+    platform: str,
+    python: str,
+    glibc: str | None = None,
 ) -> tuple[Artifact, str]:
     """Return the best wheel of a package of a PEP 751 lock file, and its URL."""
     name, release = package["name"], package["version"]
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}
-    if not (filename := best_wheel(wheels, platform, python)):
+    if not (filename := best_wheel(wheels, platform, python, glibc)):
         raise ToolError(
             f"{name} {release} has no wheel for {platform} and Python {python}",
             cause="only wheels are locked: what an sdist builds depends on the machine",
@@ -183,7 +187,7 @@ class UvResolver:
         wheels = []
         for package in self._of_pins(target, pins):
             via = pins[package["name"]][1]
-            wheel = locked_wheel(package, via, target.platform, target.python)
+            wheel = locked_wheel(package, via, *target.machine)
             wheels.append(wheel)
         return wheels
 

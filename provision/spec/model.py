@@ -253,9 +253,12 @@ class Target(Table):
     """conda's platform name."""
     python_version: str = Field(alias="python", pattern=r"^3\.\d+(\.\d+)?$")
     """Minor version, such as '3.11', or an exact one, such as '3.11.9'."""
-    status: Literal["supported", "legacy"] = "supported"
+    glibc: Annotated[str, Field(pattern=r"^2\.(3[1-9]|40)$")] | None = None
+    """Least glibc of the machines where wheels need a newer one than 2.28."""
+    status: Literal["supported", "legacy", "unlocked"] = "supported"
+    """`legacy`: for existing programs only; `unlocked`: no lock, until `update` finds a hash."""
     reason: str | None = None
-    """Why the target is legacy; printed at each build."""
+    """Why the target is legacy or unlocked; printed at each build."""
     hardware: Hardware = Hardware()
     conda: Conda | None = None
     pip: Pip
@@ -270,12 +273,21 @@ class Target(Table):
     # Of one field, not of the whole: so a fault names the file that says it, which may be extended.
     @field_validator("reason")
     @classmethod
-    def _legacy_has_a_reason(
+    def _lesser_has_a_reason(
         cls, reason: str | None, info: ValidationInfo
     ) -> str | None:
-        if info.data.get("status") == ("legacy" if reason is None else "supported"):
-            raise ValueError("`reason` goes with status = 'legacy', and only with it")
+        if (reason is None) != (info.data.get("status", "supported") == "supported"):
+            raise ValueError(
+                "`reason` goes with status = 'legacy' or 'unlocked', and only with them"
+            )
         return reason
+
+    @field_validator("glibc")
+    @classmethod
+    def _glibc_is_of_linux(cls, glibc: str | None, info: ValidationInfo) -> str | None:
+        if glibc and not info.data.get("platform", "linux-64").startswith("linux"):
+            raise ValueError(f"{info.data['platform']} has no glibc")
+        return glibc
 
     @field_validator("docker")
     @classmethod
@@ -294,6 +306,11 @@ class Target(Table):
         """The minor version of Python, which decides wheel tags."""
         return ".".join(self.python_version.split(".")[:2])
 
+    @property
+    def machine(self) -> tuple[str, str, str | None]:
+        """What decides wheel tags: platform, Python and glibc."""
+        return self.platform, self.python, self.glibc
+
     def digest(self) -> str:
         """Return the SHA-256 of the keys that decide the lock: platform, Python, conda and pip.
 
@@ -305,6 +322,8 @@ class Target(Table):
             mode="json", include={"platform", "conda", "pip"}, exclude=unread
         )
         keys["python"] = self.python_version
+        if self.glibc:  # unknown to older locks
+            keys["glibc"] = self.glibc
         for later in (
             "files",
             "constraints",

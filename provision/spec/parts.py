@@ -13,10 +13,11 @@ class TargetHardware:
     accelerator: str
     platform: str
     status: str = "supported"
-    reason: str = ""  # why it is legacy
+    reason: str = ""  # why it is legacy or unlocked
     families: tuple[str, ...] = ()
     driver: str | None = None
     compute_capability: str | None = None
+    glibc: str | None = None
 
 
 def hardware_of(target: Target) -> TargetHardware:
@@ -30,4 +31,5 @@ def hardware_of(target: Target) -> TargetHardware:
         target.hardware.families,
         target.hardware.driver,
         target.hardware.compute_capability,
+        target.glibc,
     )

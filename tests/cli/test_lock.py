@@ -54,7 +54,10 @@ def test_only_stale_targets_are_resolved_unless_they_are_named(
     )
     assert main(["lock", "--json", *project]) == 0
     results = json.loads(capsys.readouterr().out)["result"]
-    assert [result["target"] for result in results] == names
+    waiting = {"vllm-xpu-linux"}  # whose hash is not public
+    assert [result["target"] for result in results] == [
+        name for name in names if name not in waiting
+    ]
     assert not any(result["differs"] or result["changes"] for result in results)
     assert contents(tmp_path) == before
     assert resolved == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from provision.catalog.known_wrong import read_known_wrong
 from provision.cli.main import main
 from provision.commands import build as building
 from provision.commands import machine, status
-from provision.commands.detect import detect_machine
+from provision.commands.detect import FitVerdict, detect_machine
 from provision.commands.extend_known_wrong import extend_known_wrong
 from provision.commands.known_wrong import known_wrong_here, known_wrong_of
 from provision.core.errors import SpecError, ToolError
@@ -55,6 +56,24 @@ def test_detect_cites_what_is_known_to_be_wrong(b70: Host) -> None:
     (line,) = [line for line in found.advice if WORDS in line]
     assert "Arc Pro B70 with torch 2.12.1+xpu and driver 26.35.39758.10" in line
     assert "intel/compute-runtime#1000" in line
+    besides = [line for line in found.advice if line.startswith("vllm-xpu-linux has")]
+    assert besides == [
+        "vllm-xpu-linux has torch 2.14.0+xpu, which is known to be wrong on this machine: softmax-bands"
+    ]
+    fits = {fit.target: fit for fit in found.fits}
+    assert fits["vllm-xpu-linux"].verdict is FitVerdict.FITS
+    assert "no public file has the hashes" in "; ".join(fits["vllm-xpu-linux"].reasons)
+
+
+def test_detect_leaves_a_target_out_whose_wheels_need_a_newer_glibc(
+    b70: Host,
+) -> None:
+    system = dataclasses.replace(b70.system, libc="glibc 2.31")
+    host = dataclasses.replace(b70, system=system)
+    fits = {fit.target: fit for fit in detect_machine(PROJECT, host).fits}
+    assert fits["arc-linux"].verdict is FitVerdict.FITS
+    assert fits["vllm-xpu-linux"].verdict is FitVerdict.NO
+    assert "glibc 2.31, the wheels need glibc 2.34" in fits["vllm-xpu-linux"].reasons[0]
 
 
 def test_a_build_says_it_before_it_fetches_and_reads_the_machine_once(
@@ -86,12 +105,15 @@ def test_a_build_says_it_before_it_fetches_and_reads_the_machine_once(
         ("arc-windows", "2.14.1+xpu", "asserts or is lost"),
         ("max-linux", "2.13.0+xpu", "topk"),
         ("cuda-linux", "2.13.0", ""),
+        ("vllm-xpu-linux", "2.14.0+xpu", "2**k + 1 columns"),
     ],
 )
 def test_lock_warns_of_a_torch_whose_numbers_are_wrong_on_machines_of_its_target(
     target: str, torch: str, words: str
 ) -> None:
     lines = known_wrong_of(load_target(PROJECT.specs, target), torch, PROJECT.catalog)
+    system = "masks-torch-2-14-windows" if "linux" in target else "[masks-torch-2-13]"
+    assert not [line for line in lines if system in line]  # a row of the other system
     assert words in "\n".join(lines)
     assert bool(lines) == bool(words)
 

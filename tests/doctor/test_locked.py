@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.snapshot import Index, load_snapshot
+from provision.commands.freshness import lockable_names
 from provision.core.errors import SpecError, ToolError
+from provision.core.project import Project
 from provision.doctor.locked import (
     diagnose_built,
     diagnose_lock,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
 REPOSITORY = Path(__file__).parents[2]
-TARGETS = sorted(path.stem for path in (REPOSITORY / "envs").glob("*.toml"))
+TARGETS = lockable_names(Project(REPOSITORY))
 INDEX = {
     "pytorch-cpu": ("torch",),
     "pytorch-xpu": ("torch", "torchvision", "pytorch-triton-xpu"),

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.commands.freshness import lockable_names
 from provision.core.errors import UsageError
 from provision.core.findings import Level
+from provision.core.project import Project
 from provision.doctor import rules
 from provision.doctor.context import Findings
 from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
@@ -97,7 +99,8 @@ def target(accelerator: str, **more: object) -> Target:
     return Target.model_validate(spec | more, strict=False)
 
 
-SPECS = sorted((Path(__file__).parents[2] / "envs").glob("*.toml"))
+PROJECT = Project(Path(__file__).parents[2])
+SPECS = [PROJECT.specs / f"{name}.toml" for name in lockable_names(PROJECT)]
 # Each case dirties a sound environment: what is done to it, and the one code that must be found.
 CASES: list[tuple[str, str, Callable[[Env], None]]] = []
 
@@ -126,6 +129,13 @@ def cuda_torch_for_an_xpu_target(env: Env) -> None:
 def triton_of_another_version(env: Env) -> None:
     env.torch("2.8.0", "triton==3.4.0; platform_system == 'Linux'")
     env.add("triton", "3.1.0")
+
+
+@case("triton-missing-or-incompatible")
+def nvidia_triton_beside_the_one_for_xpu(env: Env) -> None:
+    env.torch("2.14.0+xpu", "triton-xpu==3.8.0")
+    env.add("triton-xpu", "3.8.0")
+    env.add("triton", "3.8.0")
 
 
 @case("transformers-version-too-new-for-ipex-llm")

@@ -15,11 +15,11 @@ from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.lockfile.tags import best_wheel
 from provision.resolver.resolver import Resolver
-from provision.spec.reader import load_target, target_names
+from provision.spec.reader import load_target
 from tests.lab import Silent
 
 PROJECT = Project(Path(__file__).parents[2])
-NAMES = target_names(PROJECT.specs)
+NAMES = freshness.lockable_names(PROJECT)
 GPU = ("nvidia-", "triton", "intel-sycl", "dpcpp")
 
 
@@ -39,7 +39,7 @@ def test_names_no_host(name: str) -> None:
 def test_has_files_of_its_platform_from_the_assigned_indexes(name: str) -> None:
     locked, target = read_lock(PROJECT.lock(name)), load_target(PROJECT.specs, name)
     for wheel in locked.artifacts:
-        assert best_wheel([wheel.filename], target.platform, target.python)
+        assert best_wheel([wheel.filename], *target.machine)
         assert wheel.index == target.pip.index_of(wheel.name)
         assert not (name.startswith("cpu-") and wheel.name.startswith(GPU))
     assert (locked.conda is None) == (target.conda is None)

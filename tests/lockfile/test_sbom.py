@@ -10,6 +10,8 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from provision.commands.freshness import lockable_names
+from provision.core.project import Project
 from provision.lockfile.pip import Lock, read_lock
 from provision.lockfile.sbom import sbom
 from provision.spec.reader import load_target
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 ROOT = Path(__file__).parents[2]
-TARGETS = [path.stem for path in sorted((ROOT / "envs").glob("*.toml"))]
+TARGETS = lockable_names(Project(ROOT))
 
 
 def read(name: str) -> tuple[Target, Lock]:

@@ -19,6 +19,19 @@ def test_a_wheel_fits_its_platform_only() -> None:
         assert (best_wheel([name], platform, "3.11") == name) is fits, name
 
 
+def test_a_spec_may_ask_for_a_newer_glibc_than_the_tags_of_all() -> None:
+    name = "a-1-cp38-abi3-manylinux_2_34_x86_64.whl"
+    assert best_wheel([name], "linux-64", "3.12") is None
+    assert best_wheel([name], "linux-64", "3.12", "2.33") is None
+    assert best_wheel([name], "linux-64", "3.12", "2.34") == name
+    older = "a-1-cp38-abi3-manylinux_2_28_x86_64.whl"
+    assert best_wheel([older, name], "linux-64", "3.12", "2.34") == name
+    platform = PLATFORMS["linux-aarch64"].with_glibc("2.34")
+    assert platform.uv == "aarch64-manylinux_2_34"
+    assert platform.tags[0] == "manylinux_2_34_aarch64"
+    assert PLATFORMS["linux-64"].uv == "x86_64-manylinux_2_28"
+
+
 def test_tags_do_not_depend_on_the_machine() -> None:
     assert str(tags("win-64", "3.11")[0]) == "cp311-cp311-win_amd64"
     assert PLATFORMS["linux-64"].tags[0] == "manylinux_2_28_x86_64"

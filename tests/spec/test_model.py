@@ -81,6 +81,10 @@ driver = "newest"
     [
         (("[pip.index]", "[pip.index]\nother = ['Torch']"), "assigned to both"),
         (("platform =", "status = 'legacy'\nplatform ="), "`reason` goes with"),
+        (("platform =", "status = 'unlocked'\nplatform ="), "`reason` goes with"),
+        (("platform =", "glibc = '2.34'\nplatform ="), ""),
+        (("platform =", "glibc = '2.12'\nplatform ="), "glibc"),
+        (('"linux-64"', '"win-64"\nglibc = "2.34"'), "has no glibc"),
         (("linux-64", "win-64"), ""),
         (("[pip]", "[hardware]\ndriver='<=580.65'\n[pip]"), ""),
         (("[pip]", "[hardware]\ndriver='==580.65'\n[pip]"), "<= and < can be judged"),

@@ -10,12 +10,13 @@ from provision.cli.verbs.build import build_target
 from provision.cli.verbs.lock import make_resolver
 from provision.commands.detect import why_device_is_absent
 from provision.commands.edit_spec import Edited, add_to, edit_and_lock
+from provision.commands.freshness import lockable_names
 from provision.commands.machine import host_reader
 from provision.core.platforms import this_platform
 from provision.core.project import CURRENT
 from provision.host.model import Host
 from provision.spec.model import Target
-from provision.spec.reader import load_target, target_names
+from provision.spec.reader import load_target
 from provision.ui.results import show_edited
 
 
@@ -42,7 +43,7 @@ def handle(call: Call) -> Outcome:
 def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     """Edit and lock targets, then build those built before, or the named one if it fits here."""
     project, target = call.project, call.arguments.target
-    names = target_names(project.specs) if target == "all" else [target]
+    names = lockable_names(project) if target == "all" else [target]
     targets = [load_target(project.specs, name) for name in names]
     locks = edit_and_lock(names, change, project, make_resolver(call))
     host, edited = host_reader(project), []

@@ -80,8 +80,8 @@ def build_request(call: Call, name: str, host: Callable[[], Host]) -> BuildReque
     project, options = call.project, call.arguments
     target = load_target(project.specs, name)
     require_platform(target)
-    if target.status == "legacy":
-        call.console.note(f"{target.name} is legacy: {target.reason}")
+    if target.reason:
+        call.console.note(f"{target.name} is {target.status}: {target.reason}")
     return BuildRequest(
         project,
         target,

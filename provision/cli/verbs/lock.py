@@ -10,12 +10,12 @@ from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_targets
 from provision.commands import lock as locking
 from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
-from provision.commands.freshness import Freshness, check_freshness
+from provision.commands.freshness import Freshness, check_freshness, lockable_names
 from provision.core.errors import Exit, SpecError, UsageError
 from provision.core.process import run
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
-from provision.spec.reader import load_targets, target_names
+from provision.spec.reader import load_targets
 from provision.ui.results import show_confirmation, show_freshness, show_lock
 
 
@@ -48,7 +48,7 @@ def handle(call: Call) -> Outcome:
     project, options = call.project, call.arguments
     if options.resolve and not options.check:
         raise UsageError("--resolve goes with --check")
-    names = options.targets or target_names(project.specs)
+    names = options.targets or lockable_names(project)
     targets, broken = load_targets(project.specs, names)
     pip_tools = options.engine == "pip-tools"
     if options.check and not options.resolve and not pip_tools:

@@ -6,10 +6,11 @@ from functools import partial
 from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_targets
 from provision.cli.verbs.lock import make_resolver, worst
+from provision.commands.freshness import lockable_names
 from provision.commands.outdated import Outdated, outdated
 from provision.core.errors import Exit
 from provision.core.interruption import in_threads
-from provision.spec.reader import load_targets, target_names
+from provision.spec.reader import load_targets
 from provision.ui.results import show_outdated
 
 
@@ -22,7 +23,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def handle(call: Call) -> Outcome:
     project, audit = call.project, call.arguments.audit
-    names = call.arguments.targets or target_names(project.specs)
+    names = call.arguments.targets or lockable_names(project)
     targets, broken = load_targets(project.specs, names)
     compare = partial(
         outdated, project=project, resolver=make_resolver(call), newer=not audit

@@ -30,6 +30,7 @@ TRITONS = (
     "triton-xpu",
     "triton-windows",
 )
+_SHIMS = ("triton 3.7.2+xpu", "triton 3.8.0+xpu")
 # The triton that each torch was built with (https://github.com/woct0rdho/triton-windows).
 _TRITON_OF_TORCH = {
     "2.4": "3.1",
@@ -179,7 +180,8 @@ def tritons(context: DoctorContext) -> Findings:
     """Triton is missing, of another release than torch pins, or installed by two packages."""
     env = context.env
     torch = env.get("torch")
-    tritons = env.present(TRITONS)
+    # Intel's shim of that name holds no module: it requires triton-xpu, for vLLM.
+    tritons = [d for d in env.present(TRITONS) if str(d) not in _SHIMS]
     evidence = [env.says(dist) for dist in tritons]
     xpu = env.torch is not None and env.torch.accelerator == "xpu"
     foreign = [dist for dist in tritons if xpu and "xpu" not in str(dist)]
