@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import venv
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +17,21 @@ from provision.catalog.devices import read_devices
 from provision.commands.suite import with_causes
 from provision.core.process import clean_environment, environment_python, run
 from tests.small import CATALOG
+from tests.smoke import profiles
+from tests.smoke.faults import left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from provision.core.process import Completed
 
+CORES = len(os.sched_getaffinity(0))
 HARNESS = Path(__file__).with_name("harness.py")
+# Its tensors are small, and other tests run on the other cores: there, threads that wait for each
+# other take up to five times as long.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 SUITE = Path(__file__).parents[2] / "smoke" / "run.py"
+
+# A healthy device may be unknown to the lists, its driver too; the pretend one is a CPU's speed.
+WARNINGS = {"device-unknown", "driver-unknown", "unknown-warning", "slow"}
 
 
 def failures(checks: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -33,12 +43,28 @@ def failures(checks: list[dict[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
+def prove(world: dict[str, Any], reported: dict[str, Any]) -> None:
+    """Fail unless the device is proven: nothing failed, and all that it can run was run."""
+    results = reported["results"]
+    failed = [result for result in results if result["outcome"] == "failed"]
+    assert failures(failed) == [], [result["finding"] for result in failed]
+    warned = {result["finding"]["code"] for result in results if result["finding"]}
+    assert warned <= WARNINGS
+    assert len(results) > 20
+    not_owed = profiles.not_owed(world)
+    left = left_out(world)
+    excused = profiles.lacking(world) - not_owed - left
+    assert {entry["id"] for entry in reported["excused"]} == excused
+    not_run = {entry["id"] for entry in reported["not_run"]}
+    assert not_run == excused | not_owed | left, reported["not_run"]
+    assert all(entry["reason"] and not entry["owed"] for entry in reported["not_run"])
+
+
 @pytest.fixture(scope="session")
 def harness(python: Path) -> Callable[..., None]:
     """Run the harness inside of the environment; see its module for what it can do."""
 
-    # One thread: its tensors are small, and other tests run on the other cores.
-    variables = {"OMP_NUM_THREADS": "1"}
+    variables = dict(ONE_THREAD)
     if coverage.Coverage.current():
         variables["SMOKE_COVERAGE"] = str(Path(coverage.__file__).parents[1])
 
@@ -63,25 +89,80 @@ def sound(
     return path
 
 
+Job = dict[str, Any]
+Results = dict[str, dict[str, Any]]
+Play = Callable[..., Results]
+
+
+@pytest.fixture(scope="session")
+def base(sound: Path) -> dict[str, Any]:
+    """What `sound` expects."""
+    expect: dict[str, Any] = json.loads(sound.read_text(encoding="utf-8"))
+    return expect
+
+
+@pytest.fixture(scope="session")
+def play(
+    harness: Callable[..., None],
+    base: dict[str, Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Play:
+    """Run jobs; return what the checks of each reported, by its name.
+
+    A job is a name, a world and the names of faults. The world is ``cpu``, ``pretend`` or a device
+    of `profiles.world`, and only the checks of the faults run; on a device without any, all.
+    """
+
+    def start(jobs: list[Job], processes: int = 1) -> Results:
+        folder = tmp_path_factory.mktemp("jobs")
+        # A process that has moved from the CPU to the pretend device, or on to a world, stays.
+        order = ("cpu", "pretend")
+        asked = [job | {"expect": base} for job in jobs]
+        asked.sort(
+            key=lambda job: order.index(w) if (w := job["world"]) in order else 2
+        )
+        file = folder / "jobs.json"
+        file.write_text(json.dumps(asked), encoding="utf-8")
+
+        def run(part: int) -> Results:
+            out = folder / f"{part}.json"
+            harness("--play", file, out)
+            results: Results = json.loads(out.read_text(encoding="utf-8"))
+            return results
+
+        results: Results = {}
+        with ThreadPoolExecutor(processes) as pool:
+            for part in pool.map(run, range(processes)):
+                results |= part
+        assert results.keys() == {job["name"] for job in jobs}
+        return results
+
+    return start
+
+
+Suite = Callable[..., "tuple[Completed, Any]"]
+
+
 @pytest.fixture
-def suite(
-    python: Path, sound: Path, tmp_path: Path
-) -> Callable[..., tuple[Completed, Any]]:
+def suite(python: Path, base: dict[str, Any], tmp_path: Path) -> Suite:
     """Run the suite as the toolkit does; return its process and its report, None without one."""
+    own = python
 
-    # One thread, as above: on busy cores threads that wait for each other take up to five times
-    # as long.
-    env = clean_environment(extra={"OMP_NUM_THREADS": "1"})
-
-    def start(*arguments: object, **changes: object) -> tuple[Completed, Any]:
+    def start(
+        *arguments: object,
+        python: Path = own,
+        program: Path = SUITE,
+        variables: dict[str, str] | None = None,
+        **changes: object,
+    ) -> tuple[Completed, Any]:
         expect, report = tmp_path / "expect.json", tmp_path / "report.json"
-        data = json.loads(sound.read_text(encoding="utf-8"))
-        expect.write_text(json.dumps(data | changes), encoding="utf-8")
-        words = [python, "-I", SUITE, expect, report, *map(str, arguments)]
+        expect.write_text(json.dumps(base | changes), encoding="utf-8")
+        words = [python, "-I", program, expect, report, *map(str, arguments)]
+        env = clean_environment(extra=ONE_THREAD | (variables or {}))
         done = run(words, env=env, cwd=tmp_path, timeout=400)
-        return done, json.loads(
-            report.read_text(encoding="utf-8")
-        ) if report.exists() else None
+        if not report.exists():
+            return done, None
+        return done, json.loads(report.read_text(encoding="utf-8"))
 
     return start
 

@@ -545,14 +545,14 @@ def programs_of_the_caller_compute_on_the_cpu() -> Iterator[None]:
 
 
 @contextmanager
-def on_the_cpu(name: str, named: str) -> Iterator[None]:
+def on_the_cpu(name: str, named: str = "") -> Iterator[None]:
     """Let the CPU compute an operator, which torch for XPU names so and warns of."""
 
     def warn(result: Any, *_arguments: Any) -> Any:
         # XPUFallback.cpp of torch-xpu-ops: an opening quote, and no closing one.
         warnings.warn(
-            f"The operator 'aten::{named} on the XPU backend is falling back to run on "
-            "the CPU. (Triggered internally at /xpu/XPUFallback.template:41.)",
+            f"The operator 'aten::{named or name} on the XPU backend is falling back to "
+            "run on the CPU. (Triggered internally at /xpu/XPUFallback.template:41.)",
             stacklevel=2,
         )
         return result
@@ -563,7 +563,19 @@ def on_the_cpu(name: str, named: str) -> Iterator[None]:
 
 @fault("device.gradient", "operator-on-cpu", "pretend")
 def the_cpu_computes_a_convolution() -> Iterator[None]:
-    with on_the_cpu("convolution_backward", "convolution_backward"):
+    with on_the_cpu("convolution_backward"):
+        yield
+
+
+@fault("device.matmul", "operator-on-cpu", "pretend")
+def the_cpu_computes_a_product() -> Iterator[None]:
+    with on_the_cpu("mm"):
+        yield
+
+
+@fault("operators.layers", "operator-on-cpu", "pretend")
+def the_cpu_computes_a_softmax() -> Iterator[None]:
+    with on_the_cpu("_softmax"):
         yield
 
 
@@ -577,7 +589,7 @@ def the_cpu_computes_an_arc_tangent_in_a_child() -> Iterator[None]:
 def the_cpu_computes_a_convolution_of_a_torch_that_nobody_read() -> Iterator[None]:
     with (
         patch.object(module("torch"), "__version__", "2.99.0+xpu"),
-        on_the_cpu("convolution_backward", "convolution_backward"),
+        on_the_cpu("convolution_backward"),
     ):
         yield
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 if TYPE_CHECKING:
-    from tests.smoke.faults import module, operator, replaced
+    from collections.abc import Iterator
+
+    from tests.smoke.faults import fault, module, operator, replaced
 else:  # `faults` is a module of the tests, and at the top in the environment
     faults = sys.modules[__name__.removesuffix("_operators")]
-    module, operator, replaced = faults.module, faults.operator, faults.replaced
+    fault, module = faults.fault, faults.module
+    operator, replaced = faults.operator, faults.replaced
 
 
 def is_half(x: Any) -> bool:
@@ -21,6 +25,44 @@ def is_half(x: Any) -> bool:
 
 def is_bfloat16(x: Any) -> bool:
     return str(x.dtype) == "torch.bfloat16"
+
+
+# What a device lost: torch offers it on each kind of device ----------------------------------------
+
+
+def lost(
+    check: str, name: str, code: str = "operator-lost", *, half: bool = False
+) -> None:
+    """Register that a device refuses an operator, in each type or in half types."""
+
+    def refuse(result: Any, *args: Any) -> Any:
+        tensor = next(x for x in args if hasattr(x, "dtype"))
+        if half and not is_half(tensor) and not is_bfloat16(tensor):
+            return result
+        raise NotImplementedError(f"Could not run 'aten::{name}' on this back end")
+
+    refuse.__name__ = f"{name}_is_lost" + ("_in_half_types" if half else "")
+    operator(check, name, code)(refuse)
+
+
+lost("fused.attention", "bmm")
+lost("device.gradient", "convolution")
+lost("device.matmul", "mm", "op-fails", half=True)
+lost("operators.layers", "_softmax", half=True)
+lost("operators.indexing", "sort")
+
+
+@fault("fused.attention", "operator-lost", "pretend")
+def each_row_of_attention_is_excused_and_nothing_compared() -> Iterator[None]:
+    def refuse(*_args: Any) -> None:
+        raise RuntimeError("Required aspect fp64 is not supported on the device")
+
+    home = module("pretend")
+    with (
+        patch.dict(home.SAYS, fp64="conversions"),
+        home.spoiled("aten::_safe_softmax", refuse),
+    ):
+        yield
 
 
 # Products and attention ---------------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """Runs inside an environment: applies faults, and runs the suite under each.
 
 ``harness.py --describe OUT``   an expectation that fits this environment as it is
-``harness.py WORLD EXPECT OUT NAME…``   the check of each fault of a world, one after the other
-``harness.py --worlds WORLDS OUT``   a share of the worlds of a file, see `profiles.py`
-``harness.py --traits OUT``   what each function of `traits.py` finds wrong
+``harness.py --play JOBS OUT``   a share of the jobs of a file, see `conftest.play`
 ``harness.py --supervise NAME EXPECT REPORT``   the whole suite as a user starts it, under one fault
 Anything else is the worker's own command line, run under the fault that SMOKE_FAULT names.
 
@@ -21,11 +19,11 @@ import os
 import re
 import sys
 import tempfile
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from contextlib import ExitStack, nullcontext
+from functools import cache, partial
 from multiprocessing import forkserver, spawn
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 HERE = Path(__file__).resolve().parent
@@ -64,15 +62,10 @@ from smoke.engine.journal import Journal  # noqa: E402
 
 sys.path.append(str(HERE))  # after the suite has looked at the path
 
-from faults import FAULTS, check_ids, left_out  # noqa: E402
+from faults import FAULTS, Fault, check_ids, left_out  # noqa: E402
 
-if (
-    __name__ == "__mp_main__"
-):  # the server of `worlds`, from which its processes are forked
+if __name__ == "__mp_main__":  # the server of worlds, which forks their processes
     import worlds  # noqa: F401
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 PRETEND = {
@@ -94,18 +87,16 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--supervise":
         os.environ["SMOKE_FAULT"] = argv[1]
         return run.main(argv[2:], worker=Path(__file__))
-    if argv[0] == "--worlds":
-        return play_worlds(Path(argv[1]), Path(argv[2]))
-    if argv[0] == "--traits":
-        return play_traits(Path(argv[1]))
-    if argv[0] in ("cpu", "pretend"):
-        return play_faults(argv[0], Path(argv[1]), Path(argv[2]), argv[3:])
+    if argv[0] == "--play":
+        return play(Path(argv[1]), Path(argv[2]))
     os.environ["SMOKE_CHILD"] = "1"
     fault = BY_NAME.get(os.environ.get("SMOKE_FAULT", ""))
     world = os.environ.get("SMOKE_WORLD", "cpu")
     if fault and fault.world == "process" and fault.expect.get("accelerator"):
         world = "pretend"
-    with inhabit(world), fault.apply() if fault else nullcontext():
+    if world == "pretend":
+        move_to_pretend()
+    with fault.apply() if fault else nullcontext():
         return worker.main(argv)
 
 
@@ -133,24 +124,22 @@ def describe(out: Path) -> int:
     return 0
 
 
-@contextmanager
-def inhabit(world: str) -> Iterator[None]:
-    """Let the pretend accelerator be the target's device, where the world is its."""
-    if world == "pretend":
-        import faults_offload
-        import pretend
-        import torch
+@cache
+def move_to_pretend() -> None:
+    """Let the pretend accelerator be the target's device, for the rest of this process."""
+    import faults_offload
+    import pretend
+    import torch
 
-        from smoke.device import devices
+    from smoke.device import devices
 
-        devices.of = lambda _accelerator: pretend.DEVICE
-        devices.compiled = lambda _accelerator: True
-        torch.load = partial(pretend.load, torch.load)
-        # Its memory is the host's.
-        torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
-        faults_offload.read_safetensors(pretend.NAME)
-        _shrink(pretend.UNFIT)
-    yield
+    devices.of = lambda _accelerator: pretend.DEVICE
+    devices.compiled = lambda _accelerator: True
+    torch.load = partial(pretend.load, torch.load)
+    # Its memory is the host's.
+    torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
+    faults_offload.read_safetensors(pretend.NAME)
+    _shrink(pretend.UNFIT)
 
 
 def _shrink(unfit: str) -> None:
@@ -170,81 +159,82 @@ def _shrink(unfit: str) -> None:
     samples.UNFIT = re.compile(f"{samples.UNFIT.pattern}|{unfit}")
 
 
-def play_faults(world: str, base: Path, out: Path, names: list[str]) -> int:
-    """Run the check of each of these faults; write what it reported, by the fault's name."""
-    os.environ["SMOKE_WORLD"] = world
-    expect = json.loads(base.read_text(encoding="utf-8"))
-    if world == "pretend":
-        expect |= PRETEND
+def play(path: Path, out: Path) -> int:
+    """Run each job that no other process took; write what it reported, by its name."""
     reported = {}
-    with inhabit(world):
-        for name in names:
-            fault = BY_NAME[name]
-            os.environ["SMOKE_FAULT"] = name if fault.children else ""
-            packages = expect["packages"] | fault.expect.get("packages", {})
-            changed = expect | fault.expect | {"packages": packages}
-            with import_hooks_kept(), fault.apply():
-                journal = journal_of(changed, only=frozenset({fault.check}))
-            reported[name] = journal.results()
+    for number, job in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+        try:
+            path.with_suffix(f".{number}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        faults = [BY_NAME[name] for name in job["faults"]]
+        if isinstance(job["world"], str):
+            reported[job["name"]] = in_process(job, faults)
+        else:
+            reported[job["name"]] = in_world(job["world"], faults)
     out.write_text(json.dumps(reported), encoding="utf-8")
     return 0
 
 
-def play_worlds(path: Path, out: Path) -> int:
-    """Run the suite in each world that no other process took; write what it found."""
-    import worlds
+def in_process(job: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
+    """Run the checks of some faults, on the CPU or on the pretend device."""
+    os.environ["SMOKE_WORLD"] = job["world"]
+    expect = job["expect"]
+    if job["world"] == "pretend":
+        move_to_pretend()
+        expect = expect | PRETEND
+    for fault in faults:
+        packages = expect["packages"] | fault.expect.get("packages", {})
+        expect = expect | fault.expect | {"packages": packages}
+    in_children = [fault.name for fault in faults if fault.children]
+    os.environ["SMOKE_FAULT"] = "".join(in_children)
+    return reported_of(expect, faults, frozenset(fault.check for fault in faults))
 
+
+def in_world(world: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
+    """Run the checks of some faults in a world; without any, all that it can run."""
+    worlds = import_worlds()
+    move_to_pretend()
+    asked = {fault.check for fault in faults} or check_ids() - left_out(world)
+    with worlds.play(world):
+        index = world.get("device", 0)
+        return reported_of(world["expect"], faults, frozenset(asked), index)
+
+
+@cache
+def import_worlds() -> Any:
+    """Start the server that forks the processes of worlds."""
+    worlds = importlib.import_module("worlds")
     # Python 3.11 forgets to tell the server which program it is to have imported (gh-126631).
     named = {"main_path": str(Path(__file__).resolve())}
     with patch.object(spawn, "get_preparation_data", lambda _name: named):
         forkserver.ensure_running()
     gc.collect()
     gc.freeze()  # pytest collects garbage often: what was imported need not be searched
-    reported = {}
-    for number, world in enumerate(json.loads(path.read_text(encoding="utf-8"))):
-        try:
-            path.with_suffix(f".{number}").touch(exist_ok=False)
-        except FileExistsError:
-            continue
-        asked = frozenset(check_ids() - left_out(world))
-        index = world.get("device", 0)
-        with inhabit("pretend"), import_hooks_kept(), worlds.play(world):
-            journal = journal_of(world["expect"], only=asked, index=index, imports=True)
-        plan = owed.Plan(full=True, only=asked, devices=(index,))
-        excused: list[dict[str, Any]] = []
-        for event in journal.events():
-            excused += event.get("excused", ())
-        reported[world["name"]] = {
-            "results": journal.results(),
-            "not_run": owed.missing(journal, declared(check_files()), plan),
-            "excused": excused,
-        }
-    out.write_text(json.dumps(reported), encoding="utf-8")
-    return 0
+    return worlds
 
 
-def play_traits(out: Path) -> int:
-    """Write why each trait is not played as documented, None where it is."""
-    import traits
+def reported_of(
+    expect: dict[str, Any], faults: list[Fault], only: frozenset[str], index: int = 0
+) -> dict[str, Any]:
+    """Return what some checks reported under some faults."""
+    plan = owed.Plan(full=True, only=only, devices=(index,))
+    # What is imported meanwhile, and taken away again, leaves nothing that finds modules.
+    with ExitStack() as stack, patch.object(sys, "meta_path", list(sys.meta_path)):
+        for fault in faults:
+            stack.enter_context(fault.apply())
+        journal = journal_of(expect, plan, imports=not faults)
+    excused: list[dict[str, Any]] = []
+    for event in journal.events():
+        excused += event.get("excused", ())
+    return {
+        "results": journal.results(),
+        "not_run": owed.missing(journal, declared(check_files()), plan),
+        "excused": excused,
+    }
 
-    out.write_text(json.dumps(traits.judge()), encoding="utf-8")
-    return 0
 
-
-@contextmanager
-def import_hooks_kept() -> Iterator[None]:
-    """Let what is imported meanwhile, and taken away again, leave nothing that finds modules."""
-    with patch.object(sys, "meta_path", list(sys.meta_path)):
-        yield
-
-
-def journal_of(
-    expect: dict[str, Any],
-    *,
-    only: frozenset[str],
-    index: int = 0,
-    imports: bool = False,
-) -> Journal:
+def journal_of(expect: dict[str, Any], plan: owed.Plan, *, imports: bool) -> Journal:
     """Run some checks; return their journal, whose file is gone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "expect.json")
@@ -253,13 +243,12 @@ def journal_of(
         read = expectation.read(path)
         if imports:
             worker.import_stack(read, journal)
-        plan = owed.Plan(full=True, only=only, devices=(index,))
         # pytest takes longer to collect all files than most faults take to be found.
         files = [path for path in check_files() if _is_asked(path, plan)]
-        worker.run_checks(read, journal, files, plan, other=bool(index))
+        worker.run_checks(read, journal, files, plan, other=bool(plan.devices[0]))
         journal.events()  # it keeps them; the file goes
     if reason := journal.last("broken"):
-        raise SystemExit(f"{sorted(only)}: {reason}")
+        raise SystemExit(f"{sorted(plan.only)}: {reason}")
     return journal
 
 

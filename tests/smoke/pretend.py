@@ -19,6 +19,7 @@ import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import recurrent
 import torch
@@ -597,11 +598,13 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
 @contextmanager
 def spoiled(operator: str, change: Callable[..., Any]) -> Iterator[None]:
     """Let one operator of the device give another result while this lasts."""
-    SPOILED[operator] = change
-    try:
+    before = SPOILED.get(operator)
+
+    def both(result: Any, *args: Any) -> Any:
+        return change(before(result, *args) if before else result, *args)
+
+    with patch.dict(SPOILED, {operator: both}):
         yield
-    finally:
-        del SPOILED[operator]
 
 
 _setup_privateuseone_for_python_backend(NAME, backend_module=Backend())

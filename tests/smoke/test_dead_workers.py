@@ -1,56 +1,80 @@
-"""A worker that dies or hangs: the supervisor reports the check that it was running."""
+"""A worker that dies, hangs or leaves: the supervisor reports what it was running, and what it owes."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from smoke import run
 from tests.smoke.conftest import failures
-from tests.smoke.faults import FAULTS, Fault
+from tests.smoke.faults import FAULTS, MISMATCH, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-# One that dies, and one import that ends it; `profiles` has the others. What hangs is judged by
-# `test_patience`.
-FAST = (
-    "the_driver_crashes_the_process",
-    "a_mismatched_ipex_that_ends_at_once_with_127",
-)
-SUPERVISED = [
-    pytest.param(
-        fault,
-        id=fault.name,
-        marks=() if fault.name in FAST else pytest.mark.profiles,
-    )
-    for fault in FAULTS
-    if fault.world == "process"
-]
+pytestmark = pytest.mark.machine
+# It says what it does in the journal, as the real worker does, and nothing once that has ended.
+WORKER = f"""
+import ctypes, json, os, sys, time
+from pathlib import Path
+sys.path.append({str(Path(__file__).parents[2])!r})
+from smoke.engine.check import IMPORT
+from smoke.engine.journal import Journal
+journal = Journal(Path(json.loads(sys.argv[1])["journal"]))
+result = dict(IMPORT, outcome="passed", seconds=1.0, numbers={{}}, finding=None)
+if journal.ended():
+    sys.exit(0)
+"""
+DURING = "journal.write(start=IMPORT)\n"
+# What the worker does -> findings, checks that it owes, exit code.
+ENDS: dict[str, tuple[list[str], list[str], int]] = {
+    f"{DURING}ctypes.string_at(0)": (["process-died"], ["device.ready"], 1),
+    f"{DURING}time.sleep(60)": (["probe-hung"], ["device.ready"], 1),
+    # IPEX prints to stdout why, and then ends the process.
+    f"{DURING}{MISMATCH}sys.stdout.flush(); os._exit(127)": (
+        ["ipex-torch-version-mismatch"],
+        ["device.ready"],
+        1,
+    ),
+    "os._exit(0)": ([], ["device.ready"], 3),
+    "journal.write(result=result); os._exit(0)": ([], ["device.ready"], 3),
+    "journal.write(result=result); os._exit(9)": ([], ["device.ready"], 3),
+}
 
 
-@pytest.mark.machine
-@pytest.mark.parametrize("fault", SUPERVISED)
-def test_a_process_that_dies_or_hangs_is_a_finding(
-    fault: Fault, harness: Callable[..., None], sound: Path, tmp_path: Path
+@pytest.mark.parametrize("end", ENDS)
+def test_a_worker_that_ends_early_is_no_success(
+    end: str, sound: Path, tmp_path: Path
 ) -> None:
-    data = json.loads(sound.read_text(encoding="utf-8"))
-    packages = data["packages"] | fault.expect.get("packages", {})
+    codes, owed, exit_code = ENDS[end]
+    worker, report = tmp_path / "worker.py", tmp_path / "report.json"
+    worker.write_text(WORKER + end, encoding="utf-8")
+    argv = [str(sound), str(report), "--limit", "1"]
+    argv += ["--only", "identity.import", "--only", "device.ready"]
+    assert run.main(argv, worker=worker) == exit_code
+    document = json.loads(report.read_text(encoding="utf-8"))
+    assert failures(document["checks"]) == [("identity.import", c) for c in codes]
+    assert [e["id"] for e in document["not_run"] if e["owed"]] == owed
+    assert all(c["finding"]["evidence"] for c in document["checks"] if c["finding"])
+
+
+SUPERVISED = [fault for fault in FAULTS if fault.world == "process"]
+
+
+@pytest.mark.profiles
+@pytest.mark.parametrize("fault", SUPERVISED, ids=lambda fault: fault.name)
+def test_a_process_that_dies_or_hangs_is_a_finding(
+    fault: Fault, harness: Callable[..., None], base: dict[str, Any], tmp_path: Path
+) -> None:
+    packages = base["packages"] | fault.expect.get("packages", {})
     expect, report = tmp_path / "expect.json", tmp_path / "report.json"
-    expect.write_text(
-        json.dumps(data | fault.expect | {"packages": packages}), encoding="utf-8"
-    )
-    ends_with = 1 if fault.code else 0
-    harness(
-        "--supervise",
-        fault.name,
-        expect,
-        report,
-        *fault.arguments,
-        ends_with=ends_with,
-    )
+    changed = base | fault.expect | {"packages": packages}
+    expect.write_text(json.dumps(changed), encoding="utf-8")
+    words = ("--supervise", fault.name, expect, report, *fault.arguments)
+    harness(*words, ends_with=1 if fault.code else 0)
     document = json.loads(report.read_text(encoding="utf-8"))
     checks = document["checks"]
     assert failures(checks) == ([(fault.check, fault.code)] if fault.code else [])

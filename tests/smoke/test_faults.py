@@ -1,4 +1,9 @@
-"""Every check fails under its fault, with its own finding, and passes in healthy states."""
+"""Every check fails under its fault, with its own finding, and passes in healthy states.
+
+`tests` tries the failures that the mission names and one fault of each class of lost operators and
+of numbers that are known to be wrong; `nox -s profiles` tries every fault, and those two classes on
+each kind of device.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.smoke.conftest import failures
+from tests.smoke import profiles
+from tests.smoke.conftest import CORES, failures, prove
 from tests.smoke.faults import FAULTS, Fault, check_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from tests.smoke.conftest import Job, Play, Results
 
-WORLDS = ("cpu", "pretend")
-Results = dict[str, list[dict[str, Any]]]
-INJECTED = [fault for fault in FAULTS if fault.world in WORLDS]
-
-
-# The failures that the mission names, and one where nothing is wrong; `profiles` has the others.
-FAST = (
+BY_NAME = {fault.name: fault for fault in FAULTS}
+INJECTED = [fault for fault in FAULTS if fault.world in ("cpu", "pretend")]
+# The failures that the mission names, one where nothing is wrong, and the CPU in secret.
+ALONE = (
     "ipex_in_a_cuda_environment",
     "another_device_answers_first",
     "a_fusion_pass_puts_mul_add_on_cpu_tensors",
@@ -30,57 +32,97 @@ FAST = (
     "optimizer_state_stays_on_the_cpu",
     "a_tied_weight_is_filed_under_another_name",
     "the_device_is_no_faster_than_the_cpu",
+    "the_cpu_computes_a_product",
+    "a_product_of_512_in_float16_is_not_a_number",
+    "each_row_of_attention_is_excused_and_nothing_compared",
 )
+# At once, each in another check: what each device offers is lost, and numbers are wrong.
+TOGETHER = (
+    "bmm_is_lost",
+    "convolution_is_lost",
+    "mm_is_lost_in_half_types",
+    "a_mask_of_600_keeps_half_of_its_elements_in_every_third_call",
+    "the_largest_of_4096_are_others",
+    "a_softmax_of_1025_is_wrong_at_its_end",
+    "sums_are_not_a_number_after_a_chain",
+)
+LOST = [fault.name for fault in FAULTS if "_is_lost" in fault.name]
+ON_CPU = [
+    fault.name
+    for fault in FAULTS
+    if fault.code == "operator-on-cpu" and not fault.children
+]
+KNOWN_WRONG = [fault.name for fault in FAULTS if fault.check.startswith("known-wrong.")]
+# Target and device of each kind; of Intel's two families.
+XPU, CUDA, MPS = (
+    ("arc-linux", "arc-b580-linux"),
+    ("cuda-linux", "h100-linux"),
+    ("mps-macos", "apple-mps"),
+)
+PVC = ("max-linux", "max-1550-linux-flat")
+# A card without float64 for the healthy state.
+HEALTHY = ("arc-linux", "arc-a770-linux")
+
+
+def alone(fault: Fault) -> Job:
+    return {"name": fault.name, "world": fault.world, "faults": [fault.name]}
+
+
+def on_device(pair: tuple[str, str], base: dict[str, Any], *faults: str) -> Job:
+    world = profiles.world(pair[0], profiles.profiles()[pair[1]], base)
+    name = f"{' '.join(faults)} on {world['name']}"
+    return {"name": name, "world": world, "faults": list(faults)}
+
+
+def judge(jobs: list[Job], results: Results) -> None:
+    """Fail unless each fault is found by its check, with its code, and nothing else is."""
+    wrong = {}
+    for job in jobs:
+        faults = [BY_NAME[name] for name in job["faults"]]
+        expected = sorted((fault.check, fault.code) for fault in faults if fault.code)
+        found = sorted(failures(results[job["name"]]["results"]))
+        if found != expected:
+            wrong[job["name"]] = (found, expected)
+    assert wrong == {}, json.dumps(wrong, indent=1)
 
 
 @pytest.fixture(scope="module")
-def play(
-    harness: Callable[..., None], sound: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Results]:
-    """Run the checks of faults of one world; return what they reported, by fault."""
-
-    def start(world: str, faults: list[Fault]) -> Results:
-        out = tmp_path_factory.mktemp("faults") / "out.json"
-        harness(world, sound, out, *(fault.name for fault in faults))
-        reported: Results = json.loads(out.read_text(encoding="utf-8"))
-        return reported
-
-    return start
+def jobs(base: dict[str, Any]) -> list[Job]:
+    """What `tests` tries, in one process: most of the time goes into imports."""
+    jobs = [alone(BY_NAME[name]) for name in ALONE]
+    return [*jobs, on_device(XPU, base, *TOGETHER), on_device(HEALTHY, base)]
 
 
-def expected(fault: Fault) -> list[tuple[str, str]]:
-    """Return which check has to find a fault, with its finding."""
-    return [(fault.check, fault.code)] if fault.code else []
+@pytest.fixture(scope="module")
+def played(play: Play, jobs: list[Job]) -> Results:
+    return play(jobs)
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("world", WORLDS)
-def test_the_failures_of_the_mission_are_found(
-    play: Callable[..., Results], world: str
+def test_what_the_mission_names_and_each_class_of_loss_is_found(
+    jobs: list[Job], played: Results
 ) -> None:
-    chosen = [fault for fault in INJECTED if fault.name in FAST]
-    here = [fault for fault in chosen if fault.world == world]
-    assert len(chosen) == len(FAST)
-    reported = play(world, here)
-    for fault in here:
-        assert failures(reported[fault.name]) == expected(fault), fault.name
+    judge(jobs[:-1], played)
+
+
+@pytest.mark.machine
+def test_a_healthy_device_passes(jobs: list[Job], played: Results) -> None:
+    *_, healthy = jobs
+    prove(healthy["world"], played[healthy["name"]])
 
 
 @pytest.fixture(scope="module")
-def results(play: Callable[..., Results]) -> dict[str, Results]:
-    """What the check of every fault reported, by world."""
-    return {
-        world: play(world, [fault for fault in INJECTED if fault.world == world])
-        for world in WORLDS
-    }
+def results(play: Play) -> Results:
+    """What the check of every fault reported."""
+    return play([alone(fault) for fault in INJECTED], CORES)
 
 
+@pytest.mark.machine
 @pytest.mark.profiles
-@pytest.mark.parametrize("fault", INJECTED, ids=lambda fault: fault.name)
-def test_the_check_of_a_fault_finds_it(
-    results: dict[str, Results], fault: Fault
-) -> None:
-    assert failures(results[fault.world][fault.name]) == expected(fault)
+def test_the_check_of_each_fault_finds_it(results: Results) -> None:
+    judge([alone(fault) for fault in INJECTED], results)
+    (listed,) = results["the_cpu_computes_what_torch_leaves_to_it"]["results"]
+    assert listed["on_cpu"] == ["linalg_qr.out"]
 
 
 # Speed and noise are told, and what is unknown is no fault: none of them stops a build or a proof.
@@ -95,18 +137,45 @@ WARNINGS = {
 }
 
 
+@pytest.mark.machine
 @pytest.mark.profiles
-def test_only_speed_noise_and_the_unknown_are_warnings(
-    results: dict[str, Results],
-) -> None:
+def test_only_speed_noise_and_the_unknown_are_warnings(results: Results) -> None:
     by_outcome: dict[str, set[str]] = {"warned": set(), "failed": set()}
     for reported in results.values():
-        for checks in reported.values():
-            for check in checks:
-                if check["finding"] and check["finding"]["level"] != "note":
-                    by_outcome[check["outcome"]].add(check["finding"]["code"])
+        for check in reported["results"]:
+            if check["finding"] and check["finding"]["level"] != "note":
+                by_outcome[check["outcome"]].add(check["finding"]["code"])
     assert by_outcome["warned"] == WARNINGS
     assert by_outcome["failed"].isdisjoint(WARNINGS)
+
+
+@pytest.mark.machine
+@pytest.mark.profiles
+def test_a_loss_is_found_on_each_kind_of_device_and_known_wrong_numbers_on_two_families(
+    play: Play, base: dict[str, Any]
+) -> None:
+    jobs = [on_device(pair, base, name) for pair in (XPU, CUDA, MPS) for name in LOST]
+    jobs += [on_device(pair, base, name) for pair in (XPU, PVC) for name in KNOWN_WRONG]
+    jobs += [on_device(XPU, base, name) for name in ON_CPU]
+    judge(jobs, play(jobs, CORES))
+
+
+@pytest.mark.machine
+@pytest.mark.profiles
+def test_what_the_cpu_may_have_computed_is_not_proven_where_no_list_says(
+    play: Play, base: dict[str, Any]
+) -> None:
+    """Torch has no list of its releases for MPS, and of a torch that nobody has read."""
+    jobs = [on_device(MPS, base, name) for name in ON_CPU]
+    jobs.append(
+        alone(BY_NAME["the_cpu_computes_a_convolution_of_a_torch_that_nobody_read"])
+    )
+    results = play(jobs, CORES)
+    for job in jobs:
+        reported = results[job["name"]]
+        assert reported["results"] == [], job["name"]
+        owed = {entry["id"] for entry in reported["not_run"] if entry["owed"]}
+        assert owed == {BY_NAME[job["faults"][0]].check}, job["name"]
 
 
 def test_every_check_has_a_fault_with_a_finding() -> None:

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
-
-import pytest
-
 from smoke.engine import on_cpu
-from tests.smoke.conftest import failures
-from tests.smoke.faults import FAULTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # How many operators the branch release/2.N of torch-xpu-ops lists.
 COUNTS = {
@@ -27,14 +16,6 @@ COUNTS = {
     13: 29,
     14: 29,
 }
-UNREAD = "the_cpu_computes_a_convolution_of_a_torch_that_nobody_read"
-PLAYED = (
-    "the_cpu_computes_a_convolution",
-    UNREAD,
-    "the_cpu_computes_what_torch_leaves_to_it",
-    "what_the_device_lacks_runs_on_the_cpu",
-    "programs_of_the_caller_compute_on_the_cpu",
-)
 
 
 def test_each_release_has_the_list_of_its_branch() -> None:
@@ -64,24 +45,3 @@ UserWarning: The operator 'aten::col2im' is not currently supported on the MPS b
 fall back to run on the CPU. This may have performance implications.
 UserWarning: The operator 'tril' registered to be forced to fallback to CPU."""
     assert on_cpu.names_in(printed) == {"_linalg_svd.U", "dot", "col2im"}
-
-
-@pytest.mark.machine
-@pytest.mark.profiles
-def test_an_operator_that_moved_to_the_cpu_fails_and_a_listed_one_is_named(
-    harness: Callable[..., None], sound: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out.json"
-    harness("pretend", sound, out, *PLAYED)
-    reported = json.loads(out.read_text(encoding="utf-8"))
-    for fault in FAULTS:
-        if fault.name in PLAYED:
-            expected = [(fault.check, fault.code)] if fault.code else []
-            assert failures(reported[fault.name]) == expected, fault.name
-    named: dict[str, list[str]] = {}
-    for name, checks in reported.items():
-        for check in checks:
-            named.setdefault(name, []).extend(check.get("on_cpu", ()))
-    # For a release without a list it has no result: not proven, and not failed.
-    assert UNREAD not in named
-    assert named["the_cpu_computes_what_torch_leaves_to_it"] == ["linalg_qr.out"]

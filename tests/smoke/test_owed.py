@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.commands.suite import runner_folder
-from provision.core.process import clean_environment, run
 from smoke.engine.check import IMPORT
 from smoke.engine.check_files import Declared, check_files, declared
 from smoke.engine.journal import Journal
@@ -23,7 +18,6 @@ from smoke.engine.owed import (
     Plan,
     missing,
 )
-from tests.smoke.conftest import SUITE
 from tests.smoke.faults import check_ids
 
 if TYPE_CHECKING:
@@ -109,55 +103,3 @@ def test_every_check_is_declared() -> None:
     ready = next(each for each in found if each.id == "device.ready")
     assert ready.on(0) == "device.ready"
     assert ready.on(1) == "device.ready@1"
-
-
-LEAVES = """
-import atexit, os
-from smoke.engine.check import check
-
-{at_import}
-
-
-@check("extra.first", stands_for="s")
-def test_first() -> None:
-    \"""It passes.\"""
-
-
-@check("extra.second", stands_for="s")
-def test_second() -> None:
-    \"""It passes, too.\"""
-"""
-
-
-@pytest.mark.machine
-@pytest.mark.parametrize(
-    "at_import",
-    [
-        "os._exit(0)",
-        pytest.param(
-            "import pytest; pytest.skip('not here', allow_module_level=True)",
-            marks=pytest.mark.profiles,
-        ),
-    ],
-    ids=["exits", "skips the file"],
-)
-def test_a_worker_that_ends_early_is_no_success(
-    python: Path, sound: Path, tmp_path: Path, at_import: str
-) -> None:
-    shutil.copytree(SUITE.parent, tmp_path / "smoke")
-    text = LEAVES.replace("{at_import}", at_import)
-    (tmp_path / "smoke" / "checks" / "test_extra.py").write_text(text)
-    report = tmp_path / "report.json"
-    words = [python, "-I", tmp_path / "smoke" / "run.py", sound, report]
-    only = [
-        part for name in re.findall(r"extra\.\w+", text) for part in ("--only", name)
-    ]
-    done = run(
-        [*words, *only, "--runner", runner_folder()],
-        env=clean_environment(),
-        timeout=120,
-    )
-    assert done.returncode == 3, done.stdout + done.stderr
-    entries = json.loads(report.read_text(encoding="utf-8"))["not_run"]
-    owed = {entry["id"] for entry in entries if entry["owed"]}
-    assert owed == {"extra.first", "extra.second"}

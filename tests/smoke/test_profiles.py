@@ -6,90 +6,24 @@ made of. Which checks a device may leave out follows from what its profile lacks
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.smoke import profiles
-from tests.smoke.conftest import failures
-from tests.smoke.faults import left_out
+from tests.smoke.conftest import CORES, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.smoke.conftest import Play, Results
 
 World = dict[str, Any]
-Results = dict[str, dict[str, Any]]
-
-# What `tests` plays, a card without float64; `nox -s profiles` plays all.
-FAST = ("arc-linux", "arc-a770-linux")
 # One of each accelerator runs the checks of `DEEP`, too: they are about operators.
 DEEPLY = [
     ("arc-linux", "arc-a770-linux"),
     ("cuda-linux", "h100-linux"),
     ("mps-macos", "apple-mps"),
 ]
-# A healthy device may be unknown to the lists, its driver too; the pretend one is a CPU's speed.
-WARNINGS = {"device-unknown", "driver-unknown", "unknown-warning", "slow"}
 FOR_NO_TARGET = {"uhd770-beside-arc-linux"}
-
-
-@pytest.fixture(scope="module")
-def base(sound: Path) -> dict[str, Any]:
-    """An expectation that the test environment meets."""
-    expect: dict[str, Any] = json.loads(sound.read_text(encoding="utf-8"))
-    return expect
-
-
-@pytest.fixture(scope="module")
-def play(
-    harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[list[World]], Results]:
-    """Play worlds in as many processes as there are cores; return what each found, by its name."""
-
-    def start(worlds: list[World]) -> Results:
-        folder = tmp_path_factory.mktemp("worlds")
-        # The longest first, so that the processes, which share them out, end together.
-        worlds = sorted(worlds, key=lambda world: not world.get("deep"))
-        file = folder / "worlds.json"
-        file.write_text(json.dumps(worlds), encoding="utf-8")
-
-        def run(part: int) -> Results:
-            out = folder / f"{part}.json"
-            harness("--worlds", file, out)
-            results: Results = json.loads(out.read_text(encoding="utf-8"))
-            return results
-
-        cores = min(len(worlds), len(os.sched_getaffinity(0)))
-        results: Results = {}
-        with ThreadPoolExecutor(cores) as pool:
-            for part in pool.map(run, range(cores)):
-                results |= part
-        assert results.keys() == {world["name"] for world in worlds}
-        return results
-
-    return start
-
-
-def judge(played: World, reported: dict[str, Any]) -> None:
-    """Fail unless the device is proven: nothing failed, and all that it can run was run."""
-    results = reported["results"]
-    failed = [result for result in results if result["outcome"] == "failed"]
-    assert failures(failed) == [], [result["finding"] for result in failed]
-    warned = {result["finding"]["code"] for result in results if result["finding"]}
-    assert warned <= WARNINGS
-    assert len(results) > 20
-    not_owed = profiles.not_owed(played)
-    left = left_out(played)
-    excused = profiles.lacking(played) - not_owed - left
-    assert {entry["id"] for entry in reported["excused"]} == excused
-    not_run = {entry["id"] for entry in reported["not_run"]}
-    assert not_run == excused | not_owed | left, reported["not_run"]
-    assert all(entry["reason"] and not entry["owed"] for entry in reported["not_run"])
 
 
 # The data -----------------------------------------------------------------------------------------
@@ -123,59 +57,35 @@ def test_the_properties_are_those_of_the_release() -> None:
     assert "is_integrated_gpu" in profiles.fields("xpu", [2, 13])
 
 
-# The pretend device itself ------------------------------------------------------------------------
-
-TRAITS = re.findall(
-    r"^def (trait_\w+)",
-    Path(__file__).with_name("traits.py").read_text(encoding="utf-8"),
-    re.M,
-)
-
-
-@pytest.mark.machine
-@pytest.mark.profiles
-def test_the_pretend_device_refuses_what_real_ones_refuse(
-    harness: Callable[..., None], tmp_path: Path
-) -> None:
-    out = tmp_path / "out.json"
-    harness("--traits", out)
-    assert json.loads(out.read_text(encoding="utf-8")) == dict.fromkeys(TRAITS)
-
-
 # Healthy devices ----------------------------------------------------------------------------------
 
 
-def world_of(
-    pair: tuple[str, str], base: dict[str, Any], *, deep: bool = False
-) -> World:
+def world_of(pair: tuple[str, str], base: World) -> World:
     """Return the world of a target and a profile."""
     target, profile = pair
     made = profiles.world(target, profiles.profiles()[profile], base)
-    return {**made, "deep": deep and pair in DEEPLY}
-
-
-@pytest.mark.machine
-def test_a_healthy_device_passes(
-    play: Callable[..., Results], base: dict[str, Any]
-) -> None:
-    world = world_of(FAST, base)
-    judge(world, play([world])[world["name"]])
+    return {**made, "deep": pair in DEEPLY}
 
 
 @pytest.fixture(scope="module")
-def every(play: Callable[..., Results], base: dict[str, Any]) -> Results:
+def every(play: Play, base: World) -> Results:
     """What was found in every world: together, as each play imports torch several times."""
-    healthy = [world_of(pair, base, deep=True) for pair in profiles.pairs()]
-    return play([*healthy, *invented(base), *unhealthy(base)])
+    # The longest first, so that the processes, which share them out, end together.
+    pairs = sorted(profiles.pairs(), key=lambda pair: pair not in DEEPLY)
+    worlds = [world_of(pair, base) for pair in pairs]
+    worlds += [*invented(base), *unhealthy(base)]
+    jobs = [{"name": w["name"], "world": w, "faults": []} for w in worlds]
+    return play(jobs, CORES)
 
 
+@pytest.mark.machine
 @pytest.mark.profiles
 @pytest.mark.parametrize("pair", profiles.pairs(), ids=" on ".join)
 def test_every_healthy_device_passes(
-    every: Results, base: dict[str, Any], pair: tuple[str, str]
+    every: Results, base: World, pair: tuple[str, str]
 ) -> None:
-    played = world_of(pair, base, deep=True)
-    judge(played, every[played["name"]])
+    played = world_of(pair, base)
+    prove(played, every[played["name"]])
 
 
 # Healthy devices that are in no list --------------------------------------------------------------
@@ -234,7 +144,7 @@ def test_a_healthy_device_that_is_in_no_list_passes(
     every: Results, base: dict[str, Any], name: str
 ) -> None:
     (played,) = [world for world in invented(base) if world["name"] == name]
-    judge(played, every[name])
+    prove(played, every[name])
 
 
 # Machines that are not healthy --------------------------------------------------------------------
