@@ -7,24 +7,19 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.smoke import faults
-    from tests.smoke.faults import fault, module, replaced
-else:  # `faults` is a module of the tests, and at the top in the environment
-    faults = sys.modules[__name__.removesuffix("_offload")]
-    fault, module, replaced = faults.fault, faults.module, faults.replaced
+# `faults` is a module of the tests, and at the top in the environment
+faults = sys.modules[__name__.removesuffix("_offload")]
+fault, module, replaced = faults.fault, faults.module, faults.replaced
 
 
 # Identity -----------------------------------------------------------------------------------------
 
 
 @contextmanager
-def packages(*files: tuple[str, str]) -> Iterator[None]:
+def packages(*files: tuple[str, str]):
     """Let site-packages be a folder with these files beside its own; nothing is written there."""
     checks = module("smoke.checks.test_identity")
     with tempfile.TemporaryDirectory() as folder:
@@ -35,14 +30,8 @@ def packages(*files: tuple[str, str]) -> Iterator[None]:
             yield
 
 
-@fault("identity.code", "foreign-code-loaded")
-def a_known_pth_file_got_another_line() -> Iterator[None]:
-    with packages(("distutils-precedence.pth", "import os; exec('import torch')\n")):
-        yield
-
-
 @fault("identity.code", "")
-def pth_files_that_only_name_folders_and_those_of_editable_projects() -> Iterator[None]:
+def pth_files_that_only_name_folders_and_those_of_editable_projects():
     lines = "/home/somebody/project\n# import nothing\n"
     finder = (
         "import __editable___mine_0_1_finder; __editable___mine_0_1_finder.install()\n"
@@ -54,15 +43,8 @@ def pth_files_that_only_name_folders_and_those_of_editable_projects() -> Iterato
 # Selection ----------------------------------------------------------------------------------------
 
 
-@fault("selection.clean", "foreign-code-loaded")
-def tensors_move_to_xpu_when_they_are_sent_to_cuda() -> Iterator[None]:
-    tensor = module("torch").Tensor
-    with patch.object(tensor, "cuda", tensor.xpu):
-        yield
-
-
 @contextmanager
-def mapped(line: str) -> Iterator[None]:
+def mapped(line: str):
     """Let a library seem to be mapped into the process, in addition to its own."""
     checks = module("smoke.checks.test_selection")
     own = Path("/proc/self/maps").read_text(encoding="utf-8")
@@ -79,13 +61,13 @@ MAPS = "/proc/self/maps"
 
 
 @fault("selection.clean", "foreign-code-loaded")
-def a_second_openmp_runtime_is_loaded() -> Iterator[None]:
+def a_second_openmp_runtime_is_loaded():
     with mapped("/opt/intel/oneapi/compiler/2026.0/lib/libiomp5.so"):
         yield
 
 
 @fault("selection.clean", "")
-def mkl_brings_an_openmp_runtime_of_the_environment() -> Iterator[None]:
+def mkl_brings_an_openmp_runtime_of_the_environment():
     with mapped(f"{Path(sys.prefix).resolve()}/lib/libiomp5.so"):
         yield
 
@@ -100,7 +82,7 @@ def get_block_size(_name: str) -> int:
     return BLOCK
 
 
-def ggml_convert_qtype(weight: Any, kind: str) -> Any:
+def ggml_convert_qtype(weight, kind: str):
     """Quantise as ipex-llm 2.2's library for the CPU does."""
     torch = module("torch")
     blocks = weight.detach().float().reshape(-1, BLOCK)
@@ -114,7 +96,7 @@ def ggml_convert_qtype(weight: Any, kind: str) -> Any:
     return torch.cat([scale.view(torch.uint8), packed], 1).flatten()
 
 
-def ggml_matmul_src1_x_src0_t(data: Any, x: Any, shape: Any, kind: str) -> Any:
+def ggml_matmul_src1_x_src0_t(data, x, shape, kind: str):
     torch = module("torch")
     rows = data.view(-1, 34 if kind == "sym_int4" else 68)
     if kind == "sym_int4":
@@ -126,17 +108,17 @@ def ggml_matmul_src1_x_src0_t(data: Any, x: Any, shape: Any, kind: str) -> Any:
     return x @ (codes.float() * scale.float()).view(shape).T
 
 
-def optimize_model(model: Any, low_bit: str | None = None) -> Any:
+def optimize_model(model, low_bit: str | None = None):
     torch, home = module("torch"), sys.modules["ipex_llm.transformers.low_bit_linear"]
 
     class LowBitLinear(torch.nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self, plain: Any) -> None:
+        def __init__(self, plain) -> None:
             super().__init__()
             self.shape, self.bias = plain.weight.shape, plain.bias
             data = home.ggml_convert_qtype(plain.weight, low_bit)
             self.weight = torch.nn.Parameter(data, requires_grad=False)
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x):
             rows = x.reshape(-1, x.shape[-1])
             found = home.ggml_matmul_src1_x_src0_t(
                 self.weight.data, rows, self.shape, low_bit
@@ -158,7 +140,7 @@ def optimize_model(model: Any, low_bit: str | None = None) -> Any:
 
 class AutoModelForCausalLM:
     @staticmethod
-    def from_pretrained(folder: str, load_in_low_bit: str) -> Any:
+    def from_pretrained(folder: str, load_in_low_bit: str):
         transformers = module("transformers")
         model = transformers.AutoModelForCausalLM.from_pretrained(folder).float()
         model = optimize_model(model, load_in_low_bit)
@@ -171,7 +153,7 @@ class AutoModelForCausalLM:
         return model
 
     @classmethod
-    def load_low_bit(cls, path: str) -> Any:
+    def load_low_bit(cls, path: str):
         saved = module("torch").load(path)
         model = cls.from_pretrained(saved["folder"], saved["low_bit"])
         model.load_state_dict(saved["state"])
@@ -194,14 +176,14 @@ LOW_BIT: dict[str, Any] = {"expect": {"packages": {"ipex-llm": "2.2.0"}}}
 
 
 @fault("low-bit.linear", "", **LOW_BIT)
-def low_bit_models_are_right() -> Iterator[None]:
+def low_bit_models_are_right():
     with patch.dict(sys.modules, low_bit_modules()):
         yield
 
 
 @fault("low-bit.linear", "wrong-numbers", **LOW_BIT)
-def the_halves_of_the_bytes_are_swapped() -> Iterator[None]:
-    def spoil(convert: Any, weight: Any, kind: str) -> Any:
+def the_halves_of_the_bytes_are_swapped():
+    def spoil(convert, weight, kind: str):
         data = convert(weight, kind)
         if kind != "sym_int4":
             return data
@@ -217,8 +199,8 @@ def the_halves_of_the_bytes_are_swapped() -> Iterator[None]:
 
 
 @fault("low-bit.models", "wrong-numbers", **LOW_BIT)
-def a_saved_block_comes_back_otherwise() -> Iterator[None]:
-    def change(load: Any, *args: Any) -> Any:
+def a_saved_block_comes_back_otherwise():
+    def change(load, *args):
         model = load(*args)
         parts = model.parameters()
         weights = [part for part in parts if str(part.dtype) == "torch.uint8"]
@@ -242,20 +224,20 @@ def read_safetensors(device_type: str) -> None:
     opened, loaded = modeling.safe_open, modeling.safe_load_file
 
     class Opened:
-        def __init__(self, file: Any, framework: str, device: Any = "cpu") -> None:
+        def __init__(self, file, framework: str, device="cpu") -> None:
             self.file, self.device = opened(file, framework=framework), device
 
-        def __enter__(self) -> Any:
+        def __enter__(self):
             self.file.__enter__()
             return self
 
         def __exit__(self, *error: object) -> None:
             self.file.__exit__(*error)
 
-        def get_tensor(self, name: str) -> Any:
+        def get_tensor(self, name: str):
             return self.file.get_tensor(name).to(self.device)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str):
             return getattr(self.file, name)
 
     modeling.safe_open = Opened
@@ -269,15 +251,13 @@ LOADER = "accelerate.utils.offload:OffloadedWeightsLoader"
 
 
 @replaced("offload.tied", "tied-path-not-taken", HOOK, "pre_forward", "pretend")
-def tied_weights_are_not_shared_any_more(
-    pre_forward: Any, hook: Any, *args: Any, **more: Any
-) -> Any:
+def tied_weights_are_not_shared_any_more(pre_forward, hook, *args, **more):
     hook.tied_params_map, hook.tied_params_names = {}, set()
     return pre_forward(hook, *args, **more)
 
 
 @replaced("offload.tied", "tensors-elsewhere", HOOK, "post_forward", "pretend")
-def a_tied_weight_stays_on_the_device(post_forward: Any, hook: Any, *args: Any) -> Any:
+def a_tied_weight_stays_on_the_device(post_forward, hook, *args):
     hook.tied_pointers_to_remove = set()
     return post_forward(hook, *args)
 
@@ -286,9 +266,7 @@ READ: list[str] = []
 
 
 @replaced("offload.disk", "wrong-numbers", LOADER, "__getitem__", "pretend")
-def disk_offload_reads_the_wrong_file_in_the_second_pass(
-    get: Any, loader: Any, name: str
-) -> Any:
+def disk_offload_reads_the_wrong_file_in_the_second_pass(get, loader, name: str):
     READ.append(name)
     again = name == "blocks.3.inputs.bias" and READ.count(name) > 1
     return get(loader, "blocks.2.inputs.bias" if again else name)
@@ -297,7 +275,7 @@ def disk_offload_reads_the_wrong_file_in_the_second_pass(
 @replaced(
     "offload.checkpoint", "tensors-elsewhere", BIG, "infer_auto_device_map", "pretend"
 )
-def the_automatic_map_ignores_the_memory(infer: Any, model: Any, **more: Any) -> Any:
+def the_automatic_map_ignores_the_memory(infer, model, **more):
     return infer(model, **more | {"max_memory": {0: 2**30}})
 
 
@@ -305,7 +283,7 @@ MODELING = "accelerate.utils.modeling"
 
 
 @replaced("offload.checkpoint", "wrong-numbers", MODELING, "load_state_dict", "pretend")
-def two_blocks_of_a_checkpoint_change_places(load: Any, *args: Any, **more: Any) -> Any:
+def two_blocks_of_a_checkpoint_change_places(load, *args, **more):
     weights = load(*args, **more)
     first, second = "blocks.2.inputs.bias", "blocks.3.inputs.bias"
     if first in weights and second in weights:

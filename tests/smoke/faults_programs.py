@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.smoke.faults import fault, replaced
-else:  # `faults` is a module of the tests, and at the top in the environment
-    faults = sys.modules[__name__.removesuffix("_programs")]
-    fault, replaced = faults.fault, faults.replaced
-
-
-@replaced("programs.training", "wrong-numbers", "torch.optim:SGD", "step")
-def every_group_is_stepped_as_the_first(step: Any, self: Any, *more: Any) -> Any:
-    for group in self.param_groups[1:]:
-        group["lr"] = self.param_groups[0]["lr"]
-    return step(self, *more)
+# `faults` is a module of the tests, and at the top in the environment
+faults = sys.modules[__name__.removesuffix("_programs")]
+fault, replaced = faults.fault, faults.replaced
 
 
 @fault("programs.training", "wrong-numbers")
-def a_convolution_stays_in_float32_under_autocast() -> Iterator[None]:
+def a_convolution_stays_in_float32_under_autocast():
     import torch
 
     off = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
-    def conv2d(x: Any, weight: Any, *more: Any) -> Any:
+    def conv2d(x, weight, *more):
         with torch._C._ExcludeDispatchKeyGuard(off):
             return torch.ops.aten.conv2d.default(x, weight, *more)
 
@@ -42,13 +30,8 @@ def a_convolution_stays_in_float32_under_autocast() -> Iterator[None]:
         library._destroy()
 
 
-@replaced("programs.training", "wrong-numbers", "torch:Tensor", "half")
-def what_float16_can_not_hold_is_cut_off(half: Any, self: Any) -> Any:
-    return half(self - self.abs() / 4096)
-
-
 @replaced("programs.training", "wrong-numbers", "torch.nn.functional", "dropout")
-def dropout_has_the_same_mask_again(dropout: Any, x: Any, *args: Any) -> Any:
+def dropout_has_the_same_mask_again(dropout, x, *args):
     import torch
 
     torch.manual_seed(0)
@@ -60,12 +43,5 @@ LOSS = "transformers.loss.loss_utils"
 
 
 @replaced("programs.generation", "wrong-numbers", CACHE, "reorder_cache")
-def beams_keep_the_words_of_others(*_: Any) -> None:
+def beams_keep_the_words_of_others(*_) -> None:
     pass
-
-
-@replaced("programs.generation", "wrong-numbers", LOSS, "fixed_cross_entropy")
-def words_without_a_label_count_as_the_first(
-    loss: Any, scores: Any, words: Any, *args: Any, **options: Any
-) -> Any:
-    return loss(scores, words.clamp(min=0), *args, **options)

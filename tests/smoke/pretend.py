@@ -21,13 +21,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-import recurrent
 import torch
+from torch._decomp import decompositions
 from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 NAME = "pretend"
 # Operator -> what changes its result: given the result and the raw arguments, returns the result.
@@ -152,7 +152,7 @@ def compute(seconds: float) -> None:
 QUEUE = Queue()
 
 
-def says(device: Any = None) -> dict[str, Any]:
+def says(device=None) -> dict[str, Any]:
     """Return what one device says of itself."""
     number = _index(device)
     if not SAYS["available"] or not 0 <= number <= len(SAYS["others"]):
@@ -160,7 +160,7 @@ def says(device: Any = None) -> dict[str, Any]:
     return {**SAYS, **SAYS["others"][number - 1]} if number else SAYS
 
 
-def _index(device: Any) -> int:
+def _index(device) -> int:
     if isinstance(device, str):
         device = torch.device(device)
     return (getattr(device, "index", device) or 0) if device is not None else 0
@@ -169,11 +169,11 @@ def _index(device: Any) -> int:
 class Backend:
     """The module ``torch.pretend``."""
 
-    def get_rng_state(self, *_device: Any) -> torch.Tensor:
+    def get_rng_state(self, *_device) -> torch.Tensor:
         """Its random numbers are the host's."""
         return torch.get_rng_state()
 
-    def set_rng_state(self, state: torch.Tensor, *_device: Any) -> None:
+    def set_rng_state(self, state: torch.Tensor, *_device) -> None:
         torch.set_rng_state(state)
 
     def is_initialized(self) -> bool:
@@ -268,7 +268,7 @@ class PretendTensor(torch.Tensor):
     @staticmethod
     def __new__(
         cls, raw: torch.Tensor, requires_grad: bool | None = None, *, number: int = 0
-    ) -> Any:
+    ):
         if (
             requires_grad is not None
         ):  # Accelerate makes parameters anew by type(parameter)(…)
@@ -292,7 +292,7 @@ class PretendTensor(torch.Tensor):
         # A wrapper has none, and Accelerate knows tied weights by their address.
         return self.raw.data_ptr()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]):
         # torch copies the storage of what has an address; a wrapper has none.
         copied = PretendTensor(self.raw.detach().clone(), number=self.number)
         is_parameter = isinstance(self, torch.nn.Parameter)
@@ -304,18 +304,16 @@ class PretendTensor(torch.Tensor):
     def __repr__(self) -> str:
         return f"PretendTensor({self.raw!r})"
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol):
         # Saved as what torch.load(map_location="cpu") makes of a device's tensor.
         return self.raw.detach().__reduce_ex__(protocol)
 
     @classmethod
-    def __torch_dispatch__(
-        cls, function: Any, _types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(cls, function, _types, args=(), kwargs=None):
         return dispatch(function, args, kwargs or {})
 
 
-def load(plain: Any, file: Any, map_location: Any = None, **more: Any) -> Any:
+def load(plain, file, map_location=None, **more):
     """Load a checkpoint as ``torch.load`` does, which cannot make storages of this device."""
     if not str(map_location).startswith(NAME):
         return plain(file, map_location, **more)
@@ -325,17 +323,17 @@ def load(plain: Any, file: Any, map_location: Any = None, **more: Any) -> Any:
     )
 
 
-def unwrap(value: Any) -> Any:
+def unwrap(value):
     return value.raw if isinstance(value, PretendTensor) else value
 
 
-def wrap(value: Any, number: int = 0) -> Any:
+def wrap(value, number: int = 0):
     plain = isinstance(value, torch.Tensor) and not isinstance(value, PretendTensor)
     # A wrapper does not say that its tensor is still to be conjugated.
     return PretendTensor(value.resolve_conj(), number=number) if plain else value
 
 
-def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+def mapped(change: Callable[[Any], Any], value):
     """Change what an operation takes or returns, each element of a list or tuple.
 
     It is done half a million times in a play; torch's tree_map, which knows all kinds of nests,
@@ -357,7 +355,7 @@ def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
     return found
 
 
-def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
+def dispatch(function, args, kwargs):
     """Run one operation on raw memory, and wrap the result for the device."""
     tensors = tensors_in((*args, *kwargs.values()))
     ours = [tensor for tensor in tensors if isinstance(tensor, PretendTensor)]
@@ -392,10 +390,8 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
     )
 
 
-def _computed(function: Any, args: Any, kwargs: Any) -> Any:
+def _computed(function, args, kwargs):
     """Run an operation on the CPU, in float32 where the CPU has no kernel for a half type."""
-    if cell := recurrent.CELLS.get(function._schema.name):
-        return cell(*args, **kwargs)
     try:
         return function(*args, **kwargs)
     except (NotImplementedError, RuntimeError):
@@ -405,17 +401,17 @@ def _computed(function: Any, args: Any, kwargs: Any) -> Any:
         return _in_float32(function, args, kwargs)
 
 
-def _in_float32(function: Any, args: Any, kwargs: Any) -> Any:
+def _in_float32(function, args, kwargs):
     """Compute what the CPU has no kernel for in half types, as devices do: they have more."""
     types: list[torch.dtype] = []
 
-    def widen(value: Any) -> Any:
+    def widen(value):
         if not isinstance(value, torch.Tensor) or value.dtype not in HALF:
             return value
         types.append(value.dtype)
         return value.float()
 
-    def narrow(value: Any) -> Any:
+    def narrow(value):
         is_wide = isinstance(value, torch.Tensor) and value.dtype == torch.float32
         return value.to(types[0]) if is_wide else value
 
@@ -432,7 +428,7 @@ def _launch(number: int) -> None:
         raise RuntimeError(text)
 
 
-def _refuse_fp64(function: Any, values: Iterable[Any], number: int) -> None:
+def _refuse_fp64(function, values: Iterable[Any], number: int) -> None:
     """Fail as a device without float64 does when a kernel would compute in it."""
     if (
         says(number)["fp64"] == "full"
@@ -449,13 +445,13 @@ def _refuse_fp64(function: Any, values: Iterable[Any], number: int) -> None:
             raise RuntimeError(NO_FP64)
 
 
-def _refuse_ever(dtype: Any, number: int) -> None:
+def _refuse_ever(dtype, number: int) -> None:
     """Fail as MPS does where a tensor of float64 would come to be on the device."""
     if dtype == torch.float64 and says(number)["fp64"] == "never":
         raise TypeError(NEVER_FP64)
 
 
-def _refuse_conversion(source: Any, dtype: Any) -> None:
+def _refuse_conversion(source, dtype) -> None:
     """Fail where a device without any float64 would convert: the source's device does it."""
     if not isinstance(source, PretendTensor) or says(source.number)["fp64"] != "none":
         return
@@ -463,7 +459,7 @@ def _refuse_conversion(source: Any, dtype: Any) -> None:
         raise RuntimeError(NO_FP64)
 
 
-def _has_own_kernel(function: Any) -> bool:
+def _has_own_kernel(function) -> bool:
     """Say whether somebody registered a kernel of a custom operator for the pretend device."""
     if function.namespace in ("aten", "prim"):
         return False
@@ -472,7 +468,7 @@ def _has_own_kernel(function: Any) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1")
 
 
-def _to_copy(function: Any, args: Any, kwargs: Any) -> Any:
+def _to_copy(function, args, kwargs):
     target = torch.device(kwargs.get("device") or args[0].device)
     there = target.type == NAME
     _refuse_conversion(args[0], kwargs.get("dtype") or args[0].dtype)
@@ -490,7 +486,7 @@ def _to_copy(function: Any, args: Any, kwargs: Any) -> Any:
     return wrap(result, _index(target)) if there else result
 
 
-def _copy(source: Any, target: Any) -> Any:
+def _copy(source, target):
     _refuse_conversion(source, target.dtype)
     if not isinstance(target, PretendTensor):
         QUEUE.surface()
@@ -515,12 +511,12 @@ def _refuse_mixed(name: str, ours: list[Any], tensors: list[Any]) -> None:
         )
 
 
-def _on_cpu(value: Any) -> Any:
+def _on_cpu(value):
     ours = isinstance(value, torch.device) and value.type == NAME
     return torch.device("cpu") if ours else value
 
 
-def _written(schema: Any, args: Any, kwargs: Any) -> Any:
+def _written(schema, args, kwargs):
     """Return the arguments that an in-place or out= operation gives back, None for others."""
     if not schema.is_mutable:
         return None
@@ -543,7 +539,7 @@ def _written(schema: Any, args: Any, kwargs: Any) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _grant(size: int, device: Any) -> None:
+def _grant(size: int, device) -> None:
     """Refuse what the device cannot hold, in the words of its torch."""
     said = says(device)
     if said["largest"] is not None and size > said["largest"]:
@@ -554,13 +550,13 @@ def _grant(size: int, device: Any) -> None:
 
 
 def _empty(
-    size: Any,
+    size,
     *,
-    dtype: Any = None,
-    memory_format: Any = None,
-    device: Any = None,
-    **_kwargs: Any,
-) -> Any:
+    dtype=None,
+    memory_format=None,
+    device=None,
+    **_kwargs,
+):
     dtype = dtype or torch.get_default_dtype()
     _refuse_ever(dtype, _index(device))
     bytes_asked = dtype.itemsize
@@ -573,14 +569,12 @@ def _empty(
     return PretendTensor(raw, number=_index(device))
 
 
-def _zeros(size: Any, *, dtype: Any = None, device: Any = None, **_kwargs: Any) -> Any:
+def _zeros(size, *, dtype=None, device=None, **_kwargs):
     """Return the zeros that torch makes without memory, as a gradient that is nowhere needed."""
     return wrap(torch.zeros(size, dtype=dtype), _index(device))
 
 
-def _empty_strided(
-    size: Any, stride: Any, *, dtype: Any = None, device: Any = None, **_kwargs: Any
-) -> Any:
+def _empty_strided(size, stride, *, dtype=None, device=None, **_kwargs):
     _launch(_index(device))
     _refuse_ever(dtype, _index(device))
     raw = torch.empty_strided(size, stride, dtype=dtype)
@@ -588,7 +582,7 @@ def _empty_strided(
     return PretendTensor(raw, number=_index(device))
 
 
-def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
+def _copy_from(source, target, non_blocking: bool = False):
     _launch(
         _index(target.device if isinstance(target, PretendTensor) else source.device)
     )
@@ -596,11 +590,11 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
 
 
 @contextmanager
-def spoiled(operator: str, change: Callable[..., Any]) -> Iterator[None]:
+def spoiled(operator: str, change: Callable[..., Any]):
     """Let one operator of the device give another result while this lasts."""
     before = SPOILED.get(operator)
 
-    def both(result: Any, *args: Any) -> Any:
+    def both(result, *args):
         return change(before(result, *args) if before else result, *args)
 
     with patch.dict(SPOILED, {operator: both}):
@@ -616,17 +610,20 @@ _LIBRARY.impl("empty.memory_format", _empty, "PrivateUse1")
 _LIBRARY.impl("empty_strided", _empty_strided, "PrivateUse1")
 _LIBRARY.impl("_efficientzerotensor", _zeros, "PrivateUse1")
 _LIBRARY.impl("_copy_from", _copy_from, "PrivateUse1")
+# Recurrent networks have fused cells on devices, and none on the CPU: torch's own steps instead.
+_LIBRARY.impl("lstm.data", decompositions.lstm_data_impl, "AutogradPrivateUse1")
+_LIBRARY.impl("gru.data", decompositions.gru_impl_data, "AutogradPrivateUse1")
 _AUTOCAST_OFF = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
 
-def _cast(operator: Any, dtype: Callable[[], torch.dtype]) -> Callable[..., Any]:
+def _cast(operator, dtype: Callable[[], torch.dtype]) -> Callable[..., Any]:
     """Return a kernel of autocast: the operator, with its floating point arguments converted."""
 
-    def convert(value: Any) -> Any:
+    def convert(value):
         floats = isinstance(value, PretendTensor) and value.is_floating_point()
         return value.to(dtype()) if floats and value.dtype != torch.float64 else value
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def kernel(*args, **kwargs):
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST_OFF):
             return operator(*tree_map(convert, args), **tree_map(convert, kwargs))
 

@@ -63,11 +63,3 @@ def test_a_check_that_did_not_end_is_found_with_its_last_step(tmp_path: Path) ->
     result = report.failed(running, child_process.hung(8, step=running.step))
     assert (result["outcome"], result["finding"]["code"]) == ("failed", "probe-hung")
     assert "while: first operation" in result["finding"]["evidence"]
-
-
-def test_half_a_line_is_left_for_later(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
-    journal.write(torch="2.13")
-    with journal.path.open("a") as stream:
-        stream.write('{"step": "ha')
-    assert [event.get("torch") for event in journal.events()] == ["2.13"]

@@ -12,20 +12,11 @@ from smoke.engine.finding import CheckFailed, Finding, explain, fail
 
 # Real messages, shortened, as users reported them.
 MESSAGES = {
-    "ipex-torch-version-mismatch": "ERROR! Intel® Extension for PyTorch* needs to work with PyTorch"
-    " 2.8.*, but PyTorch 2.13.0 is found.",
     "fused-op-on-cpu-backend": "Could not run 'torch_ipex::mul_add' with arguments from the 'CPU'"
     " backend. This could be because",
-    "cpu-build-of-torch-installed": "Torch not compiled with XPU enabled",
     "driver-missing": "Found no NVIDIA driver on your system. Please check that you have",
-    "driver-too-old": "could not make an engine with allocator",
-    "oneapi-runtime-missing": "libsycl.so.7: cannot open shared object file: No such file",
-    "missing-dll-windows": "DLL load failed while importing _C: The specified module",
     "mixed-devices": "Expected all tensors to be on the same device, but found at least two"
     " devices, xpu:0 and cpu!",
-    "out-of-memory": "XPU out of memory. Tried to allocate 2.00 GiB",
-    "unsupported-gpu-architecture": "CUDA error: no kernel image is available for execution",
-    "fp64-unsupported": "Required aspect fp64 is not supported on the device",
 }
 
 
@@ -36,20 +27,18 @@ def raised(error: Exception) -> BaseException:
     return caught.value
 
 
-@pytest.mark.parametrize(("code", "message"), MESSAGES.items())
-def test_a_known_text_has_its_code_in_the_completed_report(
-    code: str, message: str
-) -> None:
-    finding = explain(raised(RuntimeError(message))).as_json()
-    assert finding["code"] == "op-fails"
-    (check,) = with_causes([{"id": "fused.attention", "finding": finding}])
-    completed = check["finding"]
-    assert completed["code"] == code
-    assert completed["cause"] != finding["cause"]
-    assert completed["remedy"] != finding["remedy"]
-    assert completed["symptom"] == finding["symptom"]
-    assert completed["evidence"] == finding["evidence"]
-    assert message[:40] in completed["symptom"]
+def test_a_known_text_has_its_code_in_the_completed_report() -> None:
+    for code, message in MESSAGES.items():
+        finding = explain(raised(RuntimeError(message))).as_json()
+        assert finding["code"] == "op-fails"
+        (check,) = with_causes([{"id": "fused.attention", "finding": finding}])
+        completed = check["finding"]
+        assert completed["code"] == code
+        assert completed["cause"] != finding["cause"]
+        assert completed["remedy"] != finding["remedy"]
+        assert completed["symptom"] == finding["symptom"]
+        assert completed["evidence"] == finding["evidence"]
+        assert message[:40] in completed["symptom"]
 
 
 def test_a_report_without_the_toolkit_can_be_given_to_the_doctor() -> None:

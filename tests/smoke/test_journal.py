@@ -11,7 +11,7 @@ from smoke.engine.journal import Journal
 if TYPE_CHECKING:
     from pathlib import Path
 
-SECONDS = 3.0
+SECONDS = 1.0
 LARGE = "x" * 40_000
 
 

@@ -63,7 +63,7 @@ import_module("smoke.reference.offered").entries()
 
 
 @contextmanager
-def play(world: World) -> Iterator[None]:
+def play(world: World):
     """Be the device of a world while this lasts."""
     says = {**pretend.SAYS, **world["says"]}
     if number := world.get(
@@ -172,7 +172,7 @@ def _metal(world: World) -> Iterator[tuple[object, str, Any]]:
 
 
 def _absent(name: str) -> Callable[..., Any]:
-    def absent(*_args: Any, **_more: Any) -> Any:
+    def absent(*_args, **_more):
         raise AssertionError(f"torch.mps.{name} is not played")
 
     return absent
@@ -186,7 +186,7 @@ def _named(module: ModuleType, answer: bool) -> Callable[[], bool]:
 
 
 def _pin(world: World) -> Callable[..., Any]:
-    def pin_memory(tensor: Any, device: Any = None) -> Any:
+    def pin_memory(tensor, device=None):
         if (
             world["release"] < [2, 2]
             and world["accelerator"] == "xpu"
@@ -201,7 +201,7 @@ def _pin(world: World) -> Callable[..., Any]:
 def _to(world: World, to: Callable[..., Any] = torch.Tensor.to) -> Callable[..., Any]:
     """Return Tensor.to; a number means CUDA to the torch of IPEX 2.1."""
 
-    def moved(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    def moved(tensor, *args, **kwargs):
         number = args[0] if args else kwargs.get("device")
         integer = isinstance(number, int) and not isinstance(number, bool)
         if integer and world["release"] < [2, 2] and world["accelerator"] == "xpu":
@@ -215,9 +215,9 @@ def _compile(world: World) -> Callable[..., Any]:
     """Return torch.compile: it raises what the profile lacks, or counts a kernel."""
 
     def compile_(
-        function: Callable[..., Any], backend: Any = "inductor", **_more: Any
+        function: Callable[..., Any], backend="inductor", **_more
     ) -> Callable[..., Any]:
-        def compiled(*args: Any) -> Any:
+        def compiled(*args):
             if world["compile_error"]:
                 raise RuntimeError(world["compile_error"])
             if _skipped(world, args):
@@ -238,7 +238,7 @@ def _compile(world: World) -> Callable[..., Any]:
 NO_BFLOAT16 = "does not support bfloat16 compilation natively, skipping"
 
 
-def _skipped(world: World, args: Any) -> bool:
+def _skipped(world: World, args) -> bool:
     """Return whether Inductor compiles nothing for these inputs on the GPU of a world."""
     if world["accelerator"] != "cuda":
         return False
@@ -249,7 +249,7 @@ def _skipped(world: World, args: Any) -> bool:
 def _init_process_group(
     world: World, init: Callable[..., None] = distributed.init_process_group
 ) -> Callable[..., None]:
-    def init_process_group(backend: str | None = None, **more: Any) -> None:
+    def init_process_group(backend: str | None = None, **more) -> None:
         if backend != "gloo" and backend not in world["collectives"]:
             raise RuntimeError(
                 f"Distributed package doesn't have {str(backend).upper()} built in"
@@ -262,19 +262,19 @@ def _init_process_group(
 def _on_host(plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return a collective that the host does: Gloo sums for NCCL and XCCL."""
 
-    def on_host(*args: Any, **more: Any) -> Any:
+    def on_host(*args, **more):
         return plain(*tree_map(pretend.unwrap, args), **more)
 
     return on_host
 
 
 @contextmanager
-def _compilers(world: World) -> Iterator[None]:
+def _compilers(world: World):
     """Hide every compiler where the profile has none on its path; let Triton's driver be there."""
     find = shutil.which
     words = ("cc", "gcc", "g++", "c++", "clang", "clang++", "cl", "icx", "icpx")
 
-    def which(name: str, *args: Any, **more: Any) -> str | None:
+    def which(name: str, *args, **more) -> str | None:
         return (
             None
             if Path(name).name.removesuffix(".exe") in words
@@ -304,10 +304,10 @@ def _compilers(world: World) -> Iterator[None]:
 
 def _compiles(
     compiler: str | None,
-    headers: Any,
+    headers,
     compiles: Callable[..., str] = compilers.compiles,
     known: dict[str, str] = {},  # noqa: B006 - kept for the next world on purpose
-    **more: Any,
+    **more,
 ) -> str:
     """Compile with what the probe compiles with, once for all worlds."""
     asked = repr((compiler, headers, more))
@@ -317,7 +317,7 @@ def _compiles(
 
 
 @contextmanager
-def _packages(world: World) -> Iterator[None]:
+def _packages(world: World):
     """Let the distributions of the target's stack be installed, in place of this environment's."""
     with ExitStack() as stack:
         folder = stack.enter_context(
@@ -345,7 +345,7 @@ def _without(
     """Return the distributions but those that the world has in another version."""
     replaced = {name for name, _version, _top in world["distributions"]}
 
-    def distributions(**more: Any) -> Any:
+    def distributions(**more):
         for each in listed(**more):
             name = each.metadata["Name"].lower().replace("_", "-")
             if name not in replaced or Path(str(each.locate_file(""))) == folder:
@@ -361,7 +361,7 @@ def _call(world: World) -> Callable[..., child_process.Answer]:
     """Return `child_process.call`, whose processes are forked and live in this world."""
 
     def call(
-        function: str, *, timeout: float = 100.0, **arguments: Any
+        function: str, *, timeout: float = 100.0, **arguments
     ) -> child_process.Answer:
         with tempfile.TemporaryDirectory(prefix="smoke-") as name:
             folder = Path(name)
