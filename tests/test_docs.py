@@ -92,7 +92,10 @@ PROMISES = {
         "failed_checks",
     ),
     "If a build is killed": ("test_faults.py", "killed_while_building_the_real_thing"),
-    "one that is owed is never passed over": ("smoke/test_dead_workers.py", "ends_early"),
+    "one that is owed is never passed over": (
+        "smoke/test_dead_workers.py",
+        "ends_early",
+    ),
     "on any platform for any target": ("commands/test_bundle.py", "by_platform"),
     "all that its keys and values have are reported at once": (
         "spec/test_model.py",
