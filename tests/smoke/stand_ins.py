@@ -24,7 +24,6 @@ import pretend  # noqa: E402 - the path comes first
 import torch  # noqa: E402
 from torch import distributed  # noqa: E402
 
-from smoke.checks import test_offload, test_rotary, test_transfer  # noqa: E402
 from smoke.device import capabilities, compilers, devices  # noqa: E402
 
 DEVICE = pretend.DEVICE
@@ -179,48 +178,11 @@ def answers_of_compilers() -> Answers:
 
 
 def answers_of_devices() -> Answers:
-    """Devices sum beside their like; memory is pinned and numbers are used as torch 2.1 needs."""
+    """Only devices of one model sum together."""
     names = ["Arc B580", "UHD 770", "Arc B580"]
     module = SimpleNamespace(device_count=lambda: 3, get_device_name=names.__getitem__)
     with patch.object(devices, "backend", lambda _device: module):
-        alike = devices.alike(DEVICE)
-    with patch.object(devices, "kind", lambda _device: "xpu"):
-        limit = test_rotary.far_limit(DEVICE)
-    # What OpenCL allows pow: 19 ulp of 10,365 rad; the coarse sine of a fault is wrong by 0.1.
-    error = limit / (19 * 32768 / 10000**0.125 * 2**-23) - 1
-    return {
-        "ranks": (str(alike), "[0, 2]"),
-        "far limit of XPU": ("" if abs(error) < 1e-6 else str(limit), ""),
-        "pinning": (str(pinning()), "[None, 'pretend']"),
-        "numbers": (str(numbers()), "[False, True]"),
-    }
-
-
-def pinning() -> list[str | None]:
-    """Return for what torch 2.1 pins: it takes CUDA for granted unless the device is named."""
-    asked: list[str | None] = []
-
-    def pin_memory(tensor, device: str | None = None):
-        asked.append(device)
-        if device is None:
-            raise RuntimeError("Cannot initialize CUDA without ATen_cuda library")
-        return tensor
-
-    with patch.object(torch.Tensor, "pin_memory", pin_memory):
-        test_transfer.pinned(1, DEVICE)
-    return asked
-
-
-def numbers() -> list[bool]:
-    """Return what Accelerate makes of the number 0: with torch 2.1 it is cuda:0."""
-
-    def cuda(_tensor, _device):
-        raise AssertionError("Torch not compiled with CUDA enabled")
-
-    old = SimpleNamespace(release=lambda _name: (0, 23))
-    new = SimpleNamespace(release=lambda _name: (1, 15))
-    with patch.object(torch.Tensor, "to", cuda):
-        return [test_offload._takes_numbers(DEVICE, each) for each in (old, new)]
+        return {"ranks": (str(devices.alike(DEVICE)), "[0, 2]")}
 
 
 if __name__ == "__main__":

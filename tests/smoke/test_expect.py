@@ -89,13 +89,6 @@ def test_all_faults_are_told_together(tmp_path: Path) -> None:
     ]
 
 
-def test_the_judgement_of_the_driver_is_optional(tmp_path: Path) -> None:
-    assert read(tmp_path, GOOD).driver_judgement is None
-    assert (
-        read(tmp_path, GOOD | {"driver_judgement": JUDGED}).driver_judgement == JUDGED
-    )
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', "{"])
 def test_what_is_no_expectation_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(expect.BadExpect, match=r"expect\.json"):

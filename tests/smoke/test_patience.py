@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from smoke.engine import child_process, patience
+from smoke.engine import patience
 from smoke.engine.patience import BUSY, LONGEST
 
 if TYPE_CHECKING:
@@ -77,16 +75,3 @@ def test_a_process_that_computes_outlives_its_limit() -> None:
     code, seconds = patience.wait(child, 0.5, lambda: False)
     assert code == 0
     assert seconds > 0.5
-
-
-@pytest.mark.machine
-def test_whoever_watches_the_waiting_process_hears_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(child_process, "BEAT", 2)
-    heard: list[bool] = []
-    monkeypatch.setattr(child_process, "alive", lambda: heard.append(True))
-    beat = partial(child_process._beat, itertools.count(1))
-    child = start("import time; time.sleep(1)")
-    assert patience.wait(child, 30.0, beat)[0] == 0
-    assert len(heard) > 2
