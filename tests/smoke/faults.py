@@ -36,8 +36,8 @@ class Fault:
         check: Id of the one check that must fail.
         code: Code of its finding in the completed report, "" for a healthy state: it must pass.
         apply: Does it, as a context.
-        world: ``cpu``, ``pretend`` (on the pretend accelerator), or ``process`` (in a process of
-            its own, under the supervisor).
+        world: ``cpu``, ``pretend`` (on the pretend accelerator), ``device`` (where that plays a
+            device of each kind), or ``process`` (in a process of its own, under the supervisor).
         expect: What of the expectation is different.
         children: Whether it is applied in the children of the worker as well.
         arguments: More for the command line (``process`` only).
@@ -99,7 +99,9 @@ def fault(check: str, code: str, world: str = "cpu", **more) -> Callable[..., An
     return register
 
 
-def operator(check: str, name: str, code: str = "wrong-numbers") -> Callable[..., Any]:
+def operator(
+    check: str, name: str, code: str = "wrong-numbers", world: str = "pretend"
+) -> Callable[..., Any]:
     """Register a change of what an operator of the pretend device returns.
 
     The function gets the result and the raw arguments, and returns the result.
@@ -111,7 +113,7 @@ def operator(check: str, name: str, code: str = "wrong-numbers") -> Callable[...
                 yield
 
         apply.__name__ = change.__name__
-        fault(check, code, "pretend")(apply)
+        fault(check, code, world)(apply)
         return change
 
     return register

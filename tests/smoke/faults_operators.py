@@ -38,7 +38,7 @@ def lost(
         raise NotImplementedError(f"Could not run 'aten::{name}' on this back end")
 
     refuse.__name__ = f"{name}_is_lost" + ("_in_half_types" if half else "")
-    operator(check, name, code)(refuse)
+    operator(check, name, code, "device")(refuse)
 
 
 lost("fused.attention", "bmm")
@@ -46,6 +46,19 @@ lost("device.gradient", "convolution")
 lost("device.matmul", "mm", "op-fails", half=True)
 lost("operators.layers", "_softmax", half=True)
 lost("operators.indexing", "sort")
+
+
+@fault("operators.indexing", "", "device")
+def a_torch_that_nobody_read_refuses_to_sort():
+    def refuse(*_args) -> None:
+        raise NotImplementedError("Could not run 'aten::sort' on this back end")
+
+    offered = module("smoke.reference.offered")
+    with (
+        patch.dict(offered.RELEASES, dict.fromkeys(offered.RELEASES, ((1, 0), (1, 1)))),
+        module("pretend").spoiled("aten::sort", refuse),
+    ):
+        yield
 
 
 @fault("fused.attention", "operator-lost", "pretend")
