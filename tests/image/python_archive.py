@@ -64,9 +64,13 @@ def real_archive(folder: Path) -> Path:
         (program.parent / name).symlink_to(_NAME)
     for library_file in _needed([program, *library.rglob("*.so")]):
         shutil.copy2(library_file, top / "lib")
-    # RPATH and not RUNPATH: it holds for what the modules need, too.
+    # RPATH and not RUNPATH: the program's holds for what modules need, too, if they have none.
+    modules = [str(path) for path in library.rglob("*.so")]
+    run(["patchelf", "--remove-rpath", *modules]).require(
+        "patched", remedy="`.ci/engine` installs patchelf"
+    )
     argv = ["patchelf", "--force-rpath", "--set-rpath", "$ORIGIN/../lib", str(program)]
-    run(argv).require("patched", remedy="`.ci/engine` installs patchelf")
+    run(argv).require("patched")
     archive = folder / archive_name()
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(top, "python")

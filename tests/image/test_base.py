@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import platform
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.catalog.snapshot import DriverSet, load_snapshot, render_snapshot
 from provision.core.errors import UsageError
 from provision.core.platforms import PLATFORMS
+from provision.core.process import Completed
 from provision.core.project import Project
 from provision.image.base import find_base, required_glibc
+from provision.image.context import prepare_context
+from provision.image.docker import build_argv
 from provision.image.drivers import require_drivers
 from provision.image.interpreter import find_interpreter
 from provision.image.request import ImageRequest
@@ -22,6 +28,10 @@ from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target, target_names
 from tests.image.python_archive import archive_name, bytes_archive
+from tests.lab import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(ROOT)
@@ -122,3 +132,54 @@ def test_a_python_that_no_archive_has_is_refused_with_those_that_there_are(
             find_interpreter(dataclasses.replace(request, target=target))
         assert archive_name().split("-")[1].partition("+")[0] in error.value.evidence
         assert "provision update python-standalone" in error.value.remedy
+
+
+@pytest.mark.parametrize("name", LINUX)
+def test_each_linux_target_has_a_context_once_its_files_are_here(
+    name: str, tmp_path: Path
+) -> None:
+    project = Project(tmp_path / "project")
+    shutil.copytree(PROJECT.specs, project.specs)
+    shutil.copytree(PROJECT.lock(name), project.lock(name))
+    request = dataclasses.replace(committed(name), project=project)
+    wheels = tmp_path / "wheels"
+    docker = request.target.docker
+    # The files are gigabytes on others' servers: here they are their names, with hashes of those.
+    if docker and docker.drivers:
+        with_stand_ins(project.catalog, docker.drivers, wheels)
+    python = find_interpreter(request)
+    with_stand_ins(project.catalog, "python-standalone", wheels, python.filename)
+    supply = ArtifactSources((wheels,), {"default": None}, offline=False)
+    request = dataclasses.replace(request, supply=supply)
+    prepare_context(request, no_tools, Silent())
+    sums = (request.context / "python" / "SHA256SUMS").read_text()
+    assert sums == f"{digest(python.filename)}  {python.filename}\n"
+    need, _, by = (request.context / "system" / "glibc.txt").read_text().partition(" ")
+    assert (need, by.strip()) == required_glibc(request)
+    packages = (request.context / "system" / "packages.txt").read_text()
+    assert "python" not in packages
+    argv = build_argv(request, "docker", {})
+    assert f"BASE_IMAGE={find_base(request).image}" in argv
+
+
+def with_stand_ins(catalog: Path, name: str, wheels: Path, only: str = "") -> None:
+    """Write files that have a catalog's names and nothing else, and their hashes into it."""
+    wheels.mkdir(exist_ok=True)
+    document = json.loads((catalog / f"{name}.json").read_text())
+    for file in document["files"]:
+        file["sha256"] = digest(file["filename"])
+        file.pop("size", None)
+        if not only or file["filename"] == only:
+            (wheels / file["filename"]).write_text(file["filename"])
+    (catalog / f"{name}.json").write_text(json.dumps(document))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def no_tools(argv: Sequence[str | Path], **_: object) -> Completed:
+    """Answer for uv, which is asked for the toolkit's own packages."""
+    words = [str(word) for word in argv]
+    Path(words[words.index("--target") + 1]).mkdir()
+    return Completed(tuple(words), 0, "", "", 0.0)

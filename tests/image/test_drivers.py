@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.catalog.snapshot import DriverSet, load_snapshot
+from provision.catalog.snapshot import DriverSet, load_snapshot, render_snapshot
 from provision.core.errors import UsageError
 from provision.core.process import Completed
 from provision.core.project import Project
@@ -173,6 +173,26 @@ def test_offline_a_wrong_or_missing_package_is_refused(tiny: ImageRequest) -> No
         assert "--offline was given" in caught.value.evidence
         assert "--wheelhouse" in caught.value.remedy
     assert "its sha256 is not the lock's" in listener.notes[0]
+
+
+def test_a_package_of_a_distribution_is_left_to_apt_unless_a_wheelhouse_has_it(
+    tiny: ImageRequest,
+) -> None:
+    made = make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
+    files = tuple(file.model_copy(update={"url": None}) for file in made.files)
+    path = tiny.project.catalog / "gpu.json"
+    path.write_text(render_snapshot(made.model_copy(update={"files": files})))
+    with pytest.raises(UsageError, match=f"1 package of the driver {VERSION} missing"):
+        prepare_context(tiny, run, Listener())
+    supply = dataclasses.replace(tiny.supply, offline=False)
+    online = dataclasses.replace(tiny, supply=supply)
+    folder = tiny.context / "system" / "drivers"
+    prepare_context(online, run, Listener())
+    assert [path.name for path in folder.iterdir()] == ["SHA256SUMS"]
+    assert (folder / "SHA256SUMS").read_text() == f"{files[0].sha256}  {NAME}\n"
+    (tiny.supply.wheelhouses[0] / NAME).write_bytes(b"the driver")
+    prepare_context(tiny, run, Listener())
+    assert (folder / NAME).read_bytes() == b"the driver"
 
 
 @pytest.mark.machine

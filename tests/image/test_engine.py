@@ -18,7 +18,14 @@ import tomlkit
 
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.digest import catalog_digest
-from provision.catalog.snapshot import index_address
+from provision.catalog.snapshot import (
+    DriverFile,
+    DriverSet,
+    index_address,
+    load_snapshot,
+    render_snapshot,
+)
+from provision.commands.renew import packages_of_distribution, renewed
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.environment.contents import read_contents
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.docker
 
 ROOT = Path(__file__).parents[2]
+CURRENT = os.environ.get("PROVISION_TEST_CURRENT_IMAGE", "local/debian:sid")
 BASE = os.environ.get("PROVISION_TEST_BASE_IMAGE", "local/debian:bookworm")
 # A torch that was built for XPU and finds no device. It is no torch: what the checks of a device
 # ask first is answered as torch 2.9 does, the rest only imports.
@@ -121,7 +129,9 @@ def started(
 ) -> Iterator[str]:
     """Start a container, and remove it when the block ends."""
     name = f"provision-test-{uuid.uuid4().hex[:8]}"
-    argv = [engine, "run", "--detach", "--init", "--name", name, "--health-interval=1s"]
+    # Otherwise a check that fails does not count in the first minutes.
+    quick = ("--health-interval=1s", "--health-start-period=1ms")
+    argv = [engine, "run", "--detach", "--init", "--name", name, *quick]
     run([*argv, *flags, image, *command.split()]).require("the container did not start")
     try:
         yield name
@@ -291,6 +301,32 @@ def test_a_driver_package_that_changed_after_the_context_was_made_ends_the_build
     assert f"{deb.name}: FAILED" in built.stdout + built.stderr
 
 
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"glibc": "2.99"}, "and the driver set gpu needs glibc 2.99 or newer"),
+        ({}, "apt of the base image no longer has libze-intel-gpu1=1.0-1"),
+    ],
+    ids=["glibc", "gone"],
+)
+def test_what_the_base_cannot_give_ends_the_build_with_a_sentence(
+    with_drivers: ImageRequest, engine: str, facts: dict[str, str], sentence: str
+) -> None:
+    catalog = with_drivers.project.catalog
+    known = load_snapshot(catalog, "gpu", DriverSet)
+    if not facts:
+        gone = DriverFile(filename="libze-intel-gpu1_1.0-1_amd64.deb", sha256="0" * 64)
+        known = known.model_copy(update={"files": (gone,)})
+    (catalog / "gpu.json").write_text(render_snapshot(known.model_copy(update=facts)))
+    supply = dataclasses.replace(with_drivers.supply, offline=False)
+    image_request = dataclasses.replace(with_drivers, supply=supply)
+    prepare_context(image_request, run, Silent())
+    argv = build_argv(image_request, engine, {})
+    built = run(argv, env=dict(os.environ, DOCKER_BUILDKIT="1"))
+    assert built.returncode
+    assert sentence in built.stdout + built.stderr
+
+
 def test_the_layout_loads_as_the_image_that_it_names(
     tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:
@@ -378,22 +414,17 @@ def stand_in_wheel(folder: Path, target: str) -> Path:
     return small.make_wheel(folder, "torch", version, files)
 
 
-@pytest.fixture
-def without_device(
-    tmp_path: Path, engine: str, python: Path
-) -> Iterator[tuple[ImageRequest, BuiltImage]]:
-    """The image of a target for Intel GPUs: its own spec and checks, stand-ins for its wheels."""
-    project = Project(tmp_path / "project")
+def intel_request(root: Path, name: str, python: Path, drivers: str) -> ImageRequest:
+    """Return the image of a target for Intel GPUs: its own spec and checks, a stand-in for torch."""
+    project = Project(root / "project")
     shutil.copytree(ROOT / "smoke", project.root / "smoke")
     shutil.copytree(ROOT / "envs" / "catalog", project.catalog)
-    name = "max-linux"
-    wheel = stand_in_wheel(tmp_path / "wheels", name)
-    document = resolved(spec_chain(ROOT / "envs" / f"{name}.toml"))
-    document.pop("conda")
-    deb = make_deb(tmp_path / "wheels", "libze-intel-gpu1", {LIBRARY: "driver"})
-    make_set(project.catalog, "gpu", {deb.name: deb.read_bytes()})
     write_catalog(project.catalog, python)
-    document["docker"] = {"drivers": "gpu"}
+    wheel = stand_in_wheel(root / "wheels", name)
+    document = resolved(spec_chain(ROOT / "envs" / f"{name}.toml"))
+    document.pop("conda", None)
+    document["python"] = small.PYTHON  # of the only archive that is here
+    document["docker"] = {"drivers": drivers}
     document["pip"]["requirements"] = ["torch", "pytest"]
     document["pip"].pop("index")
     text = tomlkit.dumps(document)
@@ -401,12 +432,19 @@ def without_device(
     target = load_target(project.specs, name)
     lock = lock_with_pytest(project, target, wheel)
     found = read_pip_config()
-    supply = ArtifactSources(
-        wheelhouses=(tmp_path / "wheels", python.parent, *found.wheelhouses),
-        indexes={"default": found.index_url},
-        offline=False,
-    )
-    image_request = ImageRequest(project, target, lock, supply, base_image=BASE)
+    wheelhouses = (root / "wheels", python.parent, *found.wheelhouses)
+    supply = ArtifactSources(wheelhouses, {"default": found.index_url}, offline=False)
+    return ImageRequest(project, target, lock, supply, base_image=BASE)
+
+
+@pytest.fixture
+def without_device(
+    tmp_path: Path, engine: str, python: Path
+) -> Iterator[tuple[ImageRequest, BuiltImage]]:
+    """The image of a target for Intel GPUs, with a driver of one file."""
+    image_request = intel_request(tmp_path, "max-linux", python, "gpu")
+    deb = make_deb(tmp_path / "wheels", "libze-intel-gpu1", {LIBRARY: "driver"})
+    make_set(image_request.project.catalog, "gpu", {deb.name: deb.read_bytes()})
     yield image_request, build_image(image_request, run, Silent())
     remove(engine, image_request)
 
@@ -458,6 +496,63 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
         assert verdict == "unhealthy"
         assert "no-gpu-device-visible" in reported
         assert run([engine, "logs", name]).stderr == ""
+
+
+# Asks Level Zero's loader, as torch does, and each library that it or the driver opens by name.
+ASK_LOADER = """
+import ctypes
+loader = ctypes.CDLL('libze_loader.so.1')
+count = ctypes.c_uint32()
+print(hex(loader.zeInit(0) % 2**32))
+print(hex(loader.zeDriverGet(ctypes.byref(count), None) % 2**32), count.value)
+print(hex(ctypes.CDLL('libze_intel_gpu.so.1').zeInit(0) % 2**32))
+for name in ('libigc.so.2', 'libigdgmm.so.12'):
+    ctypes.CDLL(name)
+"""
+
+
+@pytest.fixture
+def current_driver(
+    tmp_path: Path, engine: str, python: Path
+) -> Iterator[tuple[ImageRequest, BuiltImage]]:
+    """The image of arc-linux with the driver that Debian has today, on a base without Python."""
+    name = "intel-gpu-debian"
+    image_request = intel_request(tmp_path, "arc-linux", python, name)
+    catalog = image_request.project.catalog
+    # What `provision update` does where apt knows Debian unstable: its versions change each week.
+    known = load_snapshot(catalog, name, DriverSet)
+    packages = " ".join(packages_of_distribution(known))
+    script = f"apt-get -qq update && apt-cache show --no-all-versions {packages}"
+    shown = inside(engine, CURRENT, script).require("apt knows them").stdout
+    text = render_snapshot(renewed(known, shown))
+    (catalog / f"{name}.json").write_text(text, encoding="utf-8")
+    image_request = dataclasses.replace(image_request, base_image=CURRENT)
+    yield image_request, build_image(image_request, run, Silent())
+    remove(engine, image_request)
+
+
+@pytest.mark.case
+def test_the_driver_that_debian_has_today_answers_in_an_image_without_a_device(
+    current_driver: tuple[ImageRequest, BuiltImage], engine: str
+) -> None:
+    image_request, image = current_driver
+    drivers = load_snapshot(
+        image_request.project.catalog, "intel-gpu-debian", DriverSet
+    )
+    shown = (
+        "dpkg-query --show --showformat='${Package}_${Version}_${Architecture}.deb '"
+    )
+    packages = " ".join(packages_of_distribution(drivers))
+    installed = inside(engine, image.tag, f"{shown} {packages}").stdout.split()
+    assert sorted(installed) == sorted(file.filename for file in drivers.files)
+    # The only Python is the one that came by its hash.
+    assert inside(engine, image.tag, "ls /usr/bin/python*").returncode
+    flags = ("--read-only", "--network=none", "--env=ZE_ENABLE_LOADER_DEBUG_TRACE=1")
+    asked = inside(engine, image.tag, f'python -c "{ASK_LOADER}"', *flags)
+    assert asked.returncode == 0, asked.stderr
+    assert "Loading Driver libze_intel_gpu.so.1 succeeded" in asked.stderr
+    # ZE_RESULT_ERROR_UNINITIALIZED: a loader and a driver that find no device; so no driver counts.
+    assert asked.stdout.splitlines() == ["0x78000001", "0x0 0", "0x78000001"]
 
 
 def test_cpu_linux_as_it_is_committed(
