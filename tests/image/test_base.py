@@ -19,7 +19,7 @@ from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed
 from provision.core.project import Project
 from provision.image.base import find_base, required_glibc
-from provision.image.context import prepare_context
+from provision.image.context import dockerfile, prepare_context
 from provision.image.docker import build_argv
 from provision.image.drivers import require_drivers
 from provision.image.interpreter import find_interpreter
@@ -132,6 +132,13 @@ def test_a_python_that_no_archive_has_is_refused_with_those_that_there_are(
             find_interpreter(dataclasses.replace(request, target=target))
         assert archive_name().split("-")[1].partition("+")[0] in error.value.evidence
         assert "provision update python-standalone" in error.value.remedy
+
+
+def test_cuda_images_ask_each_of_nvidia_s_hooks_for_gpus_and_nvml() -> None:
+    text = dockerfile(committed("cuda-linux"))
+    assert 'ENV NVIDIA_VISIBLE_DEVICES="all"' in text
+    assert 'ENV NVIDIA_DRIVER_CAPABILITIES="compute,utility"' in text
+    assert "NVIDIA" not in dockerfile(committed("arc-linux"))
 
 
 @pytest.mark.parametrize("name", LINUX)
