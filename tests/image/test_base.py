@@ -38,7 +38,8 @@ PROJECT = Project(ROOT)
 LINUX = sorted(
     name
     for name in target_names(PROJECT.specs)
-    if PLATFORMS[load_target(PROJECT.specs, name).platform].docker
+    if PROJECT.lock(name).is_dir()  # one whose parts have no public hash has none
+    and PLATFORMS[load_target(PROJECT.specs, name).platform].docker
 )
 
 
