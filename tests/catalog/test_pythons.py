@@ -21,7 +21,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
         ("arc-linux", PYTHONS, {"triton-xpu": ">=3.7"}),
         ("arc-windows", PYTHONS, {"triton-xpu": ">=3.7"}),
         ("max-linux", PYTHONS, {"triton-xpu": ">=3.7"}),
-        ("cuda-windows", ("3.11", "3.12"), {}),
+        ("cuda-windows", PYTHONS, {}),
     ],
 )
 def test_each_python_has_the_wheels_of_a_target(

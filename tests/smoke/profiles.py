@@ -18,6 +18,8 @@ from packaging.specifiers import Specifier, SpecifierSet
 
 from provision.catalog.devices import read_devices
 from provision.commands.expectation import expectation
+from provision.commands.freshness import lockable_names
+from provision.core.project import Project
 from provision.host import driver_versions
 from provision.host.model import Driver, Gpu, Host, Runtimes
 from provision.lockfile.pip import read_lock
@@ -100,8 +102,8 @@ def _profile(key: str, own: dict[str, Any]) -> Profile:
 
 @cache
 def targets() -> dict[str, Target]:
-    """Return every target that has a GPU."""
-    names = sorted(path.stem for path in (ROOT / "envs").glob("*.toml"))
+    """Return every target that has a GPU and a lock."""
+    names = lockable_names(Project(ROOT))
     loaded = {name: load_target(ROOT / "envs", name) for name in names}
     return {name: each for name, each in loaded.items() if each.accelerator != "cpu"}
 
