@@ -34,8 +34,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 hypothesis.settings.register_profile("any machine", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("any machine")
 
-# Processes with torch, kills while the tools are made, and thousands of damaged logs.
-LONGEST = ("tests/smoke/", "tests/test_bootstrap.py", "tests/doctor/test_logs.py")
+# Processes with torch, and files whose builds share a fixture.
+LONGEST = (
+    "tests/smoke/",
+    "tests/test_commands.py",
+    "tests/test_action.py",
+    "tests/commands/",
+    "tests/cli/",
+    "tests/doctor/test_failures.py",
+    "tests/installer/",
+    "tests/projects/",
+)
 REAL = (
     "machine",
     "faults",
