@@ -43,20 +43,19 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
     assert any("to download" in step for step in lab.listener.steps)
 
 
-def test_packages_that_do_not_work_together_never_become_current(lab: Lab) -> None:
-    lab.build()
-    before = lab.left()
+def test_packages_that_do_not_work_together_never_become_current(ready: Lab) -> None:
+    before = ready.left()
     torch = {"torch.py": "", "torch/version.py": "__version__ = '2.13.0+cpu'\n"}
     built = [
-        make_wheel(lab.index.root / "default", "torch", "2.13.0+cpu", torch),
-        lab.wheel("torchvision", "0.27.1+cpu"),
+        make_wheel(ready.index.root / "default", "torch", "2.13.0+cpu", torch),
+        ready.wheel("torchvision", "0.27.1+cpu"),
     ]
-    lab.relock(*lab.wheels, *built)
+    ready.relock(*ready.wheels, *built)
     with pytest.raises(ToolError, match="do not work together") as error:
-        lab.build()
+        ready.build()
     assert "torchvision 0.27.1+cpu is for torch 2.12.*" in error.value.evidence
-    assert lab.left() == before
-    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    assert ready.left() == before
+    assert ready.says("import alpha; print(alpha.version)") == "1.0"
 
 
 def test_each_package_is_asked_of_its_own_index_only(lab: Lab) -> None:
@@ -90,16 +89,15 @@ def test_going_back_to_an_old_lock_takes_its_generation_again(lab: Lab) -> None:
     assert not [path for path in lab.index.asked if path.endswith(".whl")]
 
 
-def test_failed_checks_change_nothing(lab: Lab) -> None:
-    lab.build()
-    before = lab.left()
-    lab.relock(*lab.wheels, lab.wheel("broken"))
-    built = lab.build()
+def test_failed_checks_change_nothing(ready: Lab) -> None:
+    before = ready.left()
+    ready.relock(*ready.wheels, ready.wheel("broken"))
+    built = ready.build()
     assert built.generation is None
     assert built.report is not None
     assert [check.id for check in built.report.failed] == ["tiny.check"]
-    assert lab.left() == before
-    assert lab.says("import alpha; print('works')") == "works"
+    assert ready.left() == before
+    assert ready.says("import alpha; print('works')") == "works"
 
 
 def test_without_checks_it_says_so_until_they_passed(lab: Lab) -> None:
@@ -119,24 +117,24 @@ def test_without_the_device_it_is_unproven_and_says_why(lab: Lab) -> None:
     assert built.generation.record.reason == "there is no NVIDIA GPU"
 
 
-def test_an_index_that_fails_leaves_the_old_current(lab: Lab) -> None:
-    lab.build()
-    before = lab.left()
-    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
-    lab.index.fault = 404
+def test_an_index_that_fails_leaves_the_old_current(ready: Lab) -> None:
+    before = ready.left()
+    ready.relock(ready.wheel("alpha", "2.0"), ready.wheels[1])
+    ready.index.fault = 404
     with pytest.raises(
         ToolError, match="could not install from the default index"
     ) as caught:
-        lab.build()
+        ready.build()
     assert "alpha-2.0-py3-none-any.whl" in caught.value.evidence
     assert (
-        read_lock(lab.project.lock(TARGET)).artifacts[0].sha256 in caught.value.evidence
+        read_lock(ready.project.lock(TARGET)).artifacts[0].sha256
+        in caught.value.evidence
     )
     assert "--wheelhouse" in caught.value.remedy
-    assert lab.left() == before
-    assert lab.says("import alpha; print(alpha.version)") == "1.0"
-    lab.index.fault = None
-    assert lab.build().generation is not None
+    assert ready.left() == before
+    assert ready.says("import alpha; print(alpha.version)") == "1.0"
+    ready.index.fault = None
+    assert ready.build().generation is not None
 
 
 def test_a_file_with_another_hash_is_refused(lab: Lab) -> None:
@@ -193,22 +191,23 @@ def _build_slowly(project: Project, url: str) -> None:
 
 
 @pytest.mark.parametrize("moment", [0.2, 0.6])
-def test_killed_at_any_moment_the_next_build_is_whole(lab: Lab, moment: float) -> None:
-    lab.build()
-    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
-    lab.index.delay = 0.3
+def test_killed_at_any_moment_the_next_build_is_whole(
+    ready: Lab, moment: float
+) -> None:
+    ready.relock(ready.wheel("alpha", "2.0"), ready.wheels[1])
+    ready.index.delay = 0.3
     child = multiprocessing.get_context("fork").Process(
-        target=_build_slowly, args=(lab.project, lab.index.url)
+        target=_build_slowly, args=(ready.project, ready.index.url)
     )
     child.start()
     time.sleep(moment)
     os.killpg(child.pid or 0, signal.SIGKILL)
     child.join()
-    assert lab.says("import alpha; print('works')") == "works"
-    lab.index.delay = 0
-    assert lab.build().generation is not None
-    assert lab.says("import alpha; print(alpha.version)") == "2.0"
-    assert len(lab.left()) == 3
+    assert ready.says("import alpha; print('works')") == "works"
+    ready.index.delay = 0
+    assert ready.build().generation is not None
+    assert ready.says("import alpha; print(alpha.version)") == "2.0"
+    assert len(ready.left()) == 3
 
 
 def test_of_several_builds_at_once_one_works_and_the_others_wait(lab: Lab) -> None:
