@@ -333,7 +333,7 @@ def run_tests(session: nox.Session, *runner: str) -> None:
     """Run the tests, in the processes of a runner where one is given."""
     ensure_tools(dev=True)
     # The asserts of all tests are rewritten once, beside the build, and not in each process.
-    python = BIN / f"python{EXE}"
+    python = str(BIN / f"python{EXE}")
     rewriting = [python, "-m", "pytest", "--collect-only", "-q"]
     with subprocess.Popen(rewriting, cwd=HERE, stdout=subprocess.DEVNULL):
         build_for_tests(session)

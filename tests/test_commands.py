@@ -106,10 +106,16 @@ class World(NamedTuple):
     root: Path  # an environment works in the place where it was built
     variables: dict[str, str]
 
-    def anew(self) -> None:
-        """Put back the project as it was before any command."""
+    def anew(self, text: str) -> None:
+        """Put back the project as it was, with the environments that a text names."""
+
+        def unnamed(folder: str, names: list[str]) -> list[str]:
+            ours = {path.stem for path in (ROOT / "envs").glob("*.toml")}
+            built = Path(folder) == self.template / ".envs"
+            return [n for n in names if built and n in ours and n not in text]
+
         shutil.rmtree(self.root, ignore_errors=True)
-        shutil.copytree(self.template, self.root, symlinks=True)
+        shutil.copytree(self.template, self.root, symlinks=True, ignore=unnamed)
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script up to what fails: each verb in this process, and all else in a shell."""
@@ -224,9 +230,10 @@ def listed(index: Index, path: Path) -> Wheel:
 @pytest.mark.machine
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_work(page: str, world: World) -> None:
-    if shown(page):
-        world.anew()
-    for block in shown(page):
+    found = shown(page)
+    if found:
+        world.anew("".join(block.text for block in found))
+    for block in found:
         codes = set(map(int, re.findall(r"\d+", block.note.partition(":")[0]))) or {0}
         done = world.run(block.text)
         assert done.returncode in codes, f"{block.text}{done.stdout}{done.stderr}"
@@ -254,7 +261,7 @@ MAY_FIND = ("doctor", "smoke cpu-linux --against", "targets |")  # exit code 1 a
 @pytest.mark.parametrize("verb", EXAMPLES)
 def test_the_examples_of_a_verb_work(verb: str, world: World) -> None:
     commands = EXAMPLES[verb].keys() - NOT_RUN.keys()
-    world.anew()
+    world.anew("cpu-linux".join(EXAMPLES[verb]))
     needs = {
         "fleet": "smoke cpu-linux --contract slurm",
         "remove": "add cpu-linux einops",

@@ -247,6 +247,10 @@ def test_from_lock_to_environment_and_again_from_nothing(
 ) -> None:
     commit = repository(tmp_path / "git")
     address = f"git+file://{tmp_path}/git"
+    for version in ("1.0", "9.0"):  # what is built comes from no index
+        evil = {"gitty.py": "evil = True\n"}
+        path = make_wheel(tmp_path / "evil", "gitty", version, evil)
+        site.files[path.name] = path.read_bytes()
     digest = hashlib.sha256(site.sdist("linked")).hexdigest()
     own = site.project.root / "own"
     own.mkdir()
@@ -265,6 +269,7 @@ def test_from_lock_to_environment_and_again_from_nothing(
     assert found["plain"].via == ("alone", "own")
     assert found["deeper"].index == "wheelhouse"
     assert found["deeper"].via == ("alone",)
+    assert found["gitty"].index == "wheelhouse"
     assert found["gitty"].source == f"{address}@{commit}#subdirectory=python"
     assert found["linked"].source.endswith(f"/files/linked-1.0.tar.gz sha256:{digest}")
     assert any(digest in note for note in site.listener.notes)
@@ -280,6 +285,7 @@ def test_from_lock_to_environment_and_again_from_nothing(
     prefix = site.build()
     python = environment_python(prefix)
     code = "import alone, deeper, gitty, linked, own; print(alone.leaked, alone.helper)"
+    code += "; assert not hasattr(gitty, 'evil')"
     assert run([python, "-I", "-c", code]).require("it ran").stdout == "[] 1.0\n"
     locked = read_lock(site.project.lock("tiny"))
 
@@ -380,21 +386,6 @@ def test_a_source_that_cannot_be_had_is_explained(site: Site, tmp_path: Path) ->
             site.lock()
         assert said in error.value.what
     assert not site.project.lock("tiny").exists()
-
-
-def test_a_built_name_comes_from_no_index(site: Site, tmp_path: Path) -> None:
-    repository(tmp_path / "git")
-    for version in ("1.0", "9.0"):
-        path = make_wheel(
-            tmp_path / "evil", "gitty", version, {"gitty.py": "evil = True\n"}
-        )
-        site.files[path.name] = path.read_bytes()
-    address = f"git+file://{tmp_path}/git#subdirectory=python"
-    site.spec(f'requirements = ["gitty @ {address}"]')
-    assert site.artifacts()["gitty"].index == "wheelhouse"
-    prefix = site.build()
-    code = "import gitty; print(hasattr(gitty, 'evil'))"
-    assert run([environment_python(prefix), "-I", "-c", code]).stdout == "False\n"
 
 
 def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
