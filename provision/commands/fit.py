@@ -89,7 +89,8 @@ class Fitter:
 
     def _no_use(self, name: str) -> str:
         for accelerator, patterns in _TABLES["only"].items():
-            if accelerator != self.target.accelerator and _matches(name, patterns):
+            other = accelerator != self.target.accelerator and name not in self._own
+            if other and _matches(name, patterns):
                 return f"is of use on {accelerator} only"
         reasons = (
             entry.reason for entry in self.target.pip.forbid if entry.name == name

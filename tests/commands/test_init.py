@@ -246,3 +246,19 @@ def test_the_command_works_below_another_project(
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["result"]["root"] == str(inner)
     assert (inner / "envs" / "cpu-windows.toml").is_file()
+
+
+def test_vllm_is_of_use_where_the_target_is_vllm_s(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("vllm>=0.30\neinops\n", encoding="utf-8")
+    said = {
+        one.name: one for one in init(tmp_path, "arc-linux", "vllm-xpu-linux").targets
+    }
+    assert "vllm>=0.30: is of use on cuda only" in said["arc-linux"].left[0]
+    assert said["vllm-xpu-linux"].left == ()
+    assert "vllm" not in pip(tmp_path, "vllm-xpu-linux").drop
+
+
+def test_a_target_without_a_lock_is_begun_without_one(tmp_path: Path) -> None:
+    (begun,) = init(tmp_path, "vllm-xpu-linux").targets
+    assert begun.spec == "envs/vllm-xpu-linux.toml"
+    assert not begun.locked
