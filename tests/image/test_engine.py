@@ -288,17 +288,22 @@ def test_the_driver_s_packages_are_in_the_image_the_same_each_time_without_a_net
     remove(engine, with_drivers)
 
 
-def test_a_driver_package_that_changed_after_the_context_was_made_ends_the_build(
-    with_drivers: ImageRequest, engine: str
+@pytest.mark.parametrize(
+    "pattern",
+    ["system/drivers/libze*.deb", "python/*.tar.gz"],
+    ids=["driver", "python"],
+)
+def test_what_changed_after_the_context_was_made_ends_the_build(
+    with_drivers: ImageRequest, engine: str, pattern: str
 ) -> None:
     prepare_context(with_drivers, run, Silent())
-    (deb,) = (with_drivers.context / "system" / "drivers").glob("libze*.deb")
-    deb.write_bytes(deb.read_bytes() + b"\n")
+    (changed,) = with_drivers.context.glob(pattern)
+    changed.write_bytes(changed.read_bytes() + b"\n")
     built = run(
         build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1")
     )
     assert built.returncode != 0
-    assert f"{deb.name}: FAILED" in built.stdout + built.stderr
+    assert f"{changed.name}: FAILED" in built.stdout + built.stderr
 
 
 @pytest.mark.parametrize(
