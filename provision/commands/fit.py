@@ -25,8 +25,9 @@ _LOCAL = re.compile(r"\+[\w.]+")  # 2.8.0+cu128 of the repository is 2.8.0+xpu h
 class Fitter:
     """What a spec has to say to serve a repository on one target."""
 
-    target: Target
+    target: Target  # as it is shipped; from then on with the Python that serves
     catalog: Path
+    requires_python: SpecifierSet = field(default_factory=SpecifierSet)
     requirements: list[str] = field(default_factory=list)  # requirements of its own
     drop: list[str] = field(default_factory=list)  # distributions to leave out
     index: dict[str, list[str]] = field(default_factory=dict)  # catalog index to names
@@ -38,6 +39,8 @@ class Fitter:
     )  # what is left out, each with its place
 
     def __post_init__(self) -> None:
+        self._pythons = self._serving_pythons()
+        self._use_python(self._pythons[0])
         own = self.target.pip.requirements
         self._own = {requirement_name(text): Requirement(text) for text in own}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
@@ -45,6 +48,27 @@ class Fitter:
         self._open = (
             ""  # what the repository says of torch, where the resolver chooses it
         )
+
+    def _serving_pythons(self) -> list[str]:
+        """Return the Pythons that the repository takes, the nearest to the target's first."""
+        shipped = self.target.python
+        pythons = sorted(
+            _TABLES["pythons"], key=lambda each: abs(_minor(each) - _minor(shipped))
+        )
+        serving = [each for each in pythons if _takes(self.requires_python, each)]
+        if not serving:
+            self.left.append(
+                f"requires-python {self.requires_python}: no target has such a Python"
+            )
+        elif serving[0] != shipped:
+            self.done.append(
+                f"requires-python {self.requires_python}: Python {serving[0]} instead of {shipped}"
+            )
+        return serving or [shipped]
+
+    def _use_python(self, python: str) -> None:
+        if python != self.target.python:
+            self.target = self.target.model_copy(update={"python_version": python})
 
     def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
         """Fit requirements."""
@@ -113,11 +137,19 @@ class Fitter:
                 f"{place} replaces torch=={self._torch} of {self.target.name}"
             )
             return
-        offered = {Version(wheel.version) for wheel in self._wheels("torch")}
-        if fitting := {v for v in offered if wanted.contains(v.public)}:
-            self._torch = str(max(fitting))
-            self.requirements.append(f"torch=={self._torch}")
-        self.done.append(f"{place}: torch=={self._torch} instead")
+        for python in self._pythons:
+            self._use_python(python)
+            offered = {Version(wheel.version) for wheel in self._wheels("torch")}
+            if fitting := {v for v in offered if wanted.contains(v.public)}:
+                self._torch = str(max(fitting))
+                self.requirements.append(f"torch=={self._torch}")
+                break
+        else:
+            self._use_python(self._pythons[0])
+        beside = ""
+        if self.target.python != self._pythons[0]:
+            beside = f", for which Python {self.target.python} has a wheel"
+        self.done.append(f"{place}: torch=={self._torch} instead{beside}")
 
     def _choose_companion(
         self, asked: Requirement, place: str, *, in_file: bool
@@ -176,6 +208,15 @@ class Fitter:
         found = load_snapshot(self.catalog, index, Index).of(name)
         where = self.target.machine
         return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
+
+
+def _minor(python: str) -> int:
+    return int(python.partition(".")[2])
+
+
+def _takes(specifier: SpecifierSet, python: str) -> bool:
+    """Return whether any patch release of a Python can be meant, such as 3.11.9 by >=3.11.4."""
+    return any(specifier.contains(f"{python}.{patch}") for patch in (0, 99))
 
 
 def _agree(asked: Requirement, own: Requirement) -> bool:

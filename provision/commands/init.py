@@ -88,9 +88,9 @@ def _target(project: Project, name: str, asked: Asked) -> InitializedTarget:
     if path.exists():
         return InitializedTarget(name, None)
     base = load_target(shipped().specs, name)
-    fitted = Fitter(base, project.catalog)
+    fitted = Fitter(base, project.catalog, asked.requires_python)
     fitted.fit(asked.lines, asked.requirements)
-    write_atomic(path, _spec(name, asked, fitted))
+    write_atomic(path, _spec(base, asked, fitted))
     place = path.relative_to(project.root).as_posix()
     try:
         locked = _take_lock(project, base, load_spec(path))
@@ -118,9 +118,11 @@ def _take_lock(project: Project, base: Target, target: Target) -> bool:
     return False
 
 
-def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
+def _spec(base: Target, asked: Asked, fitted: Fitter) -> str:
     document = tomlkit.document()
-    document["extends"] = name
+    document["extends"] = base.name
+    if fitted.target.python != base.python:
+        document["python"] = fitted.target.python
     pip = tomlkit.table()
     lists = {
         "files": asked.files,

@@ -1,5 +1,6 @@
 """What a repository asks for: requirement files, pyproject.toml and environment.yml."""
 
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,12 +8,14 @@ from typing import Any
 
 import yaml
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from provision.core.limits import read_parsed
 from provision.spec.requirement_files import RequirementFiles
 
 Data = dict[str, Any]
+_CONDA_PYTHON = re.compile(r"python\s*=+\s*(3\.\d+)[.\d*]*")
 _DAMAGED = (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError)
 
 
@@ -32,6 +35,7 @@ class Asked:
     local: list[str] = field(
         default_factory=list
     )  # its own packages that a spec can name
+    requires_python: SpecifierSet = field(default_factory=SpecifierSet)
     left: list[str] = field(
         default_factory=list
     )  # what no spec can hold, each with its place
@@ -80,6 +84,7 @@ def _requirement_file(path: Path, asked: Asked) -> list[Path]:
 def _pyproject(path: Path, asked: Asked) -> None:
     name, document = path.name, read_parsed(path, tomllib.loads)
     project, uv = document.get("project", {}), document.get("tool", {}).get("uv", {})
+    asked.requires_python &= SpecifierSet(project.get("requires-python", ""))
     for text in project.get("dependencies", ()):
         _add(text, f"{name} [project] dependencies", asked, uv.get("sources", {}))
     extras = project.get("optional-dependencies", ())
@@ -147,6 +152,8 @@ def _conda_environment(path: Path, asked: Asked) -> None:
                     asked.local.append(text)
                 else:
                     _add(text, f"{path.name} pip", asked, {})
+        elif python := _CONDA_PYTHON.fullmatch(entry):
+            asked.requires_python &= SpecifierSet(f"=={python[1]}.*")
         elif entry != "pip":
             asked.left.append(
                 f"{path.name}: {entry}: not used; what pip calls it can be added"

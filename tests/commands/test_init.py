@@ -133,6 +133,34 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     assert "torch>=2" not in pip(tmp_path).requirements
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "python"),
+    [
+        ("pyproject.toml", '[project]\nrequires-python = ">=3.11.4,<3.12"\n', "3.11"),
+        ("pyproject.toml", '[project]\nrequires-python = ">=3.10"\n', "3.12"),
+        ("environment.yml", "dependencies:\n- python=3.13\n", "3.13"),
+        ("requirements.txt", "torch==2.8.0\n", "3.11"),  # no other has a wheel
+    ],
+)
+def test_the_python_is_one_that_the_repository_takes_and_its_torch_has(
+    tmp_path: Path, name: str, text: str, python: str
+) -> None:
+    write(tmp_path, name, text)
+    result = init(tmp_path, "arc-linux")
+    assert load_target(tmp_path / "envs", "arc-linux").python == python
+    said = [line for line in result.targets[0].done if f"Python {python}" in line]
+    assert bool(said) == (python != "3.12")
+
+
+def test_a_python_that_no_target_has_is_told(tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", '[project]\nrequires-python = "<3.10"\n')
+    result = init(tmp_path, "arc-linux")
+    assert load_target(tmp_path / "envs", "arc-linux").python == "3.12"
+    assert (
+        "requires-python <3.10: no target has such a Python" in result.targets[0].left
+    )
+
+
 def test_one_of_several_sources_is_not_chosen(tmp_path: Path) -> None:
     write(tmp_path, "requirements-dev.txt", "ruff\n")
     write(
