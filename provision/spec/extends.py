@@ -5,7 +5,7 @@ Only the standard library: noxfiles read specs with it too.
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,11 +28,27 @@ class SpecFile(NamedTuple):
     data: Data
 
 
-def spec_chain(path: Path) -> list[SpecFile]:
+def read_spec_file(path: Path, folder: Path) -> SpecFile:
+    """Read one file of a folder of specs; nothing of it is validated yet."""
+    with damage_in(path, "correct the file"):
+        data = read_parsed(path, tomllib.loads)
+    if "name" in data:
+        raise SpecError(
+            f"{path}: name: unknown key",
+            cause="a target has the name of its file",
+            remedy="remove the key, and rename the file to rename the target",
+        )
+    return SpecFile(path, folder, data)
+
+
+Read = Callable[[Path, Path], SpecFile]
+
+
+def spec_chain(path: Path, read: Read = read_spec_file) -> list[SpecFile]:
     """Read a spec and all that it extends, the spec itself first."""
-    chain = [_read(path, path.parent)]
+    chain = [read(path, path.parent)]
     while (name := chain[-1].data.get("extends")) is not None:
-        base = _find(name, chain[-1])
+        base = _find(name, chain[-1], read)
         cycle = base.path in [file.path for file in chain]
         chain.append(base)
         if cycle:
@@ -44,32 +60,20 @@ def spec_chain(path: Path) -> list[SpecFile]:
     return chain
 
 
-def _find(name: object, user: SpecFile) -> SpecFile:
+def _find(name: object, user: SpecFile, read: Read) -> SpecFile:
     folders = dict.fromkeys((user.folder, shipped().specs))
     if isinstance(name, str) and _NAME.fullmatch(name):
         for folder in folders:
             path = folder / f"{name}.toml"
             # A project's cpu-linux may extend the shipped one of the same name.
             if path.is_file() and path != user.path:
-                return _read(path, folder)
+                return read(path, folder)
     names = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
     raise SpecError(
         f"{user.path} extends {name!r}, which is no spec",
         cause=f"there are {', '.join(names)}",
         remedy='name one of these, such as `extends = "cpu-linux"`',
     )
-
-
-def _read(path: Path, folder: Path) -> SpecFile:
-    with damage_in(path, "correct the file"):
-        data = read_parsed(path, tomllib.loads)
-    if "name" in data:
-        raise SpecError(
-            f"{path}: name: unknown key",
-            cause="a target has the name of its file",
-            remedy="remove the key, and rename the file to rename the target",
-        )
-    return SpecFile(path, folder, data)
 
 
 def resolved(chain: Sequence[SpecFile]) -> Data:

@@ -1,5 +1,6 @@
 """The reader of specs, which validates them."""
 
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -10,7 +11,13 @@ from pydantic import ValidationError
 from provision.core.errors import SpecError, UsageError
 from provision.core.project import shipped
 from provision.core.text import nearest, plural
-from provision.spec.extends import origin, resolved, spec_chain
+from provision.spec.extends import (
+    Read,
+    origin,
+    read_spec_file,
+    resolved,
+    spec_chain,
+)
 from provision.spec.model import Target
 from provision.spec.parts import TargetHardware, hardware_of
 from provision.spec.requirement_files import with_files
@@ -20,9 +27,9 @@ from provision.spec.tables import faults_of
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def load_spec(path: Path) -> Target:
+def load_spec(path: Path, read: Read = read_spec_file) -> Target:
     """Read and validate one spec; SpecError names all faults at once."""
-    chain = spec_chain(path)
+    chain = spec_chain(path, read)
     if not _NAME.fullmatch(path.stem):
         raise SpecError(
             f"{path}: the file's name becomes the target's name",
@@ -46,12 +53,12 @@ def load_spec(path: Path) -> Target:
 
 def load_target(folder: Path, name: str) -> Target:
     """Read and validate the spec of one target; UsageError if there is none."""
-    return _load_one(folder, name, target_names(folder))
+    return _load_one(folder, name, target_names(folder), read_spec_file)
 
 
-def _load_one(folder: Path, name: str, names: Sequence[str]) -> Target:
+def _load_one(folder: Path, name: str, names: Sequence[str], read: Read) -> Target:
     if name in names:
-        return load_spec(folder / f"{name}.toml")
+        return load_spec(folder / f"{name}.toml", read)
     close = nearest(name, names)
     remedy = f"did you mean `{close}`?" if close else "`provision targets` lists them"
     if name in target_names(shipped().specs):
@@ -72,9 +79,10 @@ def load_targets(
     targets: list[Target] = []
     broken: dict[str, SpecError] = {}
     present = target_names(folder)
+    read = functools.cache(read_spec_file)  # many extend the same file
     for name in names:
         try:
-            targets.append(_load_one(folder, name, present))
+            targets.append(_load_one(folder, name, present, read))
         except SpecError as error:  # one broken file must not hide all other targets
             broken[name] = error
     return targets, broken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +12,12 @@ from provision.core import project
 from provision.core.errors import SpecError
 from provision.core.project import Project, shipped
 from provision.spec.model import Target
-from provision.spec.reader import load_target, read_hardware
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from provision.spec.reader import (
+    load_target,
+    load_targets,
+    read_hardware,
+    target_names,
+)
 
 BASE = """
 summary = "base"
@@ -178,3 +180,11 @@ def test_the_own_file_of_a_catalog_wins(tmp_path: Path) -> None:
     catalog.mkdir(parents=True)
     (catalog / "pytorch-cpu.json").touch()
     assert project.fact(catalog, "pytorch-cpu.json") == catalog / "pytorch-cpu.json"
+
+
+def test_specs_that_share_files_are_read_together_as_each_alone() -> None:
+    specs = Path(__file__).parents[2] / "envs"
+    names = target_names(specs)
+    targets, broken = load_targets(specs, names)
+    assert targets == [load_target(specs, name) for name in names]
+    assert not broken
