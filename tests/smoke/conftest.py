@@ -110,7 +110,8 @@ def play(
     """Run jobs; return what the checks of each reported, by its name.
 
     A job is a name, a world and the names of faults. The world is ``cpu``, ``pretend`` or a device
-    of `profiles.world`, and only the checks of the faults run; on a device without any, all.
+    of `profiles.world`, and only the checks of the faults run; on a device without any, all. No job
+    of the CPU beside others may compute gradients: torch counts the devices with the first one.
     """
 
     def start(jobs: list[Job], processes: int = 1) -> Results:
