@@ -81,33 +81,34 @@ def conda(lab: Lab, python_package: Path) -> CondaLab:
 
 
 @pytest.mark.machine
-def test_both_layers_are_built_without_a_network(
+def test_both_layers_are_built_without_a_network_and_alike_elsewhere(
     conda: CondaLab, tmp_path: Path
 ) -> None:
-    lab = conda.lab
-    built = lab.build(wheelhouses=(conda.house(tmp_path / "house"),), offline=True)
+    lab, house = conda.lab, conda.house(tmp_path / "house")
+    built = lab.build(wheelhouses=(house,), offline=True)
     assert built.generation is not None
     assert built.plan is not None
     assert (built.plan.packages, built.plan.local) == (4, 4)
     where = lab.says("import alpha, beta, greet, ssl, sys; print(sys.base_prefix)")
     assert where == str(lab.home / CURRENT)
-    assert built.generation.record.python == VERSION
-    assert built.generation.record.proof == "proven"
-    assert built.generation.record.files > 500
+    record = built.generation.record
+    assert (record.python, record.proof) == (VERSION, "proven")
+    assert record.files > 500
     assert lab.index.asked == []
     assert conda.look() == []
-
-
-@pytest.mark.machine
-def test_a_changed_archive_in_a_wheelhouse_is_left_aside(
-    conda: CondaLab, tmp_path: Path
-) -> None:
-    house = conda.house(tmp_path / "house")
+    # The tree is the same wherever it lies, and a changed archive is left aside.
     greet = house / conda.archives[1].name
     greet.write_bytes(greet.read_bytes()[:-1] + b"x")
-    conda.lab.build(wheelhouses=(house,))
-    assert any(str(greet) in note for note in conda.lab.listener.notes)
-    assert conda.look() == []
+    elsewhere = tmp_path / "another" / "and a longer" / "place"
+    ignore = shutil.ignore_patterns(".envs", ".cache")
+    shutil.copytree(lab.project.root, elsewhere, ignore=ignore)
+    project = lab.project._replace(root=elsewhere)
+    second = CondaLab(dataclasses.replace(lab, project=project), conda.archives)
+    again = second.lab.build(wheelhouses=(house,)).generation
+    assert again is not None
+    assert again.record.tree == record.tree
+    assert any(str(greet) in note for note in lab.listener.notes)
+    assert second.look() == []
 
 
 @pytest.mark.machine
@@ -212,19 +213,6 @@ def test_every_way_to_drift_is_found_and_named(conda: CondaLab) -> None:
     _remove(built.folder)
     found = conda.look()
     assert [e for c, e in found if e.startswith("installed: not installed")]
-
-
-@pytest.mark.machine
-def test_the_tree_is_the_same_wherever_it_lies(conda: CondaLab, tmp_path: Path) -> None:
-    first = conda.lab.build().generation
-    elsewhere = tmp_path / "another" / "and a longer" / "place"
-    ignore = shutil.ignore_patterns(".envs", ".cache")
-    shutil.copytree(conda.lab.project.root, elsewhere, ignore=ignore)
-    project = conda.lab.project._replace(root=elsewhere)
-    second = dataclasses.replace(conda.lab, project=project).build().generation
-    assert first is not None
-    assert second is not None
-    assert first.record.tree == second.record.tree
 
 
 def test_the_committed_layers_are_read_whole() -> None:
