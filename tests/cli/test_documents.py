@@ -19,6 +19,7 @@ from provision.core.process import Completed
 from provision.image import context as images
 from provision.ui.documents import RESULTS
 from tests.attacks.scene import SOLO, VERBS, Ended, Scene, open_scene
+from tests.image.python_archive import bytes_archive
 from tests.published import faults, validator
 from tests.report.test_evidence import make_key
 from tests.small import SUITE, TARGET, make_wheel
@@ -349,6 +350,8 @@ def test_an_image_s_command_needs_no_engine(
     play: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the processes only uv is replaced, which would fetch the toolkit's own packages."""
+    catalog = play.lab.project.catalog
+    python = bytes_archive(tmp_path / "pythons", catalog).parent
     spec = play.lab.project.specs / "image.toml"
     text = (play.lab.project.specs / f"{TARGET}.toml").read_text(encoding="utf-8")
     spec.write_text(f"{text}\n[docker]\n", encoding="utf-8")
@@ -365,9 +368,11 @@ def test_an_image_s_command_needs_no_engine(
     monkeypatch.setattr(images, "copy_runner", lambda *_: None)
     try:
         play("lock", "--check")
-        result = play("docker", "image", "--print")
-        ended = play.scene.call("docker", "image", "--print")
+        words = ("docker", "image", "--print", "--wheelhouse", str(python))
+        result = play(*words)
+        ended = play.scene.call(*words)
     finally:
+        (catalog / "python-standalone.json").unlink()
         spec.unlink()
         shutil.rmtree(play.lab.project.lock("image"))
     setting, program, *words = shlex.split(result["text"])
