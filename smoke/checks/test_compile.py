@@ -75,7 +75,9 @@ def _falls_back(symptom: str) -> None:
     fail("compile-falls-back", symptom, evidence or ["no variable of torch is set"])
 
 
-def compilation_for(device: torch.device) -> tuple[str, dict[str, object]]:
+def compilation_for(
+    _expect: Expect, device: torch.device
+) -> tuple[str, dict[str, object]]:
     """Return the call of `compile_both` for a device."""
     return "smoke.checks.test_compile:compile_both", {"device": str(device)}
 
@@ -88,9 +90,9 @@ def compilation_for(device: torch.device) -> tuple[str, dict[str, object]]:
     full=True,
     beside=compilation_for,
 )
-def test_mul_add(device: torch.device, numbers: Numbers) -> None:
+def test_mul_add(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """A compiled multiply-add is one graph, without a fallback, and right."""
-    function, arguments = compilation_for(device)
+    function, arguments = compilation_for(expect, device)
     answer = child_process.call(function, timeout=300.0, **arguments)
     if answer.finding:
         raise CheckFailed(answer.finding)

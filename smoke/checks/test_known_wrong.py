@@ -92,15 +92,17 @@ def test_softmax(device: torch.device, numbers: Numbers) -> None:
 @check("known-wrong.half", stands_for="linear layers of zeros, or of not a number")
 def test_half(device: torch.device, numbers: Numbers) -> None:
     """Products and linear layers are right in half types at the sizes of a model's layers."""
-    for dtype in reference.dtypes(device):
-        if dtype == torch.float32:
-            continue
-        for rows, inner, columns in PRODUCTS:
+    half_types = [each for each in reference.dtypes(device) if each != torch.float32]
+    for rows, inner, columns in PRODUCTS:
+        drawn = (
+            noise(rows, inner),
+            noise(columns, inner, seed=1),
+            noise(columns, seed=2),
+        )
+        for dtype in half_types:
             name = f"{short(dtype)} {rows} x {inner} x {columns}"
             numbers.step(name)
-            left = noise(rows, inner, dtype=dtype)
-            right = noise(columns, inner, dtype=dtype, seed=1)
-            bias = noise(columns, dtype=dtype, seed=2)
+            left, right, bias = (part.to(dtype) for part in drawn)
             exact = left.double() @ right.double().mT
             a, b = left.to(device), right.to(device)
             limit = reference.LIMITS[dtype]

@@ -10,20 +10,27 @@ from smoke.engine.expect import Expect
 from smoke.engine.finding import CheckFailed, fail
 
 
+def program_of(expect: Expect, _device: torch.device) -> tuple[str, dict[str, object]]:
+    """Return the call of `import_all` for a target."""
+    modules = [*import_order.operators(expect), *import_order.libraries(expect)]
+    arguments: dict[str, object] = {
+        "modules": modules,
+        "accelerator": expect.accelerator,
+    }
+    return "smoke.checks.test_noise:import_all", arguments
+
+
 @check(
     "noise.imports",
     stands_for="people chase harmless warnings, and miss the others",
     full=True,
+    beside=program_of,
 )
 def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """A program that imports the stack and computes prints no unknown line."""
-    modules = [*import_order.operators(expect), *import_order.libraries(expect)]
     numbers.step(f"import the stack in a fresh process, and compute on {device}")
-    answer = child_process.call(
-        "smoke.checks.test_noise:import_all",
-        modules=modules,
-        accelerator=expect.accelerator,
-    )
+    function, arguments = program_of(expect, device)
+    answer = child_process.call(function, timeout=child_process.TIMEOUT, **arguments)
     if answer.finding:
         raise CheckFailed(answer.finding)
     benign, unknown = harmless.sort_lines(answer.output)

@@ -27,7 +27,7 @@ from smoke.checks import comparison
 from smoke.device import devices
 from smoke.engine import child_process, on_cpu
 from smoke.engine.check import Numbers, check, since
-from smoke.engine.expect import KNOWN
+from smoke.engine.expect import KNOWN, Expect
 from smoke.engine.finding import CheckFailed
 from smoke.engine.journal import Journal
 from smoke.reference import offered, operators, reference
@@ -35,7 +35,7 @@ from smoke.reference.operators import Case
 from smoke.reference.variants import Variant
 
 # How many are drawn of the first samples, whose neighbours are alike.
-FIRST, MOST, MODULES = 200, 8, 4
+FIRST, MOST, MODULES = 100, 8, 4
 # torch's own comparison has 1e-3 in float32, but not cuDNN's TF32; see known.json. Half types have
 # what 48 roundings are off.
 LIMITS = {torch.float32: 5e-3, torch.float16: 2.4e-2, torch.bfloat16: 0.18}
@@ -49,7 +49,9 @@ UNFIT = re.compile(
 Compared = Iterator[tuple[Case, Variant]]
 
 
-def comparison_of(device: torch.device) -> tuple[str, dict[str, object]]:
+def comparison_of(
+    _expect: Expect, device: torch.device
+) -> tuple[str, dict[str, object]]:
     """Return the call of `compare` for a device."""
     return "smoke.checks.test_samples:compare", {"device": str(device)}
 
@@ -61,10 +63,10 @@ def comparison_of(device: torch.device) -> tuple[str, dict[str, object]]:
     full=True,
     beside=comparison_of,
 )
-def test_samples(device: torch.device, numbers: Numbers) -> None:
+def test_samples(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Operators, modules and optimizers are right for samples of torch's tests, with gradients."""
     # In a process of its own: torch's tests change torch's flags and Python's path for themselves.
-    function, arguments = comparison_of(device)
+    function, arguments = comparison_of(expect, device)
     answer = child_process.call(function, timeout=600.0, **arguments)
     if answer.finding:
         raise CheckFailed(answer.finding)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     # Each returns "" for yes, otherwise the reason why not, which the report shows.
     When = Callable[[Expect], str]
     # Returns the call of `child_process` that a check of this device will make.
-    Beside = Callable[[torch.device], tuple[str, dict[str, object]]]
+    Beside = Callable[[Expect, torch.device], tuple[str, dict[str, object]]]
     Capability = Callable[[torch.device], str]
 
 # All other checks on the device are reported as blocked when this one fails.

@@ -28,7 +28,8 @@ ORDER = (
     "libraries",
     "resume",
     "offload",
-    "samples",  # begun with the operators, as is the next: what measures speed has to be alone
+    # Begun with the operators: what measures speed, or computes with all threads, has to be alone.
+    "samples",
     "compile",
     "throughput",
     "autocast",

@@ -252,7 +252,9 @@ class Suite:
 
         device = devices.of(self._expect.accelerator)
         checks = [check_of(item) for item in items if isinstance(item, pytest.Function)]
-        child_process.begin(check.beside(device) for check in checks if check.beside)
+        child_process.begin(
+            check.beside(self._expect, device) for check in checks if check.beside
+        )
 
     def _result(self, item: pytest.Function) -> dict[str, Any]:
         finding = explain(self._error) if self._error else None
