@@ -115,6 +115,15 @@ LIST = (
         "and double",
         says="compute_index_ranges_weights",
     ),
+    # As torch's table says, too, which takes seconds to read: without it every CPU would.
+    Line(
+        ("cpu",),
+        ("cdist",),
+        HALF,
+        "aten/src/ATen/native/cpu/DistanceOpsKernel.cpp: distances are compiled for float and "
+        "double",
+        says="cdist",
+    ),
     Line(
         GPUS,
         ("Adagrad",),
