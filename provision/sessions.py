@@ -5,7 +5,7 @@ Python, nox and the standard library are enough to list them, in whichever envir
 
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,19 +74,25 @@ def add_sessions(
             f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.",
         )
         return known
+    for name, verb, doc, words in _target_sessions(root):
+        add(name, doc, verb, *words, tags=[verb])
+    return known
+
+
+def _target_sessions(root: Path) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Yield name, verb, description and arguments of each session of a project's targets."""
     for spec in sorted((root / "envs").glob("*.toml")):
         target, said = spec.stem, _said(spec)
-        for verb, does in verbs.items():
-            if verb != "docker" or "docker" in said:
-                add(
-                    f"{verb}-{target}",
-                    f"{does} {target}: {said.get('summary', '')}",
-                    verb,
-                    target,
-                    *_TABLES["words"].get(verb, ()),
-                    tags=[verb],
-                )
-    return known
+        for verb, does in _TABLES["target"].items():
+            if verb == "docker" and "docker" not in said:
+                continue
+            doc = f"{does} {target}: {said.get('summary', '')}"
+            yield (
+                f"{verb}-{target}",
+                verb,
+                doc,
+                [target, *_TABLES["words"].get(verb, ())],
+            )
 
 
 def _said(spec: Path) -> dict[str, Any]:
