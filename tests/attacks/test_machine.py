@@ -50,7 +50,7 @@ def compiled() -> None:
 def test_limits_of_the_shell(scene: Scene, verb: str, limit: str) -> None:
     ended = scene.start(*scene.words(verb), prefix=within(f"ulimit -{limit}"))
     # With too little memory for Python itself, there is nothing of the toolkit that could say so.
-    python = re.search("import|Fatal Python|MemoryError", ended.said)
+    python = re.search("import|Fatal Python|MemoryError|unraisablehook", ended.said)
     if not (limit.startswith("v") and python):
         ended.check(f"{verb} under {limit}")
     assert scene.works()
