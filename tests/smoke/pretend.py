@@ -574,6 +574,12 @@ def _zeros(size, *, dtype=None, device=None, **_kwargs):
     return wrap(torch.zeros(size, dtype=dtype), _index(device))
 
 
+def _arange(*limits, dtype=None, device=None, **_kwargs):
+    """Count on the host: torch would resize an empty tensor, and a wrapper keeps its size."""
+    _launch(_index(device))
+    return wrap(torch.arange(*limits, dtype=dtype), _index(device))
+
+
 def _empty_strided(size, stride, *, dtype=None, device=None, **_kwargs):
     _launch(_index(device))
     _refuse_ever(dtype, _index(device))
@@ -608,6 +614,8 @@ torch.__future__.set_swap_module_params_on_conversion(True)
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _LIBRARY.impl("empty.memory_format", _empty, "PrivateUse1")
 _LIBRARY.impl("empty_strided", _empty_strided, "PrivateUse1")
+for _overload in ("arange", "arange.start", "arange.start_step"):
+    _LIBRARY.impl(_overload, _arange, "PrivateUse1")
 _LIBRARY.impl("_efficientzerotensor", _zeros, "PrivateUse1")
 _LIBRARY.impl("_copy_from", _copy_from, "PrivateUse1")
 # Recurrent networks have fused cells on devices, and none on the CPU: torch's own steps instead.
