@@ -84,7 +84,6 @@ def _requirement_file(path: Path, asked: Asked) -> list[Path]:
 def _pyproject(path: Path, asked: Asked) -> None:
     name, document = path.name, read_parsed(path, tomllib.loads)
     project, uv = document.get("project", {}), document.get("tool", {}).get("uv", {})
-    asked.requires_python &= SpecifierSet(project.get("requires-python", ""))
     for text in project.get("dependencies", ()):
         _add(text, f"{name} [project] dependencies", asked, uv.get("sources", {}))
     extras = project.get("optional-dependencies", ())
@@ -109,6 +108,8 @@ def _pyproject(path: Path, asked: Asked) -> None:
         asked.left.append(
             f'{name}: the package itself; add `local = ["-e ."]` to [pip] for it'
         )
+    # Last: what is wrong with it must not hide the dependencies.
+    asked.requires_python &= SpecifierSet(project.get("requires-python", ""))
 
 
 def _add(text: str, place: str, asked: Asked, sources: Data) -> None:

@@ -161,6 +161,14 @@ def test_a_python_that_no_target_has_is_told(tmp_path: Path) -> None:
     )
 
 
+def test_a_python_that_is_no_specifier_hides_no_dependency(tmp_path: Path) -> None:
+    text = '[project]\nrequires-python = "^3.10"\ndependencies = ["einops"]\n'
+    write(tmp_path, "pyproject.toml", text)
+    result = init(tmp_path, "arc-linux")
+    assert "einops" in pip(tmp_path, "arc-linux").requirements
+    assert any("^3.10" in line for line in result.left)
+
+
 def test_one_of_several_sources_is_not_chosen(tmp_path: Path) -> None:
     write(tmp_path, "requirements-dev.txt", "ruff\n")
     write(

@@ -212,6 +212,11 @@ def most_operators_are_refused(evaluate, case, inputs: list[Any], variant):
     return evaluate(case, inputs, variant)
 
 
+@replaced("operators.samples", "", "smoke.reference.offered", "entries", children=True)
+def a_healthy_torch_brings_no_table_of_operators(_entries, *_args):
+    raise module("smoke.engine.check").Unmeasured("torch's table of operators")
+
+
 @replaced(
     "operators.samples", "wrong-numbers", "torch.optim:Adam", "step", children=True
 )
