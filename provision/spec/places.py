@@ -1,0 +1,132 @@
+"""Where each requirement of a target stands: the file, and the line of it.
+
+A spec inherits from others and refers to files; what a resolver gets is the sum of them all.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from provision.core.limits import read_text
+from provision.core.project import shipped
+from provision.spec.extends import SpecFile, spec_chain
+from provision.spec.model import Target
+from provision.spec.requirement_files import (
+    RequirementFiles,
+    logical_lines,
+    read_requirement_files,
+)
+
+Key = Literal["requirements", "constraints", "overrides", "local"]  # of [pip]
+# The target's own spec, one that it extends, or a file that one of them refers to.
+Source = Literal["spec", "inherited", "file"]
+
+
+class Line(NamedTuple):
+    """A requirement, a constraint, an override or an own package, and the line that says it."""
+
+    key: Key
+    text: str
+    place: str  # such as `requirements.txt, line 8`
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """The normalised name of its distribution; "" of a folder."""
+        found = re.match(r"[A-Za-z0-9][\w.-]*", self.text)
+        if not found or self.key == "local":
+            return ""
+        return str(canonicalize_name(found[0]))
+
+
+class Places(NamedTuple):
+    """Every line of a target that holds; what another one replaces or drops is not among them."""
+
+    spec: str  # such as `envs/cpu-linux.toml`
+    lines: tuple[Line, ...] = ()
+
+    def of(self, text: str) -> str:
+        """Return where a text stands, or else where its distribution does: the spec if nowhere."""
+        exact = [line for line in self.lines if line.text == text]
+        same = exact or self.about(Line("requirements", text, "", "spec").name)
+        return same[0].place if same else self.spec
+
+    def about(self, name: str) -> list[Line]:
+        """Return the lines of one distribution, by its normalised name."""
+        return [line for line in self.lines if name and line.name == name]
+
+
+def read_places(target: Target, root: Path) -> Places:
+    """Read where the lines of a target stand; ``root`` is the folder of its project."""
+    path = root / "envs" / f"{target.name}.toml"
+    chain = spec_chain(path) if path.is_file() else []
+    files = read_requirement_files(root, target.pip.files)
+    lines = list[Line]()
+    for key, text in _entries(target):
+        found = _in_specs(chain, root, key, text) or _in_files(files, key, text)
+        if found:
+            lines.append(found)
+    return Places(path.relative_to(root).as_posix(), tuple(lines))
+
+
+def _entries(target: Target) -> Iterator[tuple[Key, str]]:
+    for text in target.pip.requirements:
+        yield "requirements", text
+    for text in target.pip.constraints:
+        yield "constraints", text
+    for override in target.pip.overrides:
+        yield "overrides", override.requirement
+    for text in target.pip.local:
+        yield "local", text
+
+
+def _in_specs(
+    chain: Sequence[SpecFile], root: Path, key: Key, text: str
+) -> Line | None:
+    for file in chain:
+        listed = file.data.get("pip", {}).get(key, [])
+        texts = [each["requirement"] if key == "overrides" else each for each in listed]
+        if text in texts:
+            source: Source = "spec" if file is chain[0] else "inherited"
+            number = _line_of(read_text(file.path), key, text)
+            place = f"{_shown(file.path, root)}{f', line {number}' if number else ''}"
+            return Line(key, text, place, source)
+    return None
+
+
+def _line_of(document: str, key: Key, entry: str) -> int:
+    """Return the number of the line with an entry of [pip]; 0 where it is written otherwise."""
+    begins = re.compile(rf"\s*(\[\[\s*pip\s*\.\s*{key}\s*\]\]|(pip\.)?{key}\s*=)")
+    written = json.dumps(entry, ensure_ascii=False), f"'{entry}'"
+    is_inside = False
+    for number, line in enumerate(document.splitlines(), 1):
+        is_inside = is_inside or bool(begins.match(line))
+        is_comment = line.lstrip().startswith("#")
+        if is_inside and not is_comment and any(form in line for form in written):
+            return number
+    return 0
+
+
+def _shown(path: Path, root: Path) -> str:
+    """Return how a person calls a file: those that come with Provision are not in the project."""
+    if path.is_relative_to(root):
+        return path.relative_to(root).as_posix()
+    if path.is_relative_to(shipped().root):
+        return f"the shipped {path.relative_to(shipped().root).as_posix()}"
+    return str(path)
+
+
+def _in_files(files: RequirementFiles, key: Key, text: str) -> Line | None:
+    if key == "requirements" and text in files.places:
+        return Line(key, text, files.places[text], "file")
+    if text in {*files.constraints, *files.local}:
+        for path in files.read:
+            for number, line in logical_lines(read_text(path)):
+                if line.endswith(text.removeprefix("-e ")):
+                    place = f"{path.relative_to(files.root).as_posix()}, line {number}"
+                    return Line(key, text, place, "file")
+    return None
