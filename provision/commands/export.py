@@ -1,5 +1,7 @@
 """The verb ``export``: a target in the format of another installer."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,23 +10,26 @@ from urllib.parse import urlsplit
 
 from packaging.pylock import is_valid_pylock_path
 
+from provision.artifacts.wheelhouse import find_artifacts
 from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import Index, load_snapshot
+from provision.commands.own_sources import with_built_wheels
 from provision.core import network
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
-from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.core.limits import read_if_any
 from provision.core.privacy import redact
+from provision.core.process import run
+from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.installer.plan import ArtifactSources
 from provision.lockfile import formats
-from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
+from provision.lockfile.pip import WHEELHOUSE, Lock
 from provision.spec.model import Target
 
 Format = Literal["pylock", "requirements", "environment", "html", "docker"]
-Addresses = dict[tuple[str, str], str]  # index and file -> URL, or path in the project
+Addresses = dict[str, str]  # distribution -> URL, or path from the file's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,64 +60,115 @@ def export(
     supply: ArtifactSources,
     kind: Format,
     file: Path | None,
+    progress: Progress,
 ) -> Export:
     """Return a target in another format, and write the file.
 
-    Raises ToolError if a wheel is not listed, UsageError for a file that is not to be written.
+    What is built from source is built where no wheelhouse has it. Raises ToolError if a wheel is
+    not listed or cannot be built, UsageError for a file that is not to be written.
     """
-    if kind == "pylock" and file and not is_valid_pylock_path(file):
+    if file:
+        _refuse_file(file, kind)
+    # Sorted, and only those in use: the same lock gives the same text.
+    used = sorted({a.index for a in lock.artifacts} - {"default", WHEELHOUSE})
+    indexes = {name: str(supply.indexes[name]) for name in used}
+    built = _built_addresses(project, lock, supply, file, progress)
+    if kind == "pylock":
+        addresses = _catalog_addresses(project, lock, used) | built
+        addresses |= _default_addresses(lock, supply.indexes["default"])
+        _require_all(lock, addresses)
+        text = formats.pylock(lock, indexes, addresses)
+    elif kind == "requirements":
+        text = formats.requirements(lock, indexes, built)
+    else:
+        text = formats.environment(target, lock, indexes, built)
+    if file:
+        write_atomic(file, text)
+    lost = formats.lost(target, lock, kind)
+    return Export(target.name, kind, file, text, lost, _notes(project, built, kind))
+
+
+def _refuse_file(file: Path, kind: Format) -> None:
+    if kind == "pylock" and not is_valid_pylock_path(file):
         raise UsageError(
             f"{file.name} is not a name for this format",
             cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
             remedy="name it pylock.toml",
         )
-    if file and file.is_file():
+    if file.is_file():
         signature = formats.SIGNATURES[kind].encode()
         if signature not in (read_if_any(file) or b""):
             raise UsageError(
                 f"{file} exists, and was not made by this export",
                 remedy="name another file, or remove it first",
             )
-    # Sorted, and only those in use: the same lock gives the same text.
-    used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
-    indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
-    if kind == "pylock":
-        addresses = _catalog_addresses(project, used)
-        addresses |= _wheelhouse_addresses(project, lock)
-        addresses |= _default_addresses(lock, supply.indexes["default"])
-        _require_all(lock, addresses)
-        text = formats.pylock(
-            lock, indexes, lambda wheel: addresses[wheel.index, wheel.filename]
-        )
-    elif kind == "requirements":
-        text = formats.requirements(lock, indexes)
-    else:
-        text = formats.environment(target, lock, indexes)
-    if file:
-        write_atomic(file, text)
-    return Export(target.name, kind, file, text, formats.lost(target, lock, kind))
 
 
-def _catalog_addresses(project: Project, indexes: set[str]) -> Addresses:
-    """Return the addresses of all wheels of vendors' indexes."""
+def _catalog_addresses(
+    project: Project, lock: Lock, indexes: Sequence[str]
+) -> Addresses:
+    """Return the addresses of the wheels of vendors' indexes."""
     addresses = {}
     for name in indexes:
-        for wheel in load_snapshot(project.catalog, name, Index).files:
-            addresses[name, wheel.filename] = wheel.url
+        listed = load_snapshot(project.catalog, name, Index).files
+        urls = {wheel.filename: wheel.url for wheel in listed}
+        for artifact in lock.artifacts:
+            if artifact.index == name and artifact.filename in urls:
+                addresses[artifact.name] = urls[artifact.filename]
     return addresses
 
 
-def _wheelhouse_addresses(project: Project, lock: Lock) -> Addresses:
-    """Return the paths of the wheels that were built from source, by their hashes."""
+def _built_addresses(
+    project: Project,
+    lock: Lock,
+    supply: ArtifactSources,
+    file: Path | None,
+    progress: Progress,
+) -> Addresses:
+    """Return where the wheels of other sources than an index are, built where need be."""
+    built = [artifact for artifact in lock.artifacts if artifact.source]
+    if not built:
+        return {}
+    supply = with_built_wheels(project, lock, supply, run, progress)
+    found = find_artifacts(built, supply.wheelhouses)
     addresses = {}
-    for artifact in lock.artifacts:
-        if not artifact.source:
-            continue
-        for path in project.wheelhouse.glob(f"*/{artifact.filename}"):
-            if sha256_file(path) == artifact.sha256:
-                relative = path.relative_to(project.root).as_posix()
-                addresses[WHEELHOUSE, path.name] = relative
+    for artifact, wheel in found.items():
+        url, _, digest = artifact.source.partition(" sha256:")
+        if digest == artifact.sha256 and url.startswith("http"):  # is that wheel
+            addresses[artifact.name] = _without_login(url)
+        else:
+            addresses[artifact.name] = _local_address(project, wheel.resolve(), file)
     return addresses
+
+
+def _local_address(project: Project, wheel: Path, file: Path | None) -> str:
+    """Return the path to a wheel from the file's folder, or its URL on this machine."""
+    # Only within the project do both move together, such as into a clone.
+    if file and wheel.is_relative_to(project.wheelhouse.resolve()):
+        folder = file.resolve().parent
+        if folder.is_relative_to(project.root.resolve()):
+            return Path(os.path.relpath(wheel, folder)).as_posix()
+    return wheel.as_uri()
+
+
+def _notes(project: Project, built: Addresses, kind: Format) -> tuple[str, ...]:
+    """Return which wheels a reader of the file needs, and how to get them."""
+    here = [name for name, address in built.items() if address.startswith("file:")]
+    beside = [name for name, address in built.items() if "://" not in address]
+    notes = []
+    if beside:
+        where = "" if kind == "pylock" else "; the installer has to run in its folder"
+        notes.append(
+            f"the wheels of {', '.join(beside)}, built from source, lie in wheelhouse/ "
+            f"of the project, which the file needs beside it: commit both{where}"
+        )
+    if here:
+        notes.append(
+            f"the wheels of {', '.join(here)}, built from source, are named by where "
+            f"this machine has them; with `-o` and a file in {project.root} they are "
+            "named from that file, and any copy of the project serves"
+        )
+    return tuple(notes)
 
 
 def _default_addresses(lock: Lock, index: str | None) -> Addresses:
@@ -127,16 +183,12 @@ def _default_addresses(lock: Lock, index: str | None) -> Addresses:
         # By hash: a mirror may hold another file under the name.
         for package in packages:
             if package.digests.get("sha256") == artifact.sha256:
-                url = _without_login(package.url)
-                addresses["default", artifact.filename] = url
+                addresses[artifact.name] = _without_login(package.url)
     return addresses
 
 
 def _require_all(lock: Lock, addresses: Addresses) -> None:
-    missing: list[Artifact] = []
-    for artifact in lock.artifacts:
-        if (artifact.index, artifact.filename) not in addresses:
-            missing.append(artifact)
+    missing = [a for a in lock.artifacts if a.name not in addresses]
     if missing:
         raise ToolError(
             f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels",

@@ -1,7 +1,7 @@
 """A target in the formats of other installers: pylock.toml (PEP 751), requirements, conda."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import tomlkit
 from packaging.markers import Marker
@@ -16,11 +16,12 @@ from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
 
 Indexes = Mapping[str, str]  # name -> address
+Addresses = Mapping[str, str]  # distribution -> URL, or path from the file's folder
 
 # By what an earlier export is known, which the next one may replace.
 SIGNATURES = {
     "pylock": 'created-by = "provision"',
-    "requirements": "# pip install --require-hashes --only-binary :all: -r FILE",
+    "requirements": "# pip install --require-hashes --only-binary :all:",
     "environment": "# provision export",
 }
 
@@ -32,13 +33,14 @@ def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
         losses.append(
             "which index each package comes from: the installer searches all of them"
         )
-    if kind != "pylock" and any(artifact.source for artifact in lock.artifacts):
-        losses.append(
-            "what was built from source: "
-            "name its folders in wheelhouse/ with --find-links"
-        )
+    if kind == "environment" and target.pip.overrides:
+        losses.append("the overrides: pip resolves again, and may refuse the versions")
     if lock.local:
-        losses.append("the own packages of the spec")
+        own = " ".join(target.pip.local)
+        losses.append(
+            f"the own packages: `pip install --no-deps {own}` afterwards, "
+            "in the project's folder"
+        )
     return tuple(losses)
 
 
@@ -59,22 +61,31 @@ def _lost_layers(target: Target, lock: Lock, kind: str) -> list[str]:
     return losses
 
 
-def requirements(lock: Lock, indexes: Indexes) -> str:
+def requirements(lock: Lock, indexes: Indexes, built: Addresses) -> str:
     """Return the pip layer as a requirements file with hashes."""
-    # uv takes a name from the first index that has it, unless told to compare all.
+    # All is listed. What an override replaced, pip would miss.
     lines = [
-        SIGNATURES["requirements"],
-        "# uv pip install --require-hashes --index-strategy unsafe-best-match -r FILE",
+        f"{SIGNATURES['requirements']} --no-deps -r FILE",
+        # uv takes a name from the first index that has it, unless told to compare all.
+        "# uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match -r FILE",
     ]
     for url in indexes.values():
         lines.append(f"--extra-index-url {url}")
     for wheel in lock.artifacts:
-        lines.append(f"{wheel.name}=={wheel.version} \\")
+        lines.append(f"{_required(wheel, built)} \\")
         lines.append(f"    --hash=sha256:{wheel.sha256}")
     return "\n".join(lines) + "\n"
 
 
-def environment(target: Target, lock: Lock, indexes: Indexes) -> str:
+def _required(wheel: Artifact, built: Addresses) -> str:
+    """Return a pin, or what takes a built wheel from its place and never from an index."""
+    address = built.get(wheel.name)
+    if not address:
+        return f"{wheel.name}=={wheel.version}"
+    return f"{wheel.name} @ {address}" if "://" in address else address
+
+
+def environment(target: Target, lock: Lock, indexes: Indexes, built: Addresses) -> str:
     """Return both layers as an ``environment.yml`` of conda; strings as JSON has them."""
     channels = target.conda.channels if target.conda else ("conda-forge",)
     lines = [
@@ -86,7 +97,7 @@ def environment(target: Target, lock: Lock, indexes: Indexes) -> str:
         *_native(target, lock),
         "- pip:",
         *(f"  - {json.dumps(f'--extra-index-url {url}')}" for url in indexes.values()),
-        *(f"  - {wheel.name}=={wheel.version}" for wheel in lock.artifacts),
+        *(f"  - {_required(wheel, built)}" for wheel in lock.artifacts),
     ]
     if target.environment:
         lines.append("variables:")
@@ -110,15 +121,15 @@ def _native(target: Target, lock: Lock) -> list[str]:
     return pins
 
 
-def pylock(lock: Lock, indexes: Indexes, find: Callable[[Artifact], str]) -> str:
-    """Return the pip layer as ``pylock.toml``; ``find`` has each wheel's address or path.
+def pylock(lock: Lock, indexes: Indexes, addresses: Addresses) -> str:
+    """Return the pip layer as ``pylock.toml``, with the address or the path of each wheel.
 
     The addresses must be without credentials.
     """
     packages = []
     for artifact in lock.artifacts:
         index = indexes.get(artifact.index)
-        packages.append(_package(artifact, find(artifact), index))
+        packages.append(_package(artifact, addresses[artifact.name], index))
     document = Pylock(
         lock_version=Version("1.0"),
         environments=[Marker(PLATFORMS[lock.header["platform"]].marker)],

@@ -25,6 +25,7 @@ from provision.installer.plan import ArtifactSources
 from provision.lockfile.formats import SIGNATURES
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
+from tests.lab import Silent
 from tests.small import TARGET, artifact
 
 if TYPE_CHECKING:
@@ -64,10 +65,13 @@ def exported(
         supply=ArtifactSources((), dict(indexes), offline=False),
         kind=kind,
         file=file,
+        progress=lab.listener,
     )
 
 
-def installed(lab: Lab, folder: Path, *words: str) -> dict[str, str]:
+def installed(
+    index: str, folder: Path, *words: str, cwd: Path | None = None
+) -> dict[str, str]:
     """Install into a new environment with the given installer's words; return its inventory."""
     uv = uv_program()
     subprocess.run(
@@ -75,14 +79,20 @@ def installed(lab: Lab, folder: Path, *words: str) -> dict[str, str]:
     )
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     cache = {
-        "UV_CACHE_DIR": str(lab.project.root / "cache"),
+        "UV_CACHE_DIR": str(folder / "cache"),
         "PIP_CONFIG_FILE": os.devnull,
-        "UV_DEFAULT_INDEX": f"{lab.index.url}/default/",
+        "PIP_INDEX_URL": index,
+        "UV_DEFAULT_INDEX": index,
         "UV_NO_CONFIG": "1",
     }
     argv = [str(python) if word == "PYTHON" else word for word in words]
     done = subprocess.run(
-        argv, check=False, capture_output=True, text=True, env=CLEAN | cache, cwd=folder
+        argv,
+        check=False,
+        capture_output=True,
+        text=True,
+        env=CLEAN | cache,
+        cwd=cwd or folder,
     )
     assert done.returncode == 0, done.stderr
     listed = subprocess.run(
@@ -95,18 +105,27 @@ def installed(lab: Lab, folder: Path, *words: str) -> dict[str, str]:
 
 
 UV = (uv_program(), "pip", "install", "--python", "PYTHON")
+UV_SYNC = (uv_program(), "pip", "sync", "--python", "PYTHON")
 PIP = (sys.executable, "-m", "pip", "--python", "PYTHON", "install", "--quiet")
+INSTALL = {"uv": (*UV, "-r"), "uv-sync": UV_SYNC, "pip": (*PIP, "-r")}
 
 
 def test_requirements_install_what_is_locked(lab: Lab, tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     exported(lab, "requirements", file)
-    hashed = ("--require-hashes", "--only-binary", ":all:", "-r", str(file))
-    index = ("--index-url", f"{lab.index.url}/default/")
     both = {"alpha": "1.0", "beta": "1.0"}
-    assert installed(lab, tmp_path / "pip", *PIP, *hashed, *index) == both
-    best = ("--index-strategy", "unsafe-best-match")
-    assert installed(lab, tmp_path / "uv", *UV, *best, *hashed) == both
+    index = f"{lab.index.url}/default/"
+    for line in file.read_text(encoding="utf-8").splitlines()[:2]:
+        tool, *words = words_of(line, file)
+        assert installed(index, tmp_path / tool, *words) == both
+
+
+def words_of(line: str, file: Path) -> list[str]:
+    """Return the installer and the command line that the head of a file tells."""
+    _, tool, *words = line.split()
+    begin = {"uv": [*UV], "pip": [*PIP]}[tool]
+    options = words[words.index("install") + 1 :]
+    return [tool, *begin, *[str(file) if word == "FILE" else word for word in options]]
 
 
 def committed(kind: str, name: str) -> Export:
@@ -118,7 +137,9 @@ def committed(kind: str, name: str) -> Export:
     target = load_target(project.specs, name)
     supply = dataclasses.replace(artifact_sources(project, target, ()), wheelhouses=())
     lock = read_lock(project.lock(name))
-    return export(project, target, lock, supply=supply, kind=kind, file=None)
+    return export(
+        project, target, lock, supply=supply, kind=kind, file=None, progress=Silent()
+    )
 
 
 def test_environment_yml_pins_both_layers() -> None:
@@ -166,12 +187,13 @@ def test_pylock_installs_what_is_locked_and_no_other_file(
     file = tmp_path / "pylock.toml"
     exported(lab, "pylock", file)
     both = {"alpha": "1.0", "beta": "1.0"}
-    for name, words in {"uv": UV, "pip": PIP}.items():
-        assert installed(lab, tmp_path / name, *words, "-r", str(file)) == both
+    index = f"{lab.index.url}/default/"
+    for name, words in INSTALL.items():
+        assert installed(index, tmp_path / name, *words, str(file)) == both
     lab.wheel("alpha", text="version = '6.6'\n")  # of the same size
-    for name, words in {"other-uv": UV, "other-pip": PIP}.items():
+    for name, words in INSTALL.items():
         with pytest.raises(AssertionError, match=r"(?i)hash"):
-            installed(lab, tmp_path / name, *words, "-r", str(file))
+            installed(index, tmp_path / f"other-{name}", *words, str(file))
 
 
 def test_a_file_is_replaced_only_if_an_earlier_export_made_it(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import pack_again
@@ -20,6 +21,7 @@ from provision.artifacts.tools import LOCKS
 from provision.commands.build import build
 from provision.commands.build_request import BuildRequest
 from provision.commands.bundle import bundle
+from provision.commands.export import Export, Format, export
 from provision.commands.freshness import staleness
 from provision.commands.lock import lock
 from provision.commands.own_sources import with_built_wheels
@@ -34,6 +36,7 @@ from provision.lockfile.sbom import sbom
 from provision.resolver.resolver import Resolver
 from provision.spec.reader import load_target
 from tests.commands.answering import Answering, served
+from tests.commands.test_export import INSTALL, installed, words_of
 from tests.lab import Silent
 from tests.small import PYTHON, make_project, make_wheel
 from tests.small import Index as SmallIndex
@@ -150,6 +153,17 @@ class Site:
     @property
     def supply(self) -> ArtifactSources:
         return ArtifactSources((), {"default": f"{self.url}/simple/"}, offline=False)
+
+    def export(self, kind: Format, file: Path | None) -> Export:
+        return export(
+            self.project,
+            load_target(self.project.specs, "tiny"),
+            read_lock(self.project.lock("tiny")),
+            supply=self.supply,
+            kind=kind,
+            file=file,
+            progress=self.listener,
+        )
 
     def build(self) -> Path:
         target = load_target(self.project.specs, "tiny")
@@ -414,6 +428,74 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
         "name": "provision:source",
         "value": locked.artifacts[0].source,
     } in component["properties"]
+
+
+def test_an_export_installs_what_was_built_from_any_place(
+    site: Site, tmp_path: Path
+) -> None:
+    repository(tmp_path / "git")
+    root, index = site.project.root, f"{site.url}/simple/"
+    for version in ("1.0", "9.0"):  # what is built comes from no index
+        evil = make_wheel(tmp_path / "evil", "gitty", version, {"evil.py": ""})
+        site.files[evil.name] = evil.read_bytes()
+    (root / "own").mkdir()
+    (root / "own" / "pyproject.toml").write_text(manifest("own"))
+    site.spec(
+        f"""
+requirements = [
+    "gitty @ git+file://{tmp_path}/git@v1#subdirectory=python", "deeper",
+    "plain @ {site.url}/files/plain-1.0-py3-none-any.whl",
+]
+build = ["deeper"]
+local = ["-e own"]
+"""
+    )
+    site.lock()
+    all_three = {"deeper": "1.0", "gitty": "1.0", "plain": "1.0"}
+    inside, outside = root / "locks" / "pylock.toml", tmp_path / "else" / "pylock.toml"
+    for file in (inside, outside):
+        file.parent.mkdir()
+        made = site.export("pylock", file)
+        assert f"{site.url}/files/plain-1.0-py3-none-any.whl" in made.text
+        assert made.lost[-1].startswith(
+            "the own packages: `pip install --no-deps -e own`"
+        )
+        for name, words in INSTALL.items():
+            place = tmp_path / f"{name} of {file.parent.name}"
+            assert installed(index, place, *words, str(file)) == all_three
+    for file in (root / "all.txt", outside.with_name("all.txt")):
+        site.export("requirements", file)
+        for line in file.read_text(encoding="utf-8").splitlines()[:2]:
+            tool, *words = words_of(line, file)
+            place = tmp_path / f"{tool} of {file.parent.name}, requirements"
+            assert installed(index, place, *words, cwd=file.parent) == all_three
+    assert "file:" not in inside.read_text(encoding="utf-8")
+    clone = shutil.copytree(root, tmp_path / "clone")
+    shutil.rmtree(site.project.wheelhouse)
+    of_clone = (*INSTALL["pip"], str(clone / "locks" / "pylock.toml"))
+    assert installed(index, tmp_path / "of clone", *of_clone) == all_three
+
+
+def test_an_export_builds_what_no_wheelhouse_has_and_says_what_it_wants(
+    site: Site,
+) -> None:
+    site.spec('requirements = ["deeper"]\nbuild = ["deeper"]')
+    site.lock()
+    file = site.project.root / "pylock.toml"
+    first = site.export("pylock", file)
+    (wheel,) = site.project.wheelhouse.rglob("*.whl")
+    shutil.rmtree(site.project.wheelhouse)
+    assert site.export("pylock", file) == first
+    assert wheel.is_file()
+    (note,) = first.notes
+    assert "deeper" in note
+    assert "wheelhouse/" in note
+    printed = site.export("pylock", None)
+    assert wheel.as_uri() in printed.text
+    assert "`-o`" in " ".join(printed.notes)
+    conda = site.export("environment", file.with_name("environment.yml"))
+    pip = yaml.safe_load(conda.text)["dependencies"][-1]["pip"]
+    assert pip == [wheel.relative_to(site.project.root).as_posix()]
 
 
 def test_a_packed_wheel_depends_on_its_files_only(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome
-from provision.cli.options import add_output, add_target
+from provision.cli.options import add_output, add_target, add_wheelhouse
 from provision.commands.export import export
 from provision.commands.request import artifact_sources, require_fresh_lock
 from provision.ui.results import show_export
@@ -19,6 +19,7 @@ def declare(parser: ArgumentParser) -> None:
         help="%(choices)s",
     )
     add_output(parser, "write it to FILE")
+    add_wheelhouse(parser)
 
 
 def handle(call: Call) -> Outcome:
@@ -27,8 +28,9 @@ def handle(call: Call) -> Outcome:
         project,
         target,
         require_fresh_lock(project, target),
-        supply=artifact_sources(project, target, ()),
+        supply=artifact_sources(project, target, call.arguments.wheelhouse),
         kind=call.arguments.format,
         file=file and file.absolute(),
+        progress=call.console,
     )
     return Outcome(exported, show_export)
