@@ -102,7 +102,7 @@ class Lab:
         return sorted(
             p.name
             for p in self.home.iterdir()
-            if p.name not in {".lock", ".seals", "reports"}
+            if p.name not in {".lock", ".seals", ".used", "reports"}
         )
 
 

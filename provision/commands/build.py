@@ -30,7 +30,6 @@ from provision.core.filesystem import (
     make_tagged,
     read_link,
     remove_tagged,
-    swap_link,
 )
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
@@ -40,6 +39,7 @@ from provision.core.variables import refuse_separator
 from provision.environment import manifest
 from provision.environment.contents import Contents, read_contents
 from provision.environment.manifest import Generation
+from provision.environment.uses import use
 from provision.environment.verify import verify
 from provision.lockfile.pip import Lock
 from provision.report.model import Report
@@ -82,7 +82,7 @@ def _build_new(
         generation = None
         if report is None or report.proves:
             generation = record_generation(installed, request.proof, request.absent)
-            swap_link(home / CURRENT, prefix)
+            use(prefix)
     return BuildResult(
         target.name, generation, plan.size, installed.verification, report
     )
@@ -100,7 +100,7 @@ def _use_again(
         return BuildResult(request.target.name, None, report=report)
     if report:
         unchanged = manifest.mark_verified(unchanged)
-    swap_link(unchanged.folder.with_name(CURRENT), unchanged.folder)
+    use(unchanged.folder)
     return BuildResult(request.target.name, unchanged, report=report)
 
 

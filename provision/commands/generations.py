@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from provision.commands.current import require_current
 from provision.core.errors import UsageError
-from provision.core.filesystem import is_tagged, read_link, swap_link
+from provision.core.filesystem import is_tagged, read_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import Generation, finished_generations, sweep
 from provision.environment.seal import drop_seals
+from provision.environment.uses import before_notes, forget_removed, go_back, last_used
 from provision.spec.reader import target_names
 
 
@@ -43,20 +44,19 @@ class Cleaned:
 
 
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
-    """Make the newest earlier generation that can run here current; UsageError if there is none."""
+    """Make the generation that was in use before current again; UsageError if there is none."""
     home = project.environments(target)
     now = require_current(project, target)
     with folder_lock(home, waiting(target, progress)):
-        generations = finished_generations(home)
-        earlier = generations[generations.index(now) + 1 :]
-        older = [one for one in earlier if not one.misplaced()]
+        earlier = [*last_used(home), *before_notes(home)]
+        older = [one for one in earlier if one != now and not one.misplaced()]
         if not older:
             raise UsageError(
                 f"{target} has no earlier generation",
-                cause=f"{now.folder.name} is the oldest one that runs here",
+                cause=f"none that runs here was in use before {now.folder.name}",
                 remedy=f"check out the lock you want, then `provision build {target}`",
             )
-        swap_link(home / CURRENT, older[0].folder)
+        go_back(older[0].folder)
     return RolledBack(target, now.folder.name, older[0])
 
 
@@ -81,7 +81,9 @@ def clean(
         sweep(home, progress.note)
         now = read_link(home / CURRENT)
         generations = finished_generations(home)
-        others = [g for g in generations if g.folder != now]
+        # What `rollback` goes back to is kept first, then what was built last.
+        by_folder = {g.folder: g for g in (*last_used(home), *generations)}
+        others = [g for folder, g in by_folder.items() if folder != now]
         chosen = generations if everything else others[keep:]
         users: dict[str, str] = {}
         try:
@@ -93,6 +95,7 @@ def clean(
             progress.note(f"{target}: removed {', '.join(gone) or 'nothing'}")
             raise
         drop_seals(home)
+        forget_removed(home)
     removed = [g for g in chosen if not users[g.folder.name]]
     kept = [g for g in generations if g not in removed]
     in_use = tuple((name, user) for name, user in users.items() if user)

@@ -11,6 +11,7 @@ from provision.core.errors import UsageError
 from provision.core.filesystem import make_tagged, read_link, swap_link
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import write_record
+from provision.environment.uses import use
 from provision.ui.console import Console
 from provision.ui.results import show_cleaned
 from tests.environment.test_manifest import ENTRY
@@ -35,7 +36,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def left(home: Path) -> set[str]:
-    return {path.name for path in home.iterdir()} - {".lock"}
+    return {path.name for path in home.iterdir()} - {".lock", ".used"}
 
 
 def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -> None:
@@ -49,6 +50,48 @@ def test_rollback_of_the_oldest_is_refused(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no earlier generation"):
         rollback(Project(tmp_path), "t", Silent())
     assert read_link(home / CURRENT) == home / "a"
+
+
+def build_again(home: Path, *names: str) -> None:
+    """Take generations into use one after the other, as builds do."""
+    for name in names:
+        use(home / name)
+
+
+def test_rollback_goes_by_use_and_not_by_build(home: Path, tmp_path: Path) -> None:
+    """As after add (b), remove (back to a), and another add (c)."""
+    build_again(home, "a", "b")
+    (home / ".used").unlink()  # as an earlier version left it
+    build_again(home, "a")
+    project, went = Project(tmp_path), list[str]()
+    for _ in range(2):
+        went.append(rollback(project, "t", Silent()).now.folder.name)
+        build_again(home, "a", "c")
+    assert went == ["b", "a"]
+    # Each goes one further back, and what it left is forgotten.
+    ends = [rollback(project, "t", Silent()).now.folder.name for _ in range(3)]
+    assert ends == ["a", "b", "a"]
+    with pytest.raises(UsageError, match="no earlier generation") as caught:
+        rollback(project, "t", Silent())
+    assert "in use before a" in caught.value.cause
+
+
+def test_what_rollback_goes_back_to_is_kept_first(home: Path, tmp_path: Path) -> None:
+    build_again(home, "a", "b", "a", "c")
+    clean(Project(tmp_path), "t", Silent(), keep=1, everything=False)
+    assert left(home) == {"a", "c", "current", "foreign"}
+    assert (home / ".used").read_text().split() == ["a", "c"]
+    assert rollback(Project(tmp_path), "t", Silent()).now.folder.name == "a"
+    clean(Project(tmp_path), "t", Silent(), keep=0, everything=True)
+    assert not (home / ".used").exists()
+
+
+def test_a_kill_between_link_and_note_loses_no_way_back(
+    home: Path, tmp_path: Path
+) -> None:
+    build_again(home, "a", "b")
+    swap_link(home / CURRENT, home / "c")  # killed then
+    assert rollback(Project(tmp_path), "t", Silent()).now.folder.name == "b"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""go back to the generation before the current one."""
+"""go back to the generation that was in use before."""
 
 from argparse import ArgumentParser
 
