@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from provision.cli import main
+from provision.commands.outdated import Outdated, Vulnerability
 from provision.core.errors import Exit
 from tests.commands.answering import Answering, served
 from tests.small import TARGET, make_wheel
@@ -106,6 +108,12 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
         yield made
 
 
+@pytest.fixture
+def without_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pip-audit be absent, which the extra leaves to the user."""
+    monkeypatch.setitem(sys.modules, "pip_audit", None)
+
+
 def state(lab: Lab) -> dict[str, bytes]:
     files = [*lab.project.specs.rglob("*"), *lab.project.lock(TARGET).rglob("*")]
     return {str(path): path.read_bytes() for path in files if path.is_file()}
@@ -143,20 +151,23 @@ def test_an_index_that_does_not_answer_is_no_green(
 
 
 RANGE = {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.5"}]}
-VULNERABLE: dict[str, object] = {
-    "id": "PYSEC-2026-1",
-    "aliases": ["CVE-2026-1"],
-    "details": "d",
-    "published": OLD,
-    "modified": OLD,
-    "affected": [
-        {
-            "package": {"name": "alpha", "ecosystem": "PyPI"},
-            "versions": ["1.0"],
-            "ranges": [RANGE],
-        }
-    ],
-}
+
+
+def vulnerability(number: int) -> dict[str, object]:
+    return {
+        "id": f"PYSEC-2026-{number}",
+        "aliases": [f"CVE-2026-{number}"],
+        "details": "d",
+        "published": OLD,
+        "modified": OLD,
+        "affected": [
+            {
+                "package": {"name": "alpha", "ecosystem": "PyPI"},
+                "versions": ["1.0"],
+                "ranges": [RANGE],
+            }
+        ],
+    }
 
 
 def test_an_audit_that_reaches_no_service_is_not_green(
@@ -167,18 +178,23 @@ def test_an_audit_that_reaches_no_service_is_not_green(
 ) -> None:
     monkeypatch.setenv("PIP_AUDIT_OSV_URL", "http://127.0.0.1:9/")
     result = compare(lab, capsys, "--audit", code=Exit.TOOL)
-    assert result["not_looked_up"]
-    assert (
-        main.main(["outdated", TARGET, "--audit", "--project", str(lab.project.root)])
-        == 3
-    )
+    assert result["not_looked_up"].startswith("pip-audit ended with 1")
+
+
+def test_an_audit_without_pip_audit_is_not_green(
+    lab: Lab, shop: Shop, without_audit: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["outdated", TARGET, "--project", str(lab.project.root)]
+    assert main.main([*argv, "--audit"]) == Exit.TOOL
     assert f"{TARGET}: not compared" in "".join(capsys.readouterr())
-    main.main(["outdated", TARGET, "--project", str(lab.project.root)])
-    assert "known vulnerabilities: not looked up" in "".join(capsys.readouterr())
+    main.main(argv)
+    words = "".join(capsys.readouterr())
+    assert "known vulnerabilities: not looked up" in words
+    assert "pip-audit is not installed" in words
 
 
 def test_what_the_target_can_install_is_newer_also_after_the_cut_off(
-    lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str]
+    lab: Lab, shop: Shop, without_audit: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop.offer("alpha", "2.0", yanked="it breaks")
     shop.offer("alpha", "3.0rc1")
@@ -198,25 +214,25 @@ def test_what_the_target_can_install_is_newer_also_after_the_cut_off(
 def test_a_vulnerability_is_open_accepted_or_expired(
     lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shop.known["alpha"] = [VULNERABLE]
+    numbers = {"open": 1, "accepted": 2, "expired": 3}
+    shop.known["alpha"] = [vulnerability(number) for number in numbers.values()]
     spec = lab.project.specs / f"{TARGET}.toml"
     text = spec.read_text()
-    for until, state in {
-        "": "open",
-        "2999-01-01": "accepted",
-        "2026-01-01": "expired",
-    }.items():
-        if until:
-            accepted = f'id = "CVE-2026-1"\nreason = "not reached"\nuntil = {until}'
-            spec.write_text(f"{text}\n[[pip.accepted]]\n{accepted}\n")
-            argv = ["lock", TARGET, "--check", "--project", str(lab.project.root)]
-            assert main.main(argv) == 0
-        code = Exit.OK if state == "accepted" else Exit.FINDINGS
-        result = compare(lab, capsys, "--audit", code=code)
-        (entry,) = result["vulnerabilities"]
+    for number, until in ((2, "2999-01-01"), (3, "2026-01-01")):
+        accepted = f'id = "CVE-2026-{number}"\nreason = "not reached"\nuntil = {until}'
+        text += f"\n[[pip.accepted]]\n{accepted}\n"
+    spec.write_text(text)
+    argv = ["lock", TARGET, "--check", "--project", str(lab.project.root)]
+    assert main.main(argv) == 0
+    result = compare(lab, capsys, "--audit")
+    entries = {entry["state"]: entry for entry in result["vulnerabilities"]}
+    assert entries.keys() == numbers.keys()
+    for state, number in numbers.items():
+        entry = entries[state]
         assert (entry["package"], entry["version"]) == ("alpha", "1.0")
-        assert entry["state"] == state
-        assert "CVE-2026-1" in (entry["id"], *entry["aliases"])
+        assert f"CVE-2026-{number}" in (entry["id"], *entry["aliases"])
         assert entry["fixed"] == ["1.5"]
-        assert result["not_looked_up"] == ""
-        assert result["newer"] is None
+    assert result["not_looked_up"] == ""
+    assert result["newer"] is None
+    judged = Vulnerability("alpha", "1.0", "CVE-2026-2", (), (), "accepted", "")
+    assert not Outdated(TARGET, vulnerabilities=(judged,)).bad
