@@ -51,16 +51,18 @@ pytestmark = pytest.mark.machine
 
 # A build backend of a few lines: what it writes depends on all that must not leak into a build.
 BACKEND = """
-import base64, hashlib, json, os, time, tomllib, zipfile
+import base64, hashlib, importlib, json, os, time, tomllib, zipfile
 def digest(text):
     found = hashlib.sha256(text.encode()).digest()
     return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
+def read():
+    tables = tomllib.load(open("pyproject.toml", "rb"))
+    return tables["project"], tables.get("tool", {}).get("tiny", {})
 def get_requires_for_build_wheel(config_settings=None):
-    return ["helper"]
+    return ["helper"] * read()[1].get("helper", False)
 def build_wheel(folder, config_settings=None, metadata_directory=None):
-    import helper
-    project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-    extra = tomllib.load(open("pyproject.toml", "rb")).get("tool", {}).get("tiny", {})
+    project, extra = read()
+    helper = importlib.import_module("helper").version if extra.get("helper") else None
     name, version = project["name"], project["version"]
     info = f"{name}-{version}.dist-info"
     leaked = [n for n in os.environ if n.startswith(("PIP_", "UV_CONFIG", "SECRET"))]
@@ -68,7 +70,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     needs = "".join(f"Requires-Dist: {d}\\n" for d in project.get("dependencies", []))
     tag = extra.get("tag", "py3-none-any")
     head = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
-    files = {f"{name}.py": f"leaked = {leaked}\\nhelper = {helper.version!r}\\n",
+    files = {f"{name}.py": f"leaked = {leaked}\\nhelper = {helper!r}\\n",
              f"{info}/WHEEL": f"Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: {tag}\\n",
              f"{info}/METADATA": head + needs}
     if extra.get("random"):
@@ -197,7 +199,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         make_wheel(wheels, "plain", "2.0", {"plain.py": ""}),
     ):
         made.files[path.name] = path.read_bytes()
-    made.sdist("alone", "deeper", "plain")
+    made.sdist("alone", "deeper", "plain", more="[tool.tiny]\nhelper = true\n")
     made.sdist("deeper")
     with served(Handler, made) as made.url:
         yield made
