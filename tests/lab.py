@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
+import functools
 import io
 import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +22,13 @@ from provision.cli.main import main
 from provision.commands.build import build
 from provision.commands.build_request import BuildRequest, BuildResult
 from provision.core.process import clean_environment, environment_python, run
+from provision.core.program import uv_program
 from provision.core.project import CURRENT
 from provision.installer.plan import ArtifactSources
+from provision.installer.uv import interpreter
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
-from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
+from tests.small import PYTHON, TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,10 +144,29 @@ def make_lab(folder: Path, index: Index) -> Lab:
 def entered(folder: Path) -> Iterator[None]:
     """Set the variables of a lab until the block ends."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UV_CACHE_DIR", str(folder / "cache"))
+        patch.setenv("UV_CACHE_DIR", str(new_cache(folder / "cache")))
         # No Python of uv's: its server must not be asked, and a bundle does without.
         patch.setenv("UV_PYTHON_INSTALL_MIRROR", (folder / "mirror").as_uri())
         yield
+
+
+def new_cache(folder: Path) -> Path:
+    """Make a cache for uv that has no wheel, but knows what uv would ask each Python first."""
+    if not folder.exists():
+        shutil.copytree(_cache_of_interpreters(), folder)
+    return folder
+
+
+@functools.cache
+def _cache_of_interpreters() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="uv-cache-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    env = clean_environment(extra={"UV_CACHE_DIR": str(folder / "cache")})
+    # The tools' own Python, and the one that environments are made from.
+    for python in (sys.executable, interpreter(PYTHON)):
+        argv = [uv_program(), "venv", "--no-config", "--clear", "--python", python]
+        run([*argv, folder / "environment"], env=env).require("made an environment")
+    return folder / "cache"
 
 
 @dataclasses.dataclass

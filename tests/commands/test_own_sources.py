@@ -37,7 +37,7 @@ from provision.resolver.resolver import Resolver
 from provision.spec.reader import load_target
 from tests.commands.answering import Answering, served
 from tests.commands.test_export import INSTALL, installed, words_of
-from tests.lab import Silent
+from tests.lab import Silent, new_cache
 from tests.small import PYTHON, make_project, make_wheel
 from tests.small import Index as SmallIndex
 
@@ -184,7 +184,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_CACHE_DIR", str(new_cache(tmp_path / "cache")))
     monkeypatch.setenv("SECRET", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
     made = Site(

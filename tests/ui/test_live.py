@@ -1,4 +1,4 @@
-"""What people see: the real command in a terminal of 40 and 80 columns, each screen of it."""
+"""What people see: the real command in a terminal of 40, 80 and 200 columns, each screen of it."""
 
 from __future__ import annotations
 
@@ -63,6 +63,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             f"[global]\nindex-url = {made.index.url}/default/\n", encoding="utf-8"
         )
         yield made
+
+
+@pytest.fixture(scope="module")
+def built(lab: Lab) -> Lab:
+    lab.index.rate = 0
+    lab.build()
+    return lab
 
 
 class Screen(pyte.Screen):
@@ -174,36 +181,30 @@ def build(lab: Lab, columns: int) -> Terminal:
 def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> None:
     wide = build(lab, 200)
     wide.to_the_end()
-    for columns in (40, 80):
-        with halted(lab, "area.check-1"):
-            terminal = build(lab, columns)
-            terminal.until(
-                r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
-            )
-            terminal.until(r"0 of 4 area.check-1")
-            assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
-            gate = halted(lab, "area.check-3")
-            gate.__enter__()
-        terminal.until(r"2 of 4 area.check-3")
-        assert re.search(
-            r"^ok   area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE
+    with halted(lab, "area.check-1"):
+        terminal = build(lab, 40)
+        terminal.until(
+            r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
         )
-        gate.__exit__(None, None, None)
-        text = terminal.to_the_end()
-        assert terminal.process.returncode == 0
-        assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
-        assert text.count("area.check-1") == 1, (
-            "the result repeats what the terminal has shown"
-        )
-        # Commands to be copied are not parted; the terminal goes on in the next row.
-        assert not [line for line in terminal.screen.parted if "/bin/" not in line]
-        assert words(terminal) - words(wide) == set(), "words are cut"
+        terminal.until(r"0 of 4 area.check-1")
+        assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
+        gate = halted(lab, "area.check-3")
+        gate.__enter__()
+    terminal.until(r"2 of 4 area.check-3")
+    assert re.search(r"^ok   area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE)
+    gate.__exit__(None, None, None)
+    text = terminal.to_the_end()
+    assert terminal.process.returncode == 0
+    assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
+    assert text.count("area.check-1") == 1, "the result repeats what was shown"
+    # Commands to be copied are not parted; the terminal goes on in the next row.
+    assert not [line for line in terminal.screen.parted if "/bin/" not in line]
+    assert words(terminal) - words(wide) == set(), "words are cut"
 
 
-def test_an_interrupt_leaves_a_clean_terminal(lab: Lab) -> None:
-    build(lab, 80).to_the_end()
-    with halted(lab, "area.check-2"):
-        terminal = Terminal(lab, 80, "smoke", TARGET)
+def test_an_interrupt_leaves_a_clean_terminal(built: Lab) -> None:
+    with halted(built, "area.check-2"):
+        terminal = Terminal(built, 80, "smoke", TARGET)
         terminal.until(r"1 of 4 area.check-2")
         terminal.process.send_signal(signal.SIGINT)
         text = terminal.to_the_end()
@@ -212,13 +213,12 @@ def test_an_interrupt_leaves_a_clean_terminal(lab: Lab) -> None:
 
 
 def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(
-    lab: Lab,
+    built: Lab,
 ) -> None:
-    build(lab, 80).to_the_end()
-    dumb = Terminal(lab, 80, "smoke", TARGET, TERM="dumb")
+    dumb = Terminal(built, 80, "smoke", TARGET, TERM="dumb")
     assert "· the quick checks of tiny" in dumb.to_the_end()
     assert b"\x1b" not in dumb.raw
-    plain = Terminal(lab, 80, "smoke", TARGET, NO_COLOR="1")
+    plain = Terminal(built, 80, "smoke", TARGET, NO_COLOR="1")
     plain.to_the_end()
     assert b"area.check-1" in plain.raw
     assert not re.search(rb"\x1b\[[1-9][0-9;]*m", plain.raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import fcntl
 import io
@@ -10,7 +11,6 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import sys
 import termios
 from pathlib import Path
@@ -270,29 +270,29 @@ def test_what_an_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_the_bytes_of_each_stream(
-    lab: Lab, settings: dict[str, str], terminals: str, styled: str
+    lab: Lab,
+    settings: dict[str, str],
+    terminals: str,
+    styled: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """``lock --check`` has a result on stdout, and an error on stderr."""
-    environment = {"PATH": os.defpath, "TERM": "xterm-256color", "HOME": "/"} | settings
-    argv = [sys.executable, "-I", "-m", "provision", "lock", "--check"]
-    ends, streams = {}, {}
-    for name in ("out", "err"):
-        ends[name], streams[name] = (
-            pty.openpty() if name in terminals.split() else os.pipe()
-        )
-    done = subprocess.run(
-        [*argv, "--project", str(lab.project.root)],
-        check=False,
-        env=environment,
-        stdout=streams["out"],
-        stderr=streams["err"],
-    )
-    assert done.returncode == 2
-    for name, says in (("out", "tiny: fresh"), ("err", "error: ")):
-        found = read_until(ends[name], says)
-        assert ("\x1b" in found) == (name in styled.split()), found
-        os.close(ends[name])
-        os.close(streams[name])
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"TERM": "xterm-256color"} | settings).items():
+        monkeypatch.setenv(name, value)
+    ends = {}
+    with contextlib.ExitStack() as stack:
+        for name in ("out", "err"):
+            is_terminal = name in terminals.split()
+            ends[name], theirs = pty.openpty() if is_terminal else os.pipe()
+            stream = stack.enter_context(os.fdopen(theirs, "w", encoding="utf-8"))
+            monkeypatch.setattr(sys, f"std{name}", stream)
+        assert main(["lock", "--check", "--project", str(lab.project.root)]) == 2
+        for name, says in (("out", "tiny: fresh"), ("err", "error: ")):
+            found = read_until(ends[name], says)
+            assert ("\x1b" in found) == (name in styled.split()), found
+            os.close(ends[name])
 
 
 @pytest.mark.machine
