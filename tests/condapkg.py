@@ -108,6 +108,8 @@ def make_python(channel: Path) -> Path:
     files = {}
     for folder in ("bin", "lib"):
         for top, folders, names in os.walk(base / folder):
+            # Of which a machine's Python can have thousands.
+            folders[:] = [name for name in folders if name != "site-packages"]
             links = [name for name in folders if Path(top, name).is_symlink()]
             for name in (*names, *links):
                 path = Path(top, name)

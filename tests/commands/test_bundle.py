@@ -274,7 +274,7 @@ def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     archive = folder / "1" / f"cpython-{minor}-linux.tar.gz"
     archive.parent.mkdir()
-    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+    with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
         tar.add(base / "bin" / f"python{minor}", f"python/bin/python{minor}")
         for place in (
             f"lib/python{minor}",
