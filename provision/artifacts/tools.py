@@ -16,7 +16,8 @@ from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
-from provision.lockfile.tags import best_wheel, markers
+from provision.core.platforms import markers
+from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
 from provision.spec.requirement_files import logical_lines
 

@@ -35,7 +35,6 @@ from provision.installer.install import check_space, plan_install
 from provision.installer.plan import ArtifactSources
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
-from provision.spec.local import input_files
 from provision.spec.model import Target
 from provision.spec.text import resolved_text
 
@@ -177,8 +176,6 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
         folder / "lockfiles" / target.name: project.lock(target.name),
         folder / "smoke": project.smoke,
     }
-    for name in input_files(target, project.root):
-        places.setdefault(folder / name, project.root / name)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
     with os_errors(
         f"cannot copy the toolkit to {folder}",

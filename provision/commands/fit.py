@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.core.findings import toml_table
-from provision.lockfile.tags import best_wheel, markers
+from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
 from provision.spec.requirement_files import requirement_name
 
@@ -29,7 +29,9 @@ class Fitter:
     catalog: Path
     requires_python: SpecifierSet = field(default_factory=SpecifierSet)
     requirements: list[str] = field(default_factory=list)  # requirements of its own
-    drop: list[str] = field(default_factory=list)  # distributions to leave out
+    exclude: list[str] = field(default_factory=list)  # distributions to do without
+    # Requirements that hold instead of lines of files, with these.
+    overrides: dict[str, str] = field(default_factory=dict)
     index: dict[str, list[str]] = field(default_factory=dict)  # catalog index to names
     done: list[str] = field(
         default_factory=list
@@ -77,7 +79,9 @@ class Fitter:
             asked = Requirement(text)
             if self._applies(asked):
                 self._fit(asked, f"{every[text]}: {text}", in_file=text in lines)
-        said = {*map(requirement_name, self.requirements), *self.drop}
+                if text in lines:
+                    self._override(asked, f"{every[text]} asks for {text}")
+        said = {*map(requirement_name, self.requirements), *self.exclude}
         changed = self._open or f"=={self._torch}" != str(self._own["torch"].specifier)
         # The target pins those for its own torch, also where the repository does not name them.
         for name in sorted(self._own.keys() & _COMPANIONS - said) if changed else ():
@@ -86,8 +90,19 @@ class Fitter:
             if name != "torchaudio" or self._before("2.9"):
                 self._assign(name)
 
+    def _override(self, asked: Requirement, reason: str) -> None:
+        """Let what was chosen for a target hold where a line of a file disagrees with it."""
+        name = requirement_name(asked.name)
+        chosen = [text for text in self.requirements if requirement_name(text) == name]
+        own = self._own.get(name) if name == "torch" or name in _COMPANIONS else None
+        for held in [Requirement(text) for text in chosen[-1:]] or (
+            [own] if own else []
+        ):
+            if asked.specifier and not _agree(asked, held):
+                self.overrides[str(held)] = reason
+
     def _applies(self, asked: Requirement) -> bool:
-        machine = markers(self.target.platform, self.target.python)
+        machine = self.target.markers
         try:
             return asked.marker is None or asked.marker.evaluate(machine)
         except (
@@ -98,7 +113,10 @@ class Fitter:
     def _fit(self, asked: Requirement, place: str, *, in_file: bool) -> None:
         name = requirement_name(asked.name)
         if why := self._no_use(name):
-            self._leave_out(name, f"{place}: {why}", in_file=in_file)
+            # torch requires its own ones there, which nobody may exclude.
+            of_torch = _matches(name, _TABLES["of_torch"])
+            if not (in_file and of_torch and self.target.accelerator == "cuda"):
+                self._leave_out(name, f"{place}: {why}", in_file=in_file)
         elif name == "torch":
             self._choose_torch(asked, place)
         elif name in _COMPANIONS and not asked.url:
@@ -124,7 +142,7 @@ class Fitter:
 
     def _leave_out(self, name: str, why: str, *, in_file: bool) -> None:
         self.left.append(why)
-        self.drop += [name] if in_file else []
+        self.exclude += [name] if in_file else []
 
     def _choose_torch(self, asked: Requirement, place: str) -> None:
         wanted = SpecifierSet(_LOCAL.sub("", str(asked.specifier)))
@@ -176,7 +194,6 @@ class Fitter:
             ):
                 limit = f"<={Version(self._torch).public}" if one_for_all else ""
                 self.requirements.append(f"{name}{limit}")
-                self.drop += [name] if in_file else []
                 self.done.append(f"{place}: any release that fits torch {self._torch}")
             return
         if not built:

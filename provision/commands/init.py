@@ -128,12 +128,16 @@ def _spec(base: Target, asked: Asked, fitted: Fitter) -> str:
         "files": asked.files,
         "local": asked.local,
         "requirements": fitted.requirements,
-        "drop": fitted.drop,
+        "exclude": fitted.exclude,
     }
     for key, values in lists.items():
         if values:
             pip[key] = tomlkit.array().multiline(len(values) > 3)
             pip[key].extend(dict.fromkeys(values))
+    if fitted.overrides:
+        pip["overrides"] = tomlkit.array().multiline(multiline=True)
+        for text, reason in fitted.overrides.items():
+            pip["overrides"].append({"requirement": text, "reason": reason})
     if fitted.index:
         pip["index"] = fitted.index
         pip["index"].comment("from torch's index, also if only others require them")

@@ -18,7 +18,6 @@ from provision.core.process import Run, clean_environment
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.lockfile.pip import read_lock
-from provision.lockfile.tags import markers
 from provision.resolver.resolver import Resolver
 from provision.resolver.uv import PINS, write_lines
 from provision.spec.model import Target
@@ -113,7 +112,7 @@ def _newer(
     target: Target, versions: Mapping[str, str], resolver: Resolver
 ) -> tuple[Newer, ...]:
     """Return the requirements with a newer version that this target can install."""
-    system = markers(target.platform, target.python)
+    system = target.markers
     requirements = {}
     for text in target.pip.requirements:
         requirement, name = Requirement(text), requirement_name(text)

@@ -15,8 +15,8 @@ from provision.installer import uv
 from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import Artifact, Lock
 from provision.resolver.uv import midnight
-from provision.spec.local import local_folder
 from provision.spec.model import Target
+from provision.spec.pyproject import local_folder
 
 
 def with_built_wheels(

@@ -76,6 +76,12 @@ VENDORS = {name: Vendor(**row) for name, row in _TABLES["vendor"].items()}
 MAKERS = {name: vendor.maker for name, vendor in VENDORS.items()}
 
 
+def markers(platform: str, python: str) -> dict[str, str]:
+    """Return the environment markers (PEP 508) of a CPython minor version on a platform."""
+    version = {"python_version": python, "python_full_version": f"{python}.0"}
+    return PLATFORMS[platform].markers | version
+
+
 def this_platform() -> str:
     """Return conda's name of the platform of this process, also where no target is for it."""
     system = {"win32": "win", "darwin": "osx"}.get(sys.platform, "linux")

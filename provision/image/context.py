@@ -38,7 +38,6 @@ from provision.installer import uv
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Artifact
-from provision.spec.local import input_files
 from provision.spec.text import resolved_text
 
 _BYTECODE = shutil.ignore_patterns("__pycache__")
@@ -215,9 +214,6 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
             fact(request.project.catalog, f"{index}.json"), top / "envs" / "catalog"
         )
     shutil.copytree(request.lock.folder, top / "lockfiles" / name)
-    for file in input_files(request.target, request.project.root):
-        (top / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(request.project.root / file, top / file)
     (top / "docker").mkdir()
     scripts = ["bytecode.py", "environment.py", "leave-out.txt"]
     if not request.dev:

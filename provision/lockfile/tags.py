@@ -8,12 +8,6 @@ from packaging.utils import parse_wheel_filename
 from provision.core.platforms import PLATFORMS
 
 
-def markers(platform: str, python: str) -> dict[str, str]:
-    """Return the environment markers (PEP 508) of a CPython minor version on a platform."""
-    version = {"python_version": python, "python_full_version": f"{python}.0"}
-    return PLATFORMS[platform].markers | version
-
-
 def tags(platform: str, python: str, glibc: str | None = None) -> list[Tag]:
     """Return every wheel tag that a CPython minor version supports on a platform, best first."""
     major, minor = map(int, python.split("."))

@@ -95,10 +95,10 @@ def require_support(target: Target) -> None:
             remedy="use uv, or run this on that platform",
         )
     pip = target.pip
-    if pip.overrides or pip.cutoffs or pip.local or pip.constraints:
+    if pip.overrides or pip.exclude or pip.cutoffs or pip.local or pip.constraints:
         raise UsageError(
             f"pip-tools cannot resolve {target.name}",
-            cause="overrides, constraints, local packages and cut-offs of single "
-            "packages need uv",
+            cause="overrides, excluded packages, constraints, local packages and "
+            "cut-offs of single packages need uv",
             remedy="use uv",
         )

@@ -25,9 +25,9 @@ from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
 from provision.resolver.sources import BuiltWheel
 from provision.resolver.uv import Pins
-from provision.spec.local import input_files, local_digest, local_folder
+from provision.spec.local import input_digests, local_digest
 from provision.spec.model import Target
-from provision.spec.requirement_files import read_requirement_files
+from provision.spec.pyproject import local_folder
 
 Served = dict[str, tuple[Wheel, ...]]  # by index
 
@@ -63,6 +63,7 @@ class Resolver:
             files = engine.files(resolvable, pins)
             if target.pip.local:
                 top["local"] = ", ".join(engine.local_names(resolvable))
+            self._note_excluded(resolvable, engine)
         self._warn(target, pins)
         artifacts = [_artifact(target, wheel, built) for wheel, _ in files]
         urls = {wheel.sha256: url for wheel, url in files}
@@ -84,8 +85,8 @@ class Resolver:
 
     def _header(self, target: Target, conda: str | None) -> dict[str, str]:
         top = header(target, catalog_digest(self.folder, target), conda, self.engine)
-        if inputs := input_files(target, self._root, own=True):
-            top["inputs"] = ", ".join(inputs)
+        if inputs := input_digests(target, self._root):
+            top["inputs"] = ", ".join(f"{p} {digest}" for p, digest in inputs.items())
         if target.pip.local:
             top["local-digest"] = local_digest(target, self._root)
         return top
@@ -118,17 +119,19 @@ class Resolver:
         return target.with_pip(build=()), _with_built(wheels, built), by_name
 
     def _note_files(self, target: Target) -> None:
-        files = read_requirement_files(self._root, target.pip.files)
-        for line in files.ignored:
-            self.progress.note(
-                f"{line}: ignored, as [pip.index] of the spec decides that"
-            )
-        unused = []
-        for text in files.requirements:
-            if text not in target.pip.requirements and Requirement(text).specifier:
-                unused.append(text)
-        if unused:
-            self.progress.note(f"{target.name} decides itself on: {'; '.join(unused)}")
+        for note in target.inputs.notes:
+            self.progress.note(note)
+
+    def _note_excluded(self, target: Target, engine: uv.UvResolver) -> None:
+        """Say what a target does without, and who asks for it."""
+        for name, places in target.inputs.left_out.items():
+            if places:
+                who = f"{' and '.join(places)} asks for it"
+            elif engine.is_asked_for(target, name):
+                who = "packages ask for it"
+            else:
+                who = "nobody asks for it any more"
+            self.progress.note(f"{target.name}: [pip] exclude leaves out {name}: {who}")
 
     @property
     def _root(self) -> Path:

@@ -19,7 +19,7 @@ from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
 from provision.core.process import Completed
 from provision.lockfile.pip import WHEELHOUSE
-from provision.lockfile.tags import best_wheel, markers
+from provision.lockfile.tags import best_wheel
 from provision.resolver.uv import Pins, UvResolver
 from provision.spec.model import Override, Target
 
@@ -57,7 +57,7 @@ def build_urls(
 ) -> tuple[Target, list[BuiltWheel]]:
     """Build what a spec requires by URL; return the spec with pins in place of the URLs."""
     requirements, built = [], []
-    system = markers(target.platform, target.python)
+    system = target.markers
     for text in target.pip.requirements:
         requirement = Requirement(text)
         name, url = requirement.name, requirement.url

@@ -21,14 +21,14 @@ from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import best_wheel
-from provision.spec.model import Target
+from provision.spec.model import Override, Target
 from provision.spec.requirement_files import logical_lines
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
 # Distribution -> its version, and what requires it.
 Pins = dict[str, tuple[str, tuple[str, ...]]]
 REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
-CONSTRAINTS = "constraints.txt"
+CONSTRAINTS, EXCLUDES = "constraints.txt", "excludes.txt"
 _PYLOCK = ("--no-deps", "--format", "pylock.toml", PINS)
 Package = dict[str, Any]  # of a PEP 751 lock file
 
@@ -138,11 +138,21 @@ class UvResolver:
             REQUIREMENTS: [*target.pip.requirements, *target.pip.local],
             CONSTRAINTS: target.pip.constraints,
             OVERRIDES: [override.requirement for override in target.pip.overrides],
+            EXCLUDES: target.pip.exclude,
         }
         options = ["--overrides", OVERRIDES, "--constraints", CONSTRAINTS]
+        options += ["--excludes", EXCLUDES]
         options += ["--annotation-style", "line"]
         done = self._compile(target, files, [*options, REQUIREMENTS])
         return done if done.returncode else parse_pins(done.stdout)
+
+    def is_asked_for(self, target: Target, name: str) -> bool:
+        """Whether a package of a target asks for a distribution that it excludes."""
+        others = tuple(other for other in target.pip.exclude if other != name)
+        impossible = Override(requirement=f"{name}<0", reason="-")
+        overrides = (*target.pip.overrides, impossible)
+        asked = self.pins(target.with_pip(exclude=others, overrides=overrides))
+        return isinstance(asked, Completed)
 
     def nearest(
         self, target: Target, name: str, low: Version, high: Version

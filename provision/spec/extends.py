@@ -16,7 +16,7 @@ from provision.core.project import shipped
 # Folders are for specs that only others extend: a target lies in envs/ itself.
 _NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
 # Lists in which an entry replaces the inherited one of the same distribution.
-_BY_NAME = frozenset({"requirements", "overrides", "forbid"})
+_BY_NAME = frozenset({"requirements", "overrides", "forbid", "exclude"})
 Data = dict[str, Any]
 
 
@@ -45,19 +45,33 @@ Read = Callable[[Path, Path], SpecFile]
 
 
 def spec_chain(path: Path, read: Read = read_spec_file) -> list[SpecFile]:
-    """Read a spec and all that it extends, the spec itself first."""
-    chain = [read(path, path.parent)]
-    while (name := chain[-1].data.get("extends")) is not None:
-        base = _find(name, chain[-1], read)
-        cycle = base.path in [file.path for file in chain]
-        chain.append(base)
-        if cycle:
-            raise SpecError(
-                f"{path} extends itself",
-                evidence=" → ".join(str(file.path) for file in chain),
-                remedy="remove one `extends` of these",
-            )
-    return chain
+    """Read a spec and all that it extends, those of priority first: the spec itself, its bases."""
+    chain: list[SpecFile] = []
+    _collect(read(path, path.parent), (), chain, read)
+    # What several extend comes after the last of them, which all may differ from it.
+    once = {file.path: file for file in reversed(chain)}
+    return list(reversed(once.values()))
+
+
+def _collect(
+    file: SpecFile, users: tuple[Path, ...], chain: list[SpecFile], read: Read
+) -> None:
+    users = (*users, file.path)
+    if file.path in users[:-1]:
+        raise SpecError(
+            f"{users[0]} extends itself",
+            evidence=" → ".join(map(str, users)),
+            remedy="remove one `extends` of these",
+        )
+    chain.append(file)
+    for name in bases(file):
+        _collect(_find(name, file, read), users, chain, read)
+
+
+def bases(file: SpecFile) -> list[Any]:
+    """Return what a file extends itself, that of priority first."""
+    said = file.data.get("extends", [])
+    return said if isinstance(said, list) else [said]
 
 
 def _find(name: object, user: SpecFile, read: Read) -> SpecFile:
@@ -78,8 +92,8 @@ def _find(name: object, user: SpecFile, read: Read) -> SpecFile:
 
 def resolved(chain: Sequence[SpecFile]) -> Data:
     """Return what a chain of files says together, in the keys of one spec without ``extends``."""
-    whole = chain[-1].data
-    for file in reversed(chain[:-1]):
+    whole: Data = {}
+    for file in reversed(chain):
         try:
             whole = _extended(file, whole)
         except (AttributeError, TypeError):  # not of its type, which validation reports
@@ -90,6 +104,10 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
 def _extended(file: SpecFile, base: Data) -> Data:
     # Tables merge and lists add, an entry in place of its distribution's; other values replace.
     whole = base | file.data
+    if "drop" in file.data.get("pip", {}):
+        inherited = base.get("pip", {}).get("requirements", [])
+        kept = _without_dropped(file, inherited)
+        base = base | {"pip": base.get("pip", {}) | {"requirements": kept}}
     for name in base.keys() & file.data.keys():
         own, inherited = file.data[name], base[name]
         if isinstance(inherited, dict):
@@ -108,9 +126,6 @@ def _extended_pip(file: SpecFile, inherited: Data) -> Data:
     pip: Data = own | inherited | own
     if "cutoff" in own:  # single cut-offs would now hold their packages back
         inherited = inherited | {"cutoffs": {}}
-    if "drop" in own and "requirements" in inherited:
-        kept = _without_dropped(file, inherited["requirements"])
-        inherited = inherited | {"requirements": kept}
     for key, value in inherited.items():
         if isinstance(value, list):
             pip[key] = _added(own.get(key, []), value, by_name=key in _BY_NAME)
@@ -135,14 +150,15 @@ def _without_dropped(file: SpecFile, requirements: list[Any]) -> list[Any]:
     drop = file.data["pip"]["drop"]
     inherited, dropped = set(map(_name, requirements)), set(map(_name, drop))
     unknown = sorted(dropped - inherited)
-    # What is not inherited may be in a file.
-    if unknown and "files" not in file.data["pip"]:
+    # What has no base itself is for several specs, whose other bases need not agree.
+    if unknown and ("extends" in file.data or not inherited):
         raise SpecError(
             f"{file.path}: pip.drop: not a list of inherited requirements "
             f"(is {drop!r})",
             evidence=f"not inherited: {', '.join(unknown)}",
-            cause=f"{file.data['extends']} asks for {', '.join(sorted(inherited))}",
-            remedy="name some of these, or remove the key",
+            cause=f"inherited are {', '.join(sorted(inherited)) or 'none'}",
+            remedy="name some of these, or remove the key; `exclude` leaves out what "
+            "files and packages ask for",
         )
     return [text for text in requirements if _name(text) not in dropped]
 

@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 
 from provision.core.hashing import sha256_bytes
 from provision.spec.model import Target
-from provision.spec.requirement_files import read_requirement_files
+from provision.spec.pyproject import METADATA, local_folder
+from provision.spec.requirement_files import logical_lines
 
-_METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
+# Of a requirements file, which setup.py reads, or setuptools for `dynamic` dependencies.
+_NAMED = re.compile(r"""["'\s]([\w./-]*require[\w./-]*\.(?:txt|in))\b""")
 _BACKENDS = (
     "setuptools",
     "setuptools_scm",
@@ -21,37 +24,39 @@ _BACKENDS = (
 )
 
 
-def local_folder(text: str, root: Path) -> Path:
-    """Return the folder of an entry such as ``-e .[dev]``."""
-    return (root / text.removeprefix("-e ").partition("[")[0].strip()).resolve()
-
-
 def local_digest(target: Target, root: Path) -> str:
     """Return the SHA-256 of what the own packages require; "" where there are none."""
     parts = [_deciding_part(path) for path in _metadata(target, root)]
     return sha256_bytes(b"\0".join(parts)) if parts else ""
 
 
-def input_files(target: Target, root: Path, *, own: bool = False) -> list[str]:
-    """Return the requirement files of a spec, and with ``own`` the metadata of its own packages."""
-    paths = read_requirement_files(root, target.pip.files).read
-    if own:
-        paths += _metadata(target, root)
-    return [Path(os.path.relpath(path, root.resolve())).as_posix() for path in paths]
+def input_digests(target: Target, root: Path) -> dict[str, str]:
+    """Return a digest of what each file beside a spec says of requirements, by its path."""
+    digests = dict(target.inputs.digests)
+    for path in _metadata(target, root):
+        place = Path(os.path.relpath(path, root.resolve())).as_posix()
+        digests[place] = sha256_bytes(_deciding_part(path))[:12]
+    return digests
 
 
 def _metadata(target: Target, root: Path) -> list[Path]:
-    paths = []
+    """Return the files of own packages that say what these require."""
+    paths: dict[Path, None] = {}
     for text in target.pip.local:
-        for name in _METADATA:
-            path = local_folder(text, root) / name
+        folder = local_folder(text, root)
+        for path in [folder / name for name in METADATA]:
             if path.is_file():
-                paths.append(path)
-    return paths
+                named = _NAMED.findall(path.read_text("utf-8", errors="replace"))
+                read = [path, *(folder / name for name in named)]
+                paths |= dict.fromkeys(each for each in read if each.is_file())
+    return list(paths)
 
 
 def _deciding_part(path: Path) -> bytes:
     content = path.read_bytes()
+    if path.suffix in {".txt", ".in"}:
+        lines = logical_lines(content.decode("utf-8", errors="replace"))
+        return "\n".join(line for _, line in lines).encode()
     if path.suffix != ".toml":
         return content
     try:  # the settings of a linter make no lock stale

@@ -6,6 +6,7 @@ The text below a key is its description in `provision schema` and docs/reference
 import datetime as dt
 import hashlib
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -16,12 +17,13 @@ from packaging.utils import canonicalize_name
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from provision.core.platforms import ACCELERATORS, PLATFORMS
+from provision.core.platforms import ACCELERATORS, PLATFORMS, markers
 from provision.core.privacy import holds_secret
 from provision.spec.tables import Table
 
@@ -166,9 +168,11 @@ class Pip(Table):
     requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = ()
     """PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."""
     files: tuple[str, ...] = ()
-    """Requirement files of pip, relative to the project's folder."""
+    """Paths: `requirements.txt`, `pyproject.toml[extra]`, `pyproject.toml:group`, `environment.yml`."""
     drop: tuple[Distribution, ...] = ()
-    """Distributions of what is inherited and of the files to leave out."""
+    """Distributions whose inherited requirement does not hold; others ask for them."""
+    exclude: tuple[Distribution, ...] = ()
+    """Distributions to do without, whoever asks for them: specs, files, packages."""
     constraints: tuple[IndexRequirement, ...] = ()
     """Limits on the versions of what others require."""
     local: tuple[Annotated[str, AfterValidator(_local)], ...] = ()
@@ -239,10 +243,27 @@ class Docker(Table):
     """Driver set of the catalog to install, such as 'intel-gpu-24-48'."""
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What is known of the files that say a spec; their requirements are the target's."""
+
+    specs: tuple[str, ...] = ()
+    """The spec and what it extends: paths relative to the project, names of shipped ones."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of what each file says, by its path relative to the project."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Requirement, constraint or own package -> where it stands: `requirements.txt, line 8`."""
+    notes: tuple[str, ...] = ()
+    """What of them is not used, each with its place."""
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    """What the spec excludes -> the places that ask for it."""
+
+
 class Target(Table):
     """One kind of hardware on one platform that gets an environment."""
 
     model_config = {"serialize_by_alias": True, "validate_default": True}
+    _inputs: Inputs = PrivateAttr(default_factory=Inputs)
 
     name: str = Field(
         title="extends"
@@ -311,13 +332,19 @@ class Target(Table):
         """What decides wheel tags: platform, Python and glibc."""
         return self.platform, self.python, self.glibc
 
+    @property
+    def markers(self) -> dict[str, str]:
+        """The environment markers (PEP 508) of the machines that it is for."""
+        return markers(self.platform, self.python)
+
     def digest(self) -> str:
         """Return the SHA-256 of the keys that decide the lock: platform, Python, conda and pip.
 
         Other keys (summary, hardware, smoke …) may change without making the lock stale.
         """
-        # What `drop` leaves out is not there, and a resolver never reads the other two.
-        unread = {"pip": {"drop", "forbid", "accepted"}}
+        # What `files` say is among the requirements, what `drop` leaves out is not there, and a
+        # resolver never reads the other two.
+        unread = {"pip": {"files", "drop", "forbid", "accepted"}}
         keys = self.model_dump(
             mode="json", include={"platform", "conda", "pip"}, exclude=unread
         )
@@ -325,7 +352,7 @@ class Target(Table):
         if self.glibc:  # unknown to older locks
             keys["glibc"] = self.glibc
         for later in (
-            "files",
+            "exclude",
             "constraints",
             "local",
             "build",
@@ -337,6 +364,17 @@ class Target(Table):
     def with_pip(self, **values: Any) -> Self:  # noqa: ANN401 - values of fields
         """Return the target with other values in its table ``[pip]``."""
         return self.model_copy(update={"pip": self.pip.model_copy(update=values)})
+
+    @property
+    def inputs(self) -> Inputs:
+        """What is known of the files that it refers to."""
+        return self._inputs
+
+    def with_inputs(self, inputs: Inputs) -> Self:
+        """Return the target with what is known of its files."""
+        copy = self.model_copy()
+        copy._inputs = inputs  # noqa: SLF001 - of this class
+        return copy
 
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables that the spec sets, for an environment at ``prefix``."""

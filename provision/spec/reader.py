@@ -4,6 +4,7 @@ import functools
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from provision.spec.extends import (
 )
 from provision.spec.model import Target
 from provision.spec.parts import TargetHardware, hardware_of
+from provision.spec.pyproject import relative
 from provision.spec.requirement_files import with_files
 from provision.spec.tables import faults_of
 
@@ -48,7 +50,14 @@ def load_spec(path: Path, read: Read = read_spec_file) -> Target:
             remedy="correct each of them; `provision schema` prints all that is "
             "allowed",
         ) from error
-    return with_files(target, path.absolute().parents[1])
+    root = path.absolute().parents[1]
+    target = with_files(target, root)
+    specs = []
+    for file in chain:
+        own = file.path.absolute().is_relative_to(root)
+        shipped_name = f"the shipped {file.path.stem}"
+        specs.append(relative(file.path.absolute(), root) if own else shipped_name)
+    return target.with_inputs(replace(target.inputs, specs=tuple(specs)))
 
 
 def load_target(folder: Path, name: str) -> Target:

@@ -38,8 +38,9 @@ def spec_schema() -> dict[str, Any]:
         "properties": {"pip": {"required": pip.pop("required")}},
     }
     extends = {
-        "type": "string",
-        "description": "A spec of envs/, or a shipped one, to inherit.",
+        "type": ["string", "array"],
+        "items": {"type": "string"},
+        "description": "Specs of envs/, or shipped ones, to inherit; the first has priority.",
     }
     document["properties"] |= {"extends": extends}
     document["anyOf"] = [{"required": ["extends"]}, alone]

@@ -6,9 +6,21 @@ import tomlkit
 
 from provision.core.limits import read_text
 from provision.spec.extends import resolved, spec_chain
+from provision.spec.reader import load_spec
 
 
 def resolved_text(path: Path) -> str:
-    """Return the text of a spec that says the same as a file, without ``extends``."""
-    chain = spec_chain(path)
-    return read_text(path) if len(chain) == 1 else tomlkit.dumps(resolved(chain))
+    """Return the text of a spec that says the same as a file, without what that refers to.
+
+    What it extends and what its files require is in it, so a bundle or an image needs no other.
+    """
+    chain, pip = spec_chain(path), load_spec(path).pip
+    document = resolved(chain)
+    said = document["pip"]
+    if len(chain) == 1 and not (pip.files or pip.local or pip.exclude):
+        return read_text(path)
+    for key in ("files", "drop"):
+        said.pop(key, None)
+    for key in ("requirements", "constraints", "local"):
+        said[key] = list(getattr(pip, key))
+    return tomlkit.dumps(document)

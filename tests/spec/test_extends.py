@@ -60,7 +60,7 @@ def child(specs: Path, text: str, name: str = "child") -> Target:
 def test_a_spec_that_says_nothing_equals_what_it_extends(specs: Path) -> None:
     same = child(specs, 'extends = "base"')
     base = load_target(specs, "base")
-    assert same.model_copy(update={"name": "base"}) == base
+    assert same.model_dump() == base.model_dump() | {"name": "child"}
     assert same.digest() == base.digest()
 
 

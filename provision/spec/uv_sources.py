@@ -1,0 +1,150 @@
+"""``[tool.uv.sources]``: where a package of a pyproject.toml comes from, if not from its index.
+
+A package that has a source is never looked up by its name: anybody can upload one of that name.
+The format: https://docs.astral.sh/uv/concepts/projects/dependencies/#dependency-sources.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.markers import Marker
+from packaging.utils import canonicalize_name
+
+from provision.spec.model import parse_requirement
+from provision.spec.pyproject import Data, Line, Pyproject, read_pyproject, table
+
+_WHEN = {"marker", "extra", "group"}
+_KINDS = {
+    "git": {"git", "rev", "tag", "branch", "subdirectory"},
+    "url": {"url", "subdirectory"},
+    "path": {"path", "editable", "package"},
+    "workspace": {"workspace", "editable"},
+    "index": {"index"},
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a package comes from, as one table of a file says."""
+
+    name: str
+    said: Data  # of no kind, where it is no table
+    manifest: Pyproject
+
+    @property
+    def number(self) -> int:
+        """Its line."""
+        return self.manifest.line("tool.uv.sources", self.name)
+
+    @property
+    def kind(self) -> str:
+        """Its kind; ValueError if what it says is none that can be followed."""
+        for kind, keys in _KINDS.items():
+            if self.said.get(kind) and set(self.said) <= keys | _WHEN:
+                return kind
+        raise ValueError("it is of no kind that is known")
+
+    @property
+    def url(self) -> str:
+        """The direct reference of a git repository or an archive."""
+        said, below = self.said, self.said.get("subdirectory")
+        at = said.get("rev") or said.get("tag") or said.get("branch")
+        url = str(said.get("url", ""))
+        if git := said.get("git"):
+            url = f"git+{str(git).removeprefix('git+')}{f'@{at}' if at else ''}"
+        return url + (f"#subdirectory={below}" if below else "")
+
+    def serves(self, line: Line, markers: Mapping[str, str] | None) -> bool:
+        """Whether it is for what asks for a package, on a platform where that is known."""
+        for kind in ("extra", "group"):
+            asked = str(self.said.get(kind, ""))
+            if asked and line.part != (kind, canonicalize_name(asked)):
+                return False
+        marker = self.said.get("marker")
+        if markers is None or not marker:
+            return True
+        return Marker(marker).evaluate({**markers, "extra": ""})
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources that hold for a pyproject, and the members of its workspace by name."""
+
+    by_name: dict[str, list[Source]]
+    members: dict[str, Path]
+
+    def of(self, line: Line, markers: Mapping[str, str] | None) -> list[Source]:
+        """Return the sources of what a line asks for; ValueError for a member without one."""
+        name = str(canonicalize_name(parse_requirement(line.text).name))
+        serving = [s for s in self.by_name.get(name, ()) if s.serves(line, markers)]
+        if not serving and name in self.members:
+            raise ValueError(
+                f"{name} is a member of the workspace and has no source; write "
+                f"`{name} = {{ workspace = true }}` below [tool.uv.sources]"
+            )
+        return serving
+
+    def folder(self, source: Source) -> Path:
+        """Return the folder of a package; ValueError if there is none."""
+        if source.kind == "path":
+            folder = (source.manifest.folder / str(source.said["path"])).resolve()
+        else:
+            name = str(canonicalize_name(source.name))
+            if name not in self.members:
+                have = ", ".join(self.members) or "none"
+                raise ValueError(f"no member of a workspace has its name, of {have}")
+            folder = self.members[name]
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is no folder")
+        return folder
+
+
+def sources_of(manifest: Pyproject, project: Path) -> Sources:
+    """Return the sources that hold for a pyproject: its own, and else those of its workspace."""
+    root = _workspace_root(manifest, project)
+    by_name: dict[str, list[Source]] = {}
+    for each in [root, manifest] if root else [manifest]:
+        for name, said in table(each.uv, "sources").items():
+            found = []
+            for one in said if isinstance(said, list) else [said]:
+                found.append(Source(name, one if isinstance(one, dict) else {}, each))
+            by_name[str(canonicalize_name(name))] = found
+    return Sources(by_name, dict(_members(root, project)) if root else {})
+
+
+def _workspace_root(manifest: Pyproject, project: Path) -> Pyproject | None:
+    """Return the nearest workspace above a pyproject, inside the project, that it is of."""
+    for folder in (manifest.folder, *manifest.folder.parents):
+        path = folder / "pyproject.toml"
+        if not folder.is_relative_to(project):
+            break
+        if not path.is_file():
+            continue
+        root = manifest if path == manifest.path else read_pyproject(path, project)
+        if "workspace" in root.uv:
+            members = {each.resolve() for _, each in _members(root, project)}
+            return root if {manifest.folder} & (members | {root.folder}) else None
+    return None
+
+
+def _members(root: Pyproject, project: Path) -> Iterator[tuple[str, Path]]:
+    said = table(root.uv, "workspace")
+    without = set(_folders(root, said.get("exclude", ())))
+    folders = set(_folders(root, said.get("members", ()))) - without
+    for folder in sorted({root.folder} | folders):
+        path = folder / "pyproject.toml"
+        if path.is_file() and (name := read_pyproject(path, project).name):
+            yield name, folder
+
+
+def _folders(root: Pyproject, patterns: list[str]) -> Iterator[Path]:
+    for pattern in patterns:
+        if not Path(pattern).is_absolute():
+            yield from (path.resolve() for path in root.folder.glob(pattern))
+
+
+def is_virtual(manifest: Pyproject, source: Source) -> bool:
+    """Whether uv installs what a package requires, and not the package itself."""
+    packaged = source.said.get("package", manifest.uv.get("package"))
+    return "build-system" not in manifest.document if packaged is None else not packaged

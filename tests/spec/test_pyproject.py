@@ -1,0 +1,291 @@
+"""pyproject.toml and environment.yml as files of a spec, and where their packages come from."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.core.errors import SpecError
+from provision.spec.reader import load_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.spec.model import Target
+
+SPEC = """
+summary = "a target"
+accelerator = "cpu"
+platform = "win-64"
+python = "3.11"
+[pip]
+cutoff = 2026-11-01
+{pip}
+[pip.index]
+pytorch-cpu = ["torch"]
+"""
+TRAINER = """
+[project]
+name = "Trainer"
+dependencies = [
+    "numpy>=2",
+    "tomli; python_version < \\"3.11\\"",
+]
+[project.optional-dependencies]
+Audio_In = ["soundfile"]
+all = ["trainer[audio-in,gpu]; sys_platform == 'win32'", "tqdm"]
+gpu = ["trainer[all]", "cupy"]
+[dependency-groups]
+Dev = ["ruff", { include-group = "test" }]
+test = ["pytest", "trainer[audio-in]"]
+loop = [{ include-group = "pool" }]
+pool = [{ include-group = "loop" }]
+"""
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(textwrap.dedent(text), encoding="utf-8")
+
+
+def load(root: Path, pip: str) -> Target:
+    write(root, "envs/thing.toml", SPEC.format(pip=pip))
+    return load_spec(root / "envs" / "thing.toml")
+
+
+def fault(root: Path, pip: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        load(root, pip)
+    return caught.value.evidence
+
+
+@pytest.mark.parametrize(
+    ("entry", "texts"),
+    [
+        ("", []),
+        ("[audio.in]", ["soundfile"]),
+        (
+            "[all]",
+            ['soundfile; sys_platform == "win32"', 'cupy; sys_platform == "win32"'],
+        ),
+    ],
+)
+def test_the_dependencies_and_the_extras_that_are_named(
+    tmp_path: Path, entry: str, texts: list[str]
+) -> None:
+    write(tmp_path, "sub/pyproject.toml", TRAINER)
+    target = load(tmp_path, f'files = ["sub/pyproject.toml{entry}"]')
+    marked = 'tomli; python_version < "3.11"'
+    wanted = {"numpy>=2", marked, *texts} | ({"tqdm"} if "all" in entry else set())
+    assert set(target.pip.requirements) == wanted
+    places = target.inputs.places
+    assert places["numpy>=2"] == "sub/pyproject.toml, line 5"
+    assert places[marked] == "sub/pyproject.toml, line 6"
+
+
+def test_a_group_with_what_it_includes_and_the_package_itself(tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", TRAINER)
+    target = load(tmp_path, 'files = ["pyproject.toml:dev"]')
+    marked = 'tomli; python_version < "3.11"'
+    assert target.pip.requirements == (
+        "ruff",
+        "pytest",
+        "numpy>=2",
+        marked,
+        "soundfile",
+    )
+    assert target.inputs.places["pytest"] == "pyproject.toml, line 14"
+    assert target.inputs.places["soundfile"] == "pyproject.toml, line 9"
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("pyproject.toml[vision]", "no extra 'vision'; it has Audio_In, all, gpu"),
+        ("pyproject.toml:docs", "no dependency group 'docs'; it has Dev, test, loop"),
+        ("pyproject.toml:loop", "include themselves: loop → pool → loop"),
+        ("sub/pyproject.toml", "No such file"),
+        ("../pyproject.toml", "is outside the project"),
+        ("setup.py", "no requirements file, pyproject.toml or environment.yml"),
+        ("broken/pyproject.toml", "broken/pyproject.toml: "),
+        ("poetry/pyproject.toml", "`poetry export` writes"),
+        (
+            "dynamic/pyproject.toml",
+            "line 3: its dependencies are dynamic, so only a build tells them; write `local = ",
+        ),
+        ("odd/pyproject.toml", "dependencies is not a list of requirements"),
+        ("bad/pyproject.toml", "line 3: '!!' is not a requirement"),
+    ],
+)
+def test_what_it_does_not_say_is_a_fault_with_its_place(
+    tmp_path: Path, entry: str, said: str
+) -> None:
+    write(tmp_path, "pyproject.toml", TRAINER)
+    write(tmp_path, "broken/pyproject.toml", "[project")
+    write(tmp_path, "poetry/pyproject.toml", "[tool.poetry]\n")
+    dynamic = '[project]\nname = "a"\ndynamic = ["version", "dependencies"]\n'
+    write(tmp_path, "dynamic/pyproject.toml", dynamic)
+    write(tmp_path, "odd/pyproject.toml", '[project]\ndependencies = "numpy"\n')
+    bad = '[project]\nname = "a"\ndependencies = ["!!"]\n'
+    write(tmp_path, "bad/pyproject.toml", bad)
+    assert said in fault(tmp_path, f'files = ["{entry}"]')
+
+
+def test_environment_yml_gives_its_pip_part(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "environment.yml",
+        """
+        dependencies:
+        - python=3.11
+        - numpy=1.26
+        - pip
+        - pip:
+          - einops>=0.7
+          - -r more.txt
+          - -e ./own
+          - --extra-index-url https://example.org/simple
+        """,
+    )
+    write(tmp_path, "more.txt", "tqdm\n")
+    target = load(tmp_path, 'files = ["environment.yml"]')
+    assert target.pip.requirements == ("einops>=0.7", "tqdm")
+    assert target.pip.local == ("-e ./own",)
+    assert target.inputs.places["einops>=0.7"] == "environment.yml, line 7"
+    notes = "\n".join(target.inputs.notes)
+    assert "packages of conda are not used: python=3.11, numpy=1.26" in notes
+    assert "line 10: --extra-index-url" in notes
+
+
+SOURCES = """
+[project]
+name = "app"
+dependencies = ["Ours[fast]>=1", "beside", "far; sys_platform == 'win32'", "torch", "core", "either"]
+[tool.uv.sources]
+ours = { git = "https://example.org/ours.git", tag = "v1", subdirectory = "python" }
+beside = { path = "libs/beside", editable = true }
+far = { url = "https://example.org/far-1.0-py3-none-any.whl" }
+torch = { index = "mine" }
+core = { workspace = true }
+either = [
+    { git = "https://example.org/either", marker = "sys_platform == 'linux'" },
+    { url = "https://example.org/either.zip", marker = "sys_platform == 'win32'" },
+]
+nobody = { workspace = true }
+[tool.uv.workspace]
+members = ["packages/*"]
+exclude = ["packages/old"]
+"""
+CORE = """
+[project]
+name = "core"
+dependencies = ["sdk", "other"]
+[build-system]
+requires = []
+[tool.uv.sources]
+other = { workspace = true }
+"""
+SDK = '[project]\nname = "%s"\n[build-system]\nrequires = []\n'
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    write(tmp_path, "pyproject.toml", SOURCES)
+    write(tmp_path, "libs/beside/pyproject.toml", SDK % "beside")
+    write(tmp_path, "packages/core/pyproject.toml", CORE)
+    write(tmp_path, "packages/old/pyproject.toml", SDK % "core")
+    # Of the root's sources, which hold for its members, too; and no package, without a build.
+    sdk = 'sdk = { path = "packages/sdk" }\n[tool.uv.workspace]'
+    write(tmp_path, "pyproject.toml", SOURCES.replace("[tool.uv.workspace]", sdk))
+    write(tmp_path, "packages/sdk/pyproject.toml", SDK % "sdk")
+    other = '[project]\nname = "other"\ndependencies = ["einops"]\n'
+    write(tmp_path, "packages/other/pyproject.toml", other)
+    return tmp_path
+
+
+WANTED = (
+    "Ours[fast] @ git+https://example.org/ours.git@v1#subdirectory=python",
+    "far @ https://example.org/far-1.0-py3-none-any.whl ; sys_platform == 'win32'",
+    "torch",
+    "either @ https://example.org/either.zip ; sys_platform == 'win32'",
+)
+
+
+def test_sources_say_where_packages_come_from_also_those_of_members(
+    workspace: Path,
+) -> None:
+    pip = load(workspace, 'files = ["pyproject.toml"]').pip
+    plain = [text.replace('"', "'").replace(" ;", ";") for text in pip.requirements]
+    wanted = [text.replace(" ;", ";") for text in WANTED]
+    # What is no package itself stands for what it requires.
+    assert plain == [*wanted, "einops"]
+    assert pip.local == ("-e libs/beside", "-e packages/core", "packages/sdk")
+
+
+def test_sources_of_own_packages_are_followed_as_no_resolver_does(
+    workspace: Path,
+) -> None:
+    pip = load(workspace, 'local = ["-e ."]').pip
+    names = {text.partition(" ")[0].partition("@")[0] for text in pip.requirements}
+    assert names == {"Ours[fast]", "far", "either", "einops"}  # torch has its index
+    assert pip.local == ("-e .", "-e libs/beside", "-e packages/core", "packages/sdk")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = { workspace = true }", "no member of a workspace has its name"),
+        ("x = { path = 'absent' }", "absent is no folder"),
+        ("x = { registry = 'y' }", "of no kind that is known"),
+        ("x = { git = 'https://example.org/x', lfs = true }", "of no kind"),
+        ("x = 'y'", "of no kind that is known"),
+        ("x = { index = 'corp' }", '[pip.index] CATALOG = ["x"]'),
+        ("x = { git = 'git@example.org:x.git' }", "has to begin with git+https"),
+        ("x = { url = 'https://u:p@example.org/x.zip' }", "has a login"),
+        ("x = { git = 'https://example.org/x', marker = 'odd' }", "Expected"),
+        ("", None),
+    ],
+)
+def test_what_cannot_be_followed_is_a_fault_and_no_look_up_by_name(
+    tmp_path: Path, source: str, said: str | None
+) -> None:
+    text = (
+        f"[project]\nname = 'app'\ndependencies = ['x']\n[tool.uv.sources]\n{source}\n"
+    )
+    write(tmp_path, "pyproject.toml", text)
+    if said is None:
+        assert load(tmp_path, 'files = ["pyproject.toml"]').pip.requirements == ("x",)
+        return
+    for pip in ('files = ["pyproject.toml"]', 'local = ["-e ."]'):
+        found = fault(tmp_path, pip)
+        assert said in found
+        assert f"{tmp_path}/pyproject.toml, line 3: x" in found or "Expected" in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'exclude = ["x"]',
+        'overrides = [{ requirement = "x==1", reason = "a release of it" }]',
+        'requirements = ["x @ https://example.org/x.zip"]',
+    ],
+)
+def test_the_spec_can_say_itself_where_a_package_comes_from(
+    tmp_path: Path, line: str
+) -> None:
+    text = (
+        "[project]\ndependencies = ['x']\n[tool.uv.sources]\nx = { workspace = true }\n"
+    )
+    write(tmp_path, "pyproject.toml", text)
+    names = load(tmp_path, f'{line}\nfiles = ["pyproject.toml"]').pip.requirements
+    assert ("x" in names) == ("exclude" not in line)
+
+
+def test_a_member_without_a_source_is_a_fault_as_for_uv(workspace: Path) -> None:
+    text = (workspace / "pyproject.toml").read_text(encoding="utf-8")
+    text = text.replace("core = { workspace = true }\n", "")
+    write(workspace, "pyproject.toml", text)
+    found = fault(workspace, 'files = ["pyproject.toml"]')
+    assert "core is a member of the workspace and has no source" in found
