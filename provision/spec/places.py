@@ -15,11 +15,6 @@ from provision.core.limits import read_text
 from provision.core.project import shipped
 from provision.spec.extends import SpecFile, spec_chain
 from provision.spec.model import Target
-from provision.spec.requirement_files import (
-    RequirementFiles,
-    logical_lines,
-    read_requirement_files,
-)
 
 Key = Literal["requirements", "constraints", "overrides", "local"]  # of [pip]
 # The target's own spec, one that it extends, or a file that one of them refers to.
@@ -64,12 +59,12 @@ def read_places(target: Target, root: Path) -> Places:
     """Read where the lines of a target stand; ``root`` is the folder of its project."""
     path = root / "envs" / f"{target.name}.toml"
     chain = spec_chain(path) if path.is_file() else []
-    files = read_requirement_files(root, target.pip.files)
     lines = list[Line]()
     for key, text in _entries(target):
-        found = _in_specs(chain, root, key, text) or _in_files(files, key, text)
-        if found:
+        if found := _in_specs(chain, root, key, text):
             lines.append(found)
+        elif text in target.inputs.places:
+            lines.append(Line(key, text, target.inputs.places[text], "file"))
     return Places(path.relative_to(root).as_posix(), tuple(lines))
 
 
@@ -118,15 +113,3 @@ def _shown(path: Path, root: Path) -> str:
     if path.is_relative_to(shipped().root):
         return f"the shipped {path.relative_to(shipped().root).as_posix()}"
     return str(path)
-
-
-def _in_files(files: RequirementFiles, key: Key, text: str) -> Line | None:
-    if key == "requirements" and text in files.places:
-        return Line(key, text, files.places[text], "file")
-    if text in {*files.constraints, *files.local}:
-        for path in files.read:
-            for number, line in logical_lines(read_text(path)):
-                if line.endswith(text.removeprefix("-e ")):
-                    place = f"{path.relative_to(files.root).as_posix()}, line {number}"
-                    return Line(key, text, place, "file")
-    return None
