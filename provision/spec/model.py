@@ -168,7 +168,7 @@ class Pip(Table):
     requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = ()
     """PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."""
     files: tuple[str, ...] = ()
-    """Paths of requirements files, `environment.yml`, or `pyproject.toml`, also with `[extra]` or `:group`."""
+    """Requirements files, `environment.yml`, `pyproject.toml`; of that also `[extra]` or `:group`."""
     drop: tuple[Distribution, ...] = ()
     """Distributions whose inherited requirement does not hold; others ask for them."""
     exclude: tuple[Distribution, ...] = ()
