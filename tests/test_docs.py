@@ -36,6 +36,7 @@ NAMED = re.compile(
 # Files that a command makes, that are in an environment, or that are examples.
 NOT_OURS = {
     "conda-lock.yml",
+    "envs/base/project.toml",
     "requirements.txt",
     "train.py",
     "version.py",
