@@ -249,6 +249,8 @@ NOT_RUN = {
     "provision docker cuda-linux --print": "the index has no tools of its own",
     "provision evidence emit cpu-linux": "needs a key; tests/commands/test_evidence.py makes one",
     "provision evidence verify": "the project has no evidence",
+    "provision init requirements/train.txt --target arc-linux": "tests/commands/test_init.py has one",
+    "provision init --extra audio --group dev --target arc-linux": "tests/commands/test_init.py does",
     "provision outdated --audit": "asks a service; tests/commands/test_outdated.py plays it",
     "provision update": "asks the vendors' indexes",
     "provision update --known-wrong rows.toml": "tests/commands/test_known_wrong.py has a file",

@@ -1,9 +1,14 @@
-"""Fit what a repository asks for to a target: what depends on torch or on the accelerator."""
+"""Fit what a repository asks for to a target: what depends on torch or on the accelerator.
 
-import re
-from collections.abc import Iterable, Mapping
+Its lines stay where they are. A spec gets what they leave open, and where they cannot hold on a
+target, an exclusion or an override that says why.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cached_property
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -11,14 +16,16 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
+from provision.commands.wanted import Wanted, together
 from provision.core.findings import toml_table
+from provision.core.project import shipped
+from provision.lockfile.pip import read_lock
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
 from provision.spec.requirement_files import requirement_name
 
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 _COMPANIONS = frozenset(_TABLES["companions"])
-_LOCAL = re.compile(r"\+[\w.]+")  # 2.8.0+cu128 of the repository is 2.8.0+xpu here
 
 
 @dataclass
@@ -28,17 +35,14 @@ class Fitter:
     target: Target  # as it is shipped; from then on with the Python that serves
     catalog: Path
     requires_python: SpecifierSet = field(default_factory=SpecifierSet)
-    requirements: list[str] = field(default_factory=list)  # requirements of its own
-    exclude: list[str] = field(default_factory=list)  # distributions to do without
-    # Requirements that hold instead of lines of files, with these.
-    overrides: dict[str, str] = field(default_factory=dict)
+    requirements: list[str] = field(default_factory=list)  # of torch's family
+    drop: list[str] = field(default_factory=list)  # whose inherited requirement goes
+    exclude: dict[str, str] = field(default_factory=dict)  # to do without, and why
+    overrides: dict[str, str] = field(default_factory=dict)  # each with its reason
     index: dict[str, list[str]] = field(default_factory=dict)  # catalog index to names
-    done: list[str] = field(
-        default_factory=list
-    )  # what was changed, each with its place
-    left: list[str] = field(
-        default_factory=list
-    )  # what is left out, each with its place
+    # What was changed, and what is left out, each with its place.
+    done: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._pythons = self._serving_pythons()
@@ -47,176 +51,238 @@ class Fitter:
         self._own = {requirement_name(text): Requirement(text) for text in own}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
         self._index = self.target.pip.index_of("torch")
-        self._open = (
-            ""  # what the repository says of torch, where the resolver chooses it
-        )
+        # Whether the repository decides on torch, of which the default index has every release.
+        self._is_open = False
+        self._open = SpecifierSet()  # the versions of it then
 
     def _serving_pythons(self) -> list[str]:
         """Return the Pythons that the repository takes, the nearest to the target's first."""
-        shipped = self.target.python
+        usual = self.target.python
         pythons = sorted(
-            _TABLES["pythons"], key=lambda each: abs(_minor(each) - _minor(shipped))
+            _TABLES["pythons"], key=lambda each: abs(_minor(each) - _minor(usual))
         )
         serving = [each for each in pythons if _takes(self.requires_python, each)]
         if not serving:
             self.left.append(
                 f"requires-python {self.requires_python}: no target has such a Python"
             )
-        elif serving[0] != shipped:
+        elif serving[0] != usual:
             self.done.append(
-                f"requires-python {self.requires_python}: Python {serving[0]} instead of {shipped}"
+                f"requires-python {self.requires_python}: Python {serving[0]} instead of {usual}"
             )
-        return serving or [shipped]
+        return serving or [usual]
 
     def _use_python(self, python: str) -> None:
         if python != self.target.python:
             self.target = self.target.model_copy(update={"python_version": python})
 
-    def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
-        """Fit requirements."""
-        every = {**lines, **others}
-        for text in sorted(every, key=lambda text: requirement_name(text) != "torch"):
-            asked = Requirement(text)
-            if self._applies(asked):
-                self._fit(asked, f"{every[text]}: {text}", in_file=text in lines)
-                if text in lines:
-                    self._override(asked, f"{every[text]} asks for {text}")
-        said = {*map(requirement_name, self.requirements), *self.exclude}
-        changed = self._open or f"=={self._torch}" != str(self._own["torch"].specifier)
-        # The target pins those for its own torch, also where the repository does not name them.
-        for name in sorted(self._own.keys() & _COMPANIONS - said) if changed else ():
-            self._choose_companion(Requirement(name), self.target.name, in_file=True)
-        for name in _TABLES["with_torch"] if every else ():
+    def fit(self, wanted: Iterable[Wanted]) -> None:
+        """Fit the lines of a repository."""
+        lines = defaultdict[str, list[Wanted]](list)
+        for line in filter(self._applies, wanted):
+            lines[requirement_name(line.requirement.name)].append(line)
+        asks = bool(lines)
+        if torch := lines.pop("torch", []):
+            self._choose_torch(torch)
+        for name, asking in lines.items():
+            self._fit(name, asking)
+            self._take_from_default(name, asking)
+        own = str(self._own["torch"].specifier)
+        if self._is_open or own != f"=={self._torch}":
+            # The target pins those for its own torch, also where the repository does not name them.
+            for name in sorted(self._own.keys() & _COMPANIONS - lines.keys()):
+                self._choose_companion(name, [])
+        for name in _TABLES["with_torch"] if asks else ():
             if name != "torchaudio" or self._before("2.9"):
                 self._assign(name)
 
-    def _override(self, asked: Requirement, reason: str) -> None:
-        """Let what was chosen for a target hold where a line of a file disagrees with it."""
-        name = requirement_name(asked.name)
-        chosen = [text for text in self.requirements if requirement_name(text) == name]
-        own = self._own.get(name) if name == "torch" or name in _COMPANIONS else None
-        for held in [Requirement(text) for text in chosen[-1:]] or (
-            [own] if own else []
-        ):
-            if asked.specifier and not _agree(asked, held):
-                self.overrides[str(held)] = reason
-
-    def _applies(self, asked: Requirement) -> bool:
-        machine = self.target.markers
+    def _applies(self, line: Wanted) -> bool:
+        marker = line.requirement.marker
         try:
-            return asked.marker is None or asked.marker.evaluate(machine)
-        except (
-            ValueError
-        ):  # a marker that compares what cannot be; the resolver says so
+            return marker is None or marker.evaluate(self.target.markers)
+        except ValueError:  # it compares what cannot be; the resolver says so
             return True
 
-    def _fit(self, asked: Requirement, place: str, *, in_file: bool) -> None:
-        name = requirement_name(asked.name)
-        if why := self._no_use(name):
-            # torch requires its own ones there, which nobody may exclude.
-            of_torch = _matches(name, _TABLES["of_torch"])
-            if not (in_file and of_torch and self.target.accelerator == "cuda"):
-                self._leave_out(name, f"{place}: {why}", in_file=in_file)
-        elif name == "torch":
-            self._choose_torch(asked, place)
-        elif name in _COMPANIONS and not asked.url:
-            self._choose_companion(asked, place, in_file=in_file)
-        elif name not in self._own:
-            self.requirements += [] if in_file else [str(asked)]
-        elif not in_file or not _agree(asked, self._own[name]):
-            self.requirements.append(str(asked))
-            self.done.append(
-                f"{place} replaces {self._own[name]} of {self.target.name}"
-            )
+    def _fit(self, name: str, lines: Sequence[Wanted]) -> None:
+        own, pinned = self._own.get(name), self._pin_of_torch(name)
+        if pinned:
+            self._settle(pinned, lines, f"where torch {self._torch} requires {pinned}")
+        elif why := self._no_use(name, lines):
+            self._leave_out(name, lines[0].place, why)
+        elif name in _COMPANIONS:
+            self._choose_companion(name, lines)
+        elif own and not all(line.admits(own) for line in lines):
+            self.drop.append(name)
+            self.done.append(f"{lines[0]} replaces the target's {own}")
 
-    def _no_use(self, name: str) -> str:
+    def _take_from_default(self, name: str, lines: Sequence[Wanted]) -> None:
+        """Say of torch's family that the default index serves, where uv has another one for it."""
+        family = name in _COMPANIONS or _matches(name, _TABLES["of_torch"])
+        said = {*self.exclude, *self._own, *self.index.get(self._index, ())}
+        said.update(map(requirement_name, (*self.requirements, *self.overrides)))
+        is_default = self.target.pip.index_of(name) == "default"
+        has_index = any(line.has_index for line in lines)
+        if family and has_index and is_default and name not in said:
+            self.requirements.append(name)
+
+    def _pin_of_torch(self, name: str) -> str:
+        """Return the release that torch was built with of what only torch decides on."""
+        if not _matches(name, _TABLES["of_torch"]) or self._is_open:
+            return ""
+        for wheel in self._wheels("torch"):
+            if wheel.version == self._torch:
+                for text in wheel.requires_dist or ():
+                    if requirement_name(text) == name:
+                        return f"{name}{Requirement(text).specifier}"
+        # No catalog has what the default index has, but the shipped lock is of its torch.
+        if self._index == "default" and name in self._locked:
+            return f"{name}=={self._locked[name]}"
+        return ""
+
+    @cached_property
+    def _locked(self) -> dict[str, str]:
+        folder = shipped().lock(self.target.name)
+        return read_lock(folder).versions if folder.is_dir() else {}
+
+    def _no_use(self, name: str, lines: Sequence[Wanted]) -> str:
+        ours, own = self.target.accelerator, name in self._own
         for accelerator, patterns in _TABLES["only"].items():
-            other = accelerator != self.target.accelerator and name not in self._own
+            other = accelerator != ours and not own
             if other and _matches(name, patterns):
-                return f"is of use on {accelerator} only"
-        reasons = (
-            entry.reason for entry in self.target.pip.forbid if entry.name == name
-        )
-        fits = "torch requires the release that fits it"
-        return next(reasons, fits if _matches(name, _TABLES["of_torch"]) else "")
+                return f"of use on {accelerator} only"
+        for line in lines:  # the file of a build, whatever its name
+            made_for = _TABLES["labels"].get(line.label, ours)
+            if line.requirement.url and made_for != ours and name not in _COMPANIONS:
+                return f"a build for {made_for}"
+        for entry in self.target.pip.forbid:
+            if entry.name == name:
+                return entry.reason
+        beside_torch = _matches(name, _TABLES["of_torch"]) and not self._is_open
+        if beside_torch and self.target.pip.index_of(name) == "default":
+            return f"torch {self._torch} does without it"
+        return ""
 
-    def _leave_out(self, name: str, why: str, *, in_file: bool) -> None:
-        self.left.append(why)
-        self.exclude += [name] if in_file else []
+    def _leave_out(self, name: str, place: str, why: str) -> None:
+        self.left.append(f"{place}: {name}: {why}")
+        self.exclude[name] = f"{place}: {why}"
 
-    def _choose_torch(self, asked: Requirement, place: str) -> None:
-        wanted = SpecifierSet(_LOCAL.sub("", str(asked.specifier)))
-        if wanted.contains(Version(self._torch).public, prereleases=True):
-            return
-        if self._index == "default":
-            self._open = str(wanted)
-            self.requirements.append(f"torch{wanted}")
-            self.done.append(
-                f"{place} replaces torch=={self._torch} of {self.target.name}"
-            )
-            return
+    def _choose_torch(self, lines: Sequence[Wanted]) -> None:
+        wanted, why = together(lines), "which is another build"
+        if not wanted.contains(Version(self._torch).public, prereleases=True):
+            if self._index == "default":
+                self._open_torch(lines, wanted)
+                return
+            if found := self._newest_torch(wanted):
+                self._torch = found
+            else:
+                why = f"of which {self._index} has no build"
+        self._settle(f"torch=={self._torch}", lines, why)
+
+    def _open_torch(self, lines: Sequence[Wanted], wanted: SpecifierSet) -> None:
+        """Let the repository decide on torch, of which the default index has every release."""
+        self._is_open, self._open = True, wanted
+        if all(line.holds and not line.label for line in lines):
+            self.requirements.append("torch")  # whose version the lines decide
+            self.done.append(f"{lines[0]} replaces the target's {self._own['torch']}")
+        else:
+            why = "of which the default index has no build"
+            self._settle(f"torch{wanted}", lines, why)
+
+    def _newest_torch(self, wanted: SpecifierSet) -> str:
+        """Return the newest build that is wanted, for the nearest Python; "" if there is none."""
         for python in self._pythons:
             self._use_python(python)
             offered = {Version(wheel.version) for wheel in self._wheels("torch")}
             if fitting := {v for v in offered if wanted.contains(v.public)}:
-                self._torch = str(max(fitting))
-                self.requirements.append(f"torch=={self._torch}")
-                break
-        else:
-            self._use_python(self._pythons[0])
-        beside = ""
+                return str(max(fitting))
+        self._use_python(self._pythons[0])
+        return ""
+
+    def _settle(self, chosen: str, lines: Sequence[Wanted], why: str) -> None:
+        """Say which release is meant, as an override where lines do not admit it."""
+        requirement = Requirement(chosen)
+        against = [line for line in lines if not line.admits(requirement)]
+        held = [line for line in against if line.holds]
+        own = self._own.get(requirement_name(chosen))
+        if held:
+            asked = held[0].asked
+            self.overrides[chosen] = f"{held[0].place} asks for {asked}, {why}"
+        elif chosen != str(own) and (own or not any(line.holds for line in lines)):
+            self.requirements.append(chosen)
+        elif not against:
+            return
+        what, beside = f"torch {self._torch}", ""
+        if lines:
+            what = f"{against[0]}, {why}" if against else str(lines[0])
         if self.target.python != self._pythons[0]:
             beside = f", for which Python {self.target.python} has a wheel"
-        self.done.append(f"{place}: torch=={self._torch} instead{beside}")
+        said = f"{chosen} instead" if against else f"the spec has {chosen}"
+        self.done.append(f"{what}: {said}{beside}")
 
-    def _choose_companion(
-        self, asked: Requirement, place: str, *, in_file: bool
-    ) -> None:
+    def _choose_companion(self, name: str, lines: Sequence[Wanted]) -> None:
         """Choose the release of a package that was compiled for the chosen torch."""
-        name = requirement_name(asked.name)
-        if self._open:  # what the repository says of both goes together
-            wanted = asked.specifier or (self._open if name == "torchaudio" else "")
-            self.requirements.append(f"{name}{_LOCAL.sub('', str(wanted))}")
-            return
-        exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
-        wheels = (
-            (Version(w.version), w.requires_dist or ()) for w in self._wheels(name)
-        )
-        built = [
-            v for v, needs in wheels if any(r.replace(" ", "") in exact for r in needs)
-        ]
         one_for_all = name == "torchaudio" and not self._before("2.9")
-        if not built and (
-            one_for_all or self._index == "default"
-        ):  # so the resolver chooses
-            if name not in self._own and (
-                asked.specifier or one_for_all or not in_file
-            ):
-                limit = f"<={Version(self._torch).public}" if one_for_all else ""
-                self.requirements.append(f"{name}{limit}")
-                self.done.append(f"{place}: any release that fits torch {self._torch}")
-            return
-        if not built:
-            why = f"the catalog {self._index} has none for torch {self._torch}"
-            self._leave_out(name, f"{place}: {why}", in_file=in_file)
-            return
-        chosen = f"{name}=={max(built)}"
-        if name not in self._own or chosen != str(self._own[name]):
+        if self._is_open:
+            self._follow_open_torch(name, lines)
+        elif built := self._built_for_torch(name):
+            fitting = [v for v in built if all(v in line.specifier for line in lines)]
+            why = f"which is no build for torch {self._torch}"
+            self._settle(f"{name}=={max(fitting or built)}", lines, why)
+            self._assign(name)
+        elif one_for_all or self._index == "default":
+            self._take_any(name, lines, one_for_all=one_for_all)
+        else:
+            place = lines[0].place if lines else self.target.name
+            why = f"{self._index} has none for torch {self._torch}"
+            self._leave_out(name, place, why)
+
+    def _built_for_torch(self, name: str) -> list[Version]:
+        exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
+        built = []
+        for wheel in self._wheels(name):
+            if any(t.replace(" ", "") in exact for t in wheel.requires_dist or ()):
+                built.append(Version(wheel.version))
+        return built
+
+    def _follow_open_torch(self, name: str, lines: Sequence[Wanted]) -> None:
+        """Let what the repository says of torch and of a companion go together."""
+        wanted = asked = together(lines)
+        if name == "torchaudio" and not asked:  # which does not tell its torch
+            wanted = self._open
+        if any(line.label for line in lines):
+            why = "of which the default index has no build"
+            self._settle(f"{name}{wanted}", lines, why)
+        elif wanted != asked or not any(line.holds for line in lines):
+            self.requirements.append(f"{name}{wanted}")
+        elif name in self._own:
+            self.requirements.append(name)  # whose version the lines decide
+
+    def _take_any(
+        self, name: str, lines: Sequence[Wanted], *, one_for_all: bool
+    ) -> None:
+        """Let the resolver choose the release of a companion that fits torch."""
+        chosen = f"{name}<={Version(self._torch).public}" if one_for_all else name
+        pinned = [line for line in lines if line.holds and line.is_pin]
+        if pinned:
+            asked, why = pinned[0].asked, "which was built for another torch"
+            self.overrides[chosen] = f"{pinned[0].place} asks for {asked}, {why}"
+        elif one_for_all or not any(line.holds for line in lines):
             self.requirements.append(chosen)
-            self.done.append(f"{place}: {chosen}, for torch {self._torch}")
-        self._assign(name)
+        else:
+            return
+        self.done.append(f"{(pinned or lines)[0]}: any that fits torch {self._torch}")
 
     def _before(self, version: str) -> bool:
         return Version(self._torch) < Version(version)
 
     def _assign(self, name: str) -> None:
-        known = name in self.index.get(self._index, ())
-        if (
-            not known
-            and self.target.pip.index_of(name) != self._index
-            and self._wheels(name)
-        ):
-            self.index.setdefault(self._index, []).append(name)
+        pip = self.target.pip
+        forbidden = [entry.name for entry in pip.forbid]
+        known = self.index.get(self._index, [])
+        if pip.index_of(name) == self._index or name in (*forbidden, *known):
+            return
+        if self._wheels(name):
+            self.index[self._index] = [*known, name]
 
     def _wheels(self, name: str) -> list[Wheel]:
         """Return the wheels of torch's catalog that can be installed and locked."""
@@ -234,13 +300,6 @@ def _minor(python: str) -> int:
 def _takes(specifier: SpecifierSet, python: str) -> bool:
     """Return whether any patch release of a Python can be meant, such as 3.11.9 by >=3.11.4."""
     return any(specifier.contains(f"{python}.{patch}") for patch in (0, 99))
-
-
-def _agree(asked: Requirement, own: Requirement) -> bool:
-    """Whether both can be required, as far as that is plain."""
-    both = asked.specifier & own.specifier
-    ends = [specifier.version.removesuffix(".*") for specifier in both]
-    return not own.specifier or not asked.specifier or any(map(both.contains, ends))
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

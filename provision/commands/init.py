@@ -1,18 +1,34 @@
 """The verb ``init``: make a project of a repository, or of an empty folder; asks nothing."""
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import tomlkit
+from packaging.requirements import Requirement
 
 from provision.catalog.digest import catalog_digest
+from provision.commands.find_files import (
+    accelerators_named,
+    find_files,
+    named_files,
+)
 from provision.commands.fit import Fitter
-from provision.commands.repository import Asked, read_repository
-from provision.core.errors import SpecError, UsageError
+from provision.commands.new_specs import BASE, Common, base_text, spec_text
+from provision.commands.repository import (
+    Asked,
+    not_used,
+    read_lines,
+    read_repository,
+    usual_files,
+    with_parts,
+)
+from provision.commands.wanted import Wanted
+from provision.core.errors import SpecError, UsageError, damage_in
 from provision.core.filesystem import write_atomic
 from provision.core.project import Project, shipped
+from provision.spec.extends import read_spec_file
 from provision.spec.model import Target
 from provision.spec.reader import load_spec, load_target
 
@@ -22,6 +38,18 @@ from provision.sessions import add_sessions  # `nox -l` lists them
 
 add_sessions(__file__)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a repository is to be read for; by default what it is known for."""
+
+    files: tuple[str, ...] = ()
+    """Requirement files, pyproject.toml or environment.yml, by their paths."""
+    extras: tuple[str, ...] = ()
+    """Extras of the pyproject.toml."""
+    groups: tuple[str, ...] = ()
+    """Dependency groups of the pyproject.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +81,25 @@ class Initialized:
     left: tuple[str, ...]
     """What has to be done by hand, each with its place."""
     empty: bool
-    """The repository asks for something, and the specs have none of it."""
+    """The repository asks for something that nothing tells to use, and nothing was written."""
 
 
-def initialize(project: Project, names: Sequence[str]) -> Initialized:
+def initialize(
+    project: Project, names: Sequence[str], choice: Choice | None = None
+) -> Initialized:
     """Make a project with a spec for each target; no file of the user's is overwritten."""
     if project == shipped():
         raise UsageError(
             "this is the toolkit's own folder, which has every target",
             remedy="change into your repository, or name it with --project",
         )
-    for name in names:
-        load_target(shipped().specs, name)  # before anything is written
-    asked = read_repository(project.root)
-    targets = tuple(_target(project, name, asked) for name in dict.fromkeys(names))
-    written, left = [target.spec for target in targets if target.spec], list(asked.left)
+    names = list(dict.fromkeys(names))
+    bases = [load_target(shipped().specs, name) for name in names]
+    plan = _plan(project, choice or Choice(), bases)
+    left = [*plan.asked.left, *not_used(plan.asked, names)]
+    if plan.asked.is_empty and plan.kept is None:
+        return Initialized(project.root, (), (), tuple(left), empty=True)
+    targets, written = _write_specs(project, bases, plan)
     if _ignore(project.root / ".gitignore"):
         written.append(".gitignore")
     noxfile = project.root / "noxfile.py"
@@ -79,29 +111,101 @@ def initialize(project: Project, names: Sequence[str]) -> Initialized:
         left.append(
             f"noxfile.py: exists; add these lines to it for the sessions: {lines}"
         )
-    empty = bool(asked.left) and not (asked.files or asked.requirements or asked.local)
-    return Initialized(project.root, targets, tuple(written), tuple(left), empty)
+    return Initialized(project.root, targets, tuple(written), tuple(left), empty=False)
 
 
-def _target(project: Project, name: str, asked: Asked) -> InitializedTarget:
-    path = project.specs / f"{name}.toml"
-    if path.exists():
-        return InitializedTarget(name, None)
-    base = load_target(shipped().specs, name)
-    fitted = Fitter(base, project.catalog, asked.requires_python)
-    fitted.fit(asked.lines, asked.requirements)
-    write_atomic(path, _spec(base, asked, fitted))
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a repository asks for, and what of it new files refer to."""
+
+    asked: Asked
+    kept: dict[str, Any] | None  # `[pip]` of the common file, where it exists
+    new: list[str]  # entries of `[pip] files` that are not there
+    accelerators: set[str]  # of the targets
+
+    def common(self) -> Common:
+        """Return what all targets get."""
+        files = [entry for entry in self.new if not accelerators_named(entry)]
+        of_base = (self.kept or {}).get("local", ())
+        local = [text for text in self.asked.local if text not in of_base]
+        return Common(tuple(files), tuple(local))
+
+    def of_hardware(self, target: Target) -> list[str]:
+        """Return what a target gets of the files that are named after an accelerator."""
+        entries = []
+        for entry in self.new:
+            named = accelerators_named(entry)
+            # A file for none of the targets was named for all of them.
+            if named and (target.accelerator in named or not named & self.accelerators):
+                entries.append(entry)
+        return entries
+
+    def lines(self, root: Path, target: Target) -> list[Wanted]:
+        """Return what the repository asks for on a target."""
+        kept = self.kept or {}
+        files = [*kept.get("files", ()), *self.common().files]
+        lines = read_lines(root, [*files, *self.of_hardware(target)])
+        lines += [Wanted(Requirement(t), BASE) for t in kept.get("requirements", ())]
+        return [*lines, *self.asked.conda]
+
+
+def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
+    root, path = project.root, project.root / BASE
+    found, kept = find_files(root), None
+    if path.is_file():
+        with damage_in(path, "correct the file"):
+            kept = dict(read_spec_file(path, project.specs).data.get("pip", {}))
+    named = named_files(root, choice.files)
+    if not named and kept is None:
+        named = usual_files(root, found)
+    files = with_parts(root, named, choice.extras, choice.groups)
+    of_base = list((kept or {}).get("files", ()))
+    new = [entry for entry in files if entry not in of_base]
+    whole = not choice.files and kept is None
+    asked = read_repository(root, [*of_base, *new], found, whole=whole)
+    return _Plan(asked, kept, new, {target.accelerator for target in targets})
+
+
+def _write_specs(
+    project: Project, targets: Sequence[Target], plan: _Plan
+) -> tuple[tuple[InitializedTarget, ...], list[str]]:
+    """Write what is missing; return what was done for each target, and the files."""
+    fitted, written = dict[str, Fitter](), list[str]()
+    for target in targets:
+        if not (project.specs / f"{target.name}.toml").exists():
+            fitter = Fitter(target, project.catalog, plan.asked.requires_python)
+            fitter.fit(plan.lines(project.root, target))
+            fitted[target.name] = fitter
+    common = plan.common()
+    if fitted and plan.kept is None:
+        common = common.with_drop(fitted.values())
+        write_atomic(project.root / BASE, base_text(common))
+        written.append(BASE)
+        common = Common(drop=common.drop)  # of which the specs say nothing more
+    done = []
+    for target in targets:
+        result = InitializedTarget(target.name, None)
+        if target.name in fitted:
+            own = replace(common, files=(*common.files, *plan.of_hardware(target)))
+            result = _write_spec(project, target, fitted[target.name], own)
+            written.append(str(result.spec))
+        done.append(result)
+    return tuple(done), written
+
+
+def _write_spec(
+    project: Project, base: Target, fitted: Fitter, common: Common
+) -> InitializedTarget:
+    path, left = project.specs / f"{base.name}.toml", list(fitted.left)
+    write_atomic(path, spec_text(base, fitted, common))
     place = path.relative_to(project.root).as_posix()
     try:
         locked = _take_lock(project, base, load_spec(path))
-    except SpecError as error:  # such as a password in the URL of a requirement
-        fitted.left.append(
-            f"{place} has to be corrected: {error.evidence or error.what}"
-        )
+    except SpecError as error:  # such as a source that cannot be followed
+        fault = (error.evidence or error.what).replace(f"{project.root}/", "")
+        left.append(f"{place} has to be corrected: {fault}")
         locked = False
-    return InitializedTarget(
-        name, place, tuple(fitted.done), tuple(fitted.left), locked
-    )
+    return InitializedTarget(base.name, place, tuple(fitted.done), tuple(left), locked)
 
 
 def _take_lock(project: Project, base: Target, target: Target) -> bool:
@@ -116,34 +220,6 @@ def _take_lock(project: Project, base: Target, target: Target) -> bool:
         shutil.copytree(lock, own)
         return True
     return False
-
-
-def _spec(base: Target, asked: Asked, fitted: Fitter) -> str:
-    document = tomlkit.document()
-    document["extends"] = base.name
-    if fitted.target.python != base.python:
-        document["python"] = fitted.target.python
-    pip = tomlkit.table()
-    lists = {
-        "files": asked.files,
-        "local": asked.local,
-        "requirements": fitted.requirements,
-        "exclude": fitted.exclude,
-    }
-    for key, values in lists.items():
-        if values:
-            pip[key] = tomlkit.array().multiline(len(values) > 3)
-            pip[key].extend(dict.fromkeys(values))
-    if fitted.overrides:
-        pip["overrides"] = tomlkit.array().multiline(multiline=True)
-        for text, reason in fitted.overrides.items():
-            pip["overrides"].append({"requirement": text, "reason": reason})
-    if fitted.index:
-        pip["index"] = fitted.index
-        pip["index"].comment("from torch's index, also if only others require them")
-    if pip:
-        document["pip"] = pip
-    return tomlkit.dumps(document)
 
 
 def _ignore(path: Path) -> bool:

@@ -1,142 +1,324 @@
-"""What a repository asks for: requirement files, pyproject.toml and environment.yml."""
+"""What a repository requires: the files that say so, which specs refer to, and what they say."""
 
+import contextlib
 import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from packaging.specifiers import SpecifierSet
+from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 
+from provision.commands.find_files import accelerators_named, the_one_file
+from provision.commands.new_specs import BASE
+from provision.commands.wanted import Wanted
+from provision.core.errors import UsageError
+from provision.core.text import plural
 from provision.spec.conda_environment import CONDA, conda_lines
-from provision.spec.pyproject import read_pyproject
-from provision.spec.requirement_files import RequirementFiles
+from provision.spec.pyproject import Pyproject, read_pyproject, table
+from provision.spec.requirement_files import RequirementFiles, requirement_name
 
-_CONDA_PYTHON = re.compile(r"python\s*=+\s*(3\.\d+)[.\d*]*")
-_DAMAGED = (OSError, ValueError, TypeError, AttributeError, KeyError)
+CONDA_SUFFIXES = {".yml", ".yaml"}
+_USUAL = ("requirements.txt", "pyproject.toml", "environment.yml", "environment.yaml")
+# A package of conda: its channel, its name, and which versions of it.
+_CONDA = re.compile(r"(?:[\w./-]+::)?(?P<name>[\w.-]+)\s*(?P<versions>[^\[]*)")
+# One version, with what follows of any, and a build string, which tells nothing here.
+_ONE = re.compile(r"(?P<equal>={0,2})\s*(?P<version>\d[\w.]*?)(?:\.?\*)?(?:[=\s].*)?")
+# What pip calls a package of conda, where torch decides on its release.
+_TORCH_FAMILY = {
+    "pytorch": "torch",
+    "pytorch-gpu": "torch",
+    "pytorch-cpu": "torch",
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+    "xformers": "xformers",
+}
+# Each environment has these, or torch's wheels bring them along.
+_COMES_ALONG = {"pip", "pytorch-cuda", "pytorch-mutex", "cudatoolkit", "cuda-version"}
+# A build that needs one of these compiles: it takes minutes, and a compiler.
+_COMPILING = {
+    "cmake",
+    "cython",
+    "maturin",
+    "meson-python",
+    "nanobind",
+    "ninja",
+    "pybind11",
+    "scikit-build-core",
+    "setuptools-rust",
+    "torch",
+}
+
+
+# What a spec calls settings of uv that no file of a project has elsewhere.
+_OF_UV = {
+    "override-dependencies": "overrides",
+    "constraint-dependencies": "constraints",
+    "exclude-dependencies": "exclude",
+}
 
 
 @dataclass
 class Asked:
-    """What a repository asks for."""
+    """What a repository requires."""
 
-    files: list[str] = field(
-        default_factory=list
-    )  # requirement files that a spec can name
-    lines: dict[str, str] = field(
-        default_factory=dict
-    )  # their requirements, each with its place
-    requirements: dict[str, str] = field(
-        default_factory=dict
-    )  # others, each with its place
-    local: list[str] = field(
-        default_factory=list
-    )  # its own packages that a spec can name
+    files: list[str]  # as `[pip] files` of a spec names them
+    local: list[str] = field(default_factory=list)  # the packages of its own
+    conda: list[Wanted] = field(default_factory=list)  # which no lock reads
     requires_python: SpecifierSet = field(default_factory=SpecifierSet)
-    left: list[str] = field(
-        default_factory=list
-    )  # what no spec can hold, each with its place
+    left: list[str] = field(default_factory=list)  # to do by hand, each with its place
+    skipped: list[str] = field(default_factory=list)  # files that nobody chose
+    unreadable: bool = False  # something that is not read may ask for more
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there may be requirements, and none was found."""
+        found = self.files or self.local or self.conda
+        return not found and bool(self.skipped or self.unreadable)
 
 
-def read_repository(root: Path) -> Asked:
-    """Read what a repository asks for; what cannot be read is listed, not raised."""
-    asked = Asked()
-    files, seen = sorted(root.resolve().glob("requirements*.txt")), []
-    if (root / "requirements.txt").is_file():
-        seen = _requirement_file(root.resolve() / "requirements.txt", asked)
-    for name, read in _FILES.items():
-        if (root / name).is_file():
-            try:
-                read(root / name, asked)
-            except _DAMAGED as error:
-                asked.left.append(f"{name}: cannot be read: {error}")
-    if len(files) == 1 and not (
-        seen or asked.requirements or asked.local
-    ):  # it says nothing else
-        seen = _requirement_file(files[0], asked)
-    asked.left += [
-        f'{file.name}: not used; add "{file.name}" to [pip] files if needed'
-        for file in files
-        if file not in seen
-    ]
+def usual_files(root: Path, found: Sequence[str]) -> list[str]:
+    """Return the files to refer to where nobody names one; those at the root, or the only one."""
+    usual = [name for name in _USUAL if name in found and _says_anything(root / name)]
+    return usual or the_one_file(found)
+
+
+def _says_anything(path: Path) -> bool:
+    try:
+        if path.name == "pyproject.toml":
+            manifest = read_pyproject(path, path.parent)
+            return manifest.says("dependencies") and bool(
+                manifest.project.get("dependencies")
+            )
+        if path.suffix in CONDA_SUFFIXES:
+            return any(line.part != CONDA for line in conda_lines(path))
+    except (OSError, ValueError):  # said by whoever reads it
+        return False
+    return True
+
+
+def with_parts(
+    root: Path, files: Sequence[str], extras: Sequence[str], groups: Sequence[str]
+) -> list[str]:
+    """Return files with extras and groups of the pyproject.toml among them, or at the root.
+
+    UsageError where it has none of that name.
+    """
+    if not (extras or groups):
+        return list(files)
+    named = [file for file in files if file.endswith("pyproject.toml")]
+    place = named[0] if named else "pyproject.toml"
+    try:
+        manifest = read_pyproject(root / place, root)
+        for group in groups:
+            list(manifest.group(group))
+        if extras:
+            list(manifest.requirements(extras))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{place}: {getattr(error, 'strerror', '') or error}",
+            remedy="name extras and groups of the pyproject.toml",
+        ) from error
+    common = [extra for extra in extras if not accelerators_named(f"[{extra}]")]
+    whole = f"{place}[{','.join(common)}]" if common else place
+    kept = [file for file in files if file != place]
+    added = [whole] if common or named else []
+    added += [f"{place}[{extra}]" for extra in extras if extra not in common]
+    return [*kept, *added, *(f"{place}:{group}" for group in groups)]
+
+
+def read_lines(root: Path, files: Sequence[str]) -> list[Wanted]:
+    """Read the requirements of files, as a spec names them, with those of what they include."""
+    reader, lines = _read(root.resolve(), files), []
+    with_index = set(_with_index(reader))
+    for text in (*reader.requirements, *reader.constraints):
+        has_index = requirement_name(text) in with_index
+        place = reader.places[text]
+        lines.append(Wanted(Requirement(text), place, has_index=has_index))
+    return lines
+
+
+def _with_index(reader: RequirementFiles) -> Iterator[str]:
+    """Yield the distributions that pyproject.toml takes from indexes of uv."""
+    for path in [p for p in reader.read if p.name == "pyproject.toml"]:
+        with contextlib.suppress(OSError, ValueError):  # said by the reader
+            manifest = read_pyproject(path, reader.root)
+            for name, said in table(manifest.uv, "sources").items():
+                tables = said if isinstance(said, list) else [said]
+                if any("index" in each for each in tables):
+                    yield str(canonicalize_name(name))
+
+
+def _read(root: Path, files: Sequence[str]) -> RequirementFiles:
+    reader = RequirementFiles(root)
+    for entry in files:
+        reader.add(entry)
+    return reader
+
+
+def read_repository(
+    root: Path, files: Sequence[str], found: Sequence[str], *, whole: bool
+) -> Asked:
+    """Read what a repository asks for; what cannot be read is listed, not raised.
+
+    ``found``: all files that may say so; ``whole``: also what its root says beside ``files``.
+    """
+    asked, root = Asked(list(files)), root.resolve()
+    reader = _read(root, files)
+    # What is said of conda's packages below is more exact.
+    of_conda = tuple(f"{path}: packages of conda" for path in reader.read)
+    said = [line for line in reader.ignored if not line.startswith(of_conda)]
+    asked.left += [line.replace(f"{root}/", "") for line in (*reader.faults, *said)]
+    asked.unreadable = bool(reader.faults)
+    paths = dict.fromkeys(reader.read)
+    if whole:
+        paths |= dict.fromkeys(root / name for name in _USUAL if name in found)
+    for path in paths:
+        if path.suffix in CONDA_SUFFIXES:
+            _read_conda(path, asked)
+        elif path.name == "pyproject.toml":
+            _read_package(path, root, asked, reader.local)
+    asked.skipped = [name for name in found if root / name not in paths]
     return asked
 
 
-def _requirement_file(path: Path, asked: Asked) -> list[Path]:
-    found = RequirementFiles(path.parent)
-    found.add(path.name)
-    # A file with a fault cannot be named by a spec, so the spec gets the lines without one.
-    if found.faults:
-        asked.requirements |= _lines(found)
-        asked.local += found.local
-    else:
-        asked.files.append(path.name)
-        asked.lines |= _lines(found)
-    _leave(found, asked)
-    return found.read
+def _read_package(
+    path: Path, root: Path, asked: Asked, included: Sequence[str]
+) -> None:
+    """Read the Python that a pyproject.toml takes, its package, and what else it could ask for.
 
-
-def _lines(found: RequirementFiles) -> dict[str, str]:
-    return {text: found.places[text] for text in found.requirements}
-
-
-def _leave(found: RequirementFiles, asked: Asked) -> None:
-    for line in (*found.faults, *found.ignored):
-        asked.left.append(line.replace(f"{found.root}/", ""))
-
-
-def _pyproject(path: Path, asked: Asked) -> None:
-    name, manifest = path.name, read_pyproject(path, path.parent)
-    found = RequirementFiles(path.parent.resolve())
-    found.add(name)
-    asked.requirements |= _lines(found)
-    asked.local += found.local
-    if manifest.project:
-        _leave(found, asked)
-    extras = manifest.extras.values()
-    unused = [f"[project.optional-dependencies] {extra}" for extra in extras]
-    unused += [
-        f"[dependency-groups] {group}"
-        for group in manifest.document.get("dependency-groups", ())
-    ]
-    asked.left += [
-        f"{name} {part}: not used; a spec can have its requirements" for part in unused
-    ]
-    for index in manifest.uv.get("index", ()):
-        named = f"[[tool.uv.index]] {index.get('name', '')} {index.get('url')}"
-        asked.left.append(
-            f"{name} {named}: not used; [pip.index] of a spec names catalogs"
-        )
+    ``included``: the own packages that files name already.
+    """
+    place = path.relative_to(root).as_posix()
+    try:
+        manifest = read_pyproject(path, root)
+        takes = SpecifierSet(manifest.project.get("requires-python", ""))
+    except InvalidSpecifier as error:
+        asked.left.append(f"{place}: requires-python: {error}")
+        takes = SpecifierSet()
+    except (OSError, ValueError) as error:
+        asked.left.append(f"{place}: cannot be read: {error}")
+        asked.unreadable = True
+        return
+    asked.requires_python &= takes
+    asked.left += _unused_parts(manifest, place, asked.files)
     if "poetry" in manifest.document.get("tool", {}) and not manifest.project:
         asked.left.append(
-            f"{name} [tool.poetry]: not read; `poetry export` writes requirements"
+            f"{place} [tool.poetry]: not read; `poetry export` writes requirements"
         )
-    if "build-system" in manifest.document and manifest.project and not asked.files:
+        asked.unreadable = True
+    local = f"-e {path.parent.relative_to(root).as_posix()}"
+    is_package = manifest.uv.get("package", "build-system" in manifest.document)
+    if not (is_package and manifest.name) or local in included:
+        return
+    if why := _hard_to_build(manifest):
         asked.left.append(
-            f'{name}: the package itself; add `local = ["-e ."]` to [pip] for it'
+            f"{place}: the package itself is not installed, as {why}; "
+            f'`local = ["{local}"]` in {BASE} does it'
         )
-    # Last: what is wrong with it must not hide the dependencies.
-    asked.requires_python &= SpecifierSet(manifest.project.get("requires-python", ""))
+    else:
+        asked.local.append(local)
 
 
-def _conda_environment(path: Path, asked: Asked) -> None:
-    found = RequirementFiles(path.parent.resolve())
-    found.add(path.name)
-    asked.requirements |= _lines(found)
-    asked.local += found.local
-    found.ignored = [line for line in found.ignored if "packages of conda" not in line]
-    _leave(found, asked)
-    for line in conda_lines(path):
-        if line.part != CONDA:
-            continue
-        if python := _CONDA_PYTHON.fullmatch(line.text):
-            asked.requires_python &= SpecifierSet(f"=={python[1]}.*")
-        elif line.text != "pip":
-            asked.left.append(
-                f"{path.name}: {line.text}: not used; what pip calls it can be added"
+def _hard_to_build(manifest: Pyproject) -> str:
+    if not manifest.says("dependencies"):
+        return "only its build tells what it depends on"
+    needs = manifest.document.get("build-system", {}).get("requires", ())
+    names = {str(canonicalize_name(Requirement(text).name)) for text in needs}
+    compiling = sorted(names & _COMPILING)
+    return f"its build compiles with {', '.join(compiling)}" if compiling else ""
+
+
+def _unused_parts(
+    manifest: Pyproject, place: str, files: Sequence[str]
+) -> Iterator[str]:
+    """Yield what extras and groups there are that no file of the spec names."""
+    taken = " ".join(files)
+    groups = manifest.document.get("dependency-groups", {})
+    for kind, names, form in (
+        ("extras", manifest.extras.values(), f"{place}[NAME]"),
+        ("groups", groups, f"{place}:NAME"),
+    ):
+        unused = [name for name in names if not re.search(rf"\b{name}\b", taken)]
+        if unused:
+            yield (
+                f"{place}: {kind} not used: {', '.join(unused)}; "
+                f'`files = ["{form}"]` in {BASE} or in one spec takes one'
             )
+    indexes = [
+        str(each.get("name") or each["url"]) for each in manifest.uv.get("index", ())
+    ]
+    if indexes:
+        yield (
+            f"{place}: [[tool.uv.index]] not used: {', '.join(indexes)}; "
+            "[pip.index] of a spec names catalogs"
+        )
+    for key, instead in _OF_UV.items():
+        if texts := manifest.uv.get(key):
+            yield f"{place}: [tool.uv] {key} not used: {texts}; a spec has `{instead}`"
 
 
-_FILES = {
-    "pyproject.toml": _pyproject,
-    "environment.yml": _conda_environment,
-    "environment.yaml": _conda_environment,
-}
+def _read_conda(path: Path, asked: Asked) -> None:
+    """Read of conda's packages the Python and the family of torch; list the others."""
+    others = []
+    for line in conda_lines(path):
+        found = _CONDA.fullmatch(line.text.strip())
+        if line.part != CONDA or not found:
+            continue
+        name = found["name"].lower()
+        try:
+            versions = _versions(found["versions"].strip())
+        except InvalidSpecifier as error:
+            asked.left.append(f"{path.name}, line {line.number}: {error}")
+            continue
+        if name == "python":
+            asked.requires_python &= _minor_of(versions)
+        elif name in _TORCH_FAMILY:
+            requirement = Requirement(f"{_TORCH_FAMILY[name]}{versions}")
+            place = f"{path.name}, line {line.number}"
+            asked.conda.append(Wanted(requirement, place, holds=False))
+        elif name not in _COMES_ALONG:
+            others.append(name)
+    if others:
+        count = plural(len(others), "package")
+        asked.left.append(
+            f"{path.name}: {count} of conda not used: {', '.join(others)}; "
+            "what pip calls them can be added to its pip part"
+        )
+
+
+def _versions(text: str) -> SpecifierSet:
+    """Return what conda's versions are in the notation of pip; InvalidSpecifier if they are none."""
+    if one := _ONE.fullmatch(text):
+        is_exact = one["equal"] == "==" and "*" not in text
+        return SpecifierSet(f"=={one['version']}{'' if is_exact else '.*'}")
+    return SpecifierSet(text.split(maxsplit=1)[0] if text else "")
+
+
+def _minor_of(versions: SpecifierSet) -> SpecifierSet:
+    """Return Pythons without their patch releases, which an environment's Python may have any of."""
+    text = re.sub(r"==(3\.\d+)[\d.*]*", r"==\1.*", str(versions))
+    return SpecifierSet(text)
+
+
+def not_used(asked: Asked, names: Sequence[str]) -> Iterator[str]:
+    """Yield the files that nobody chose, and the command that takes one of them."""
+    paths = [path for path in asked.skipped if not path.endswith("pyproject.toml")]
+    if paths and not asked.is_empty:
+        more = f" and {len(paths) - 3} more" if paths[3:] else ""
+        yield (
+            f"{', '.join(paths[:3])}{more}: not used; `provision add TARGET -r FILE` "
+            f"takes one, or a line in `files` of {BASE}"
+        )
+    elif paths:
+        folders = defaultdict[str, list[str]](list)
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            folders[f"{folder}/: " if folder else ""].append(name)
+        for folder, files in folders.items():
+            yield f"{folder}{', '.join(files)}: not used"
+        likely = [path for path in paths if path.startswith("requirements")] or paths
+        targets = "".join(f" --target {name}" for name in names)
+        yield f"name what you need, such as `provision init {likely[0]}{targets}`"

@@ -57,15 +57,19 @@ def of_init(name: str, folder: Path) -> dict[str, Any]:
     """Return what init lists for a project, by its place, and what the specs add to a target."""
     root = open_project(name, folder)
     made = initialize(Project(root), FITTED)
-    specs = {
-        t: tomllib.loads((root / "envs" / f"{t}.toml").read_text("utf-8"))
-        for t in FITTED
-    }
     return {
         "left": _places(made.left),
         "listed": {t.name: _places([*t.done, *t.left]) for t in made.targets},
-        "added": {t: spec.get("pip", {}) for t, spec in specs.items()},
+        "added": {name: _added(root, name) for name in ("base/project", *FITTED)},
     }
+
+
+def _added(root: Path, name: str) -> dict[str, Any]:
+    path = root / "envs" / f"{name}.toml"
+    if not path.exists():  # nothing was carried over
+        return {}
+    pip: dict[str, Any] = tomllib.loads(path.read_text("utf-8")).get("pip", {})
+    return pip
 
 
 def _places(lines: Sequence[str]) -> list[str]:
@@ -188,7 +192,7 @@ def _introduction(results: dict[str, Any]) -> list[str]:
         "What public projects ask for at the commit that is linked: names and versions only, as",
         "`tests/projects/projects.toml` lists them. In a folder with these, `init` made the specs.",
         "A repository that has several requirement files, and none named requirements.txt,",
-        "gets none of them: its user names one in `[pip] files`.",
+        "gets none of them: its user names one, as in `provision init requirements-xpu.txt`.",
         "",
         f"**{len(good)} of {len(tried)} lock for two accelerators or more**:",
         f"{len(alone)} as `init` leaves them, {with_line} with the line that `lock` gives.",

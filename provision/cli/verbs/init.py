@@ -5,7 +5,7 @@ from pathlib import Path
 
 from provision.cli.call import Call, Outcome, findings_if
 from provision.commands.detect import fitting_shipped_targets
-from provision.commands.init import initialize
+from provision.commands.init import Choice, initialize
 from provision.core.project import Project
 from provision.ui.results import show_initialized
 
@@ -14,17 +14,41 @@ ANYWHERE = True
 
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="requirements file, pyproject.toml or environment.yml; the usual ones if none is named",
+    )
+    parser.add_argument(
         "--target",
         action="append",
         default=[],
         metavar="T",
         help="a shipped target, may be given again; this machine's and the CPU's if none is named",
     )
+    parser.add_argument(
+        "--extra",
+        action="append",
+        default=[],
+        metavar="E",
+        help="an extra of the pyproject.toml, may be given again",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="G",
+        help="a dependency group of the pyproject.toml, may be given again",
+    )
 
 
 def handle(call: Call) -> Outcome:
     # Not the project of a folder above this one.
-    here = Project((call.arguments.project or Path.cwd()).absolute())
-    names = call.arguments.target or fitting_shipped_targets(call.project)
-    result = initialize(here, names)
+    arguments = call.arguments
+    here = Project((arguments.project or Path.cwd()).absolute())
+    names = arguments.target or fitting_shipped_targets(call.project)
+    choice = Choice(
+        tuple(arguments.files), tuple(arguments.extra), tuple(arguments.group)
+    )
+    result = initialize(here, names, choice)
     return Outcome(result, show_initialized, findings_if(result.empty))

@@ -1,0 +1,94 @@
+"""Find the files of a repository that may say what it requires."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from provision.core.errors import UsageError
+from provision.core.text import nearest
+
+_DEPTH = 3  # parts of a path; what lies deeper was taken over from others
+_CONDA = ("environment.yml", "environment.yaml")
+_REQUIREMENTS = re.compile(r"([\w.-]+[_.-])?requirements?([_.-][\w.-]+)?\.txt")
+# How files and extras are called that are for one accelerator.
+_NAMES = {
+    "cpu": "cpu",
+    "cuda": "cuda",
+    "cu": "cuda",
+    "nvidia": "cuda",
+    "xpu": "xpu",
+    "intel": "xpu",
+}
+_ENTRY = re.compile(r"(?P<path>.+?)(?P<part>\[[^\]]*\]|(?<=\.toml):[^:/\\]+)?")
+# Of others, or made by a tool; the last two are this toolkit's.
+_NOT_ITS_OWN = {
+    "node_modules",
+    "site-packages",
+    "build",
+    "dist",
+    "lockfiles",
+    "wheelhouse",
+}
+
+
+def find_files(root: Path) -> list[str]:
+    """Return the files that may say what a repository requires, those of its root first."""
+    return sorted(_found(root), key=lambda path: (path.count("/"), path))
+
+
+def _found(root: Path) -> Iterator[str]:
+    for folder, below, names in os.walk(root):
+        inside = Path(folder).relative_to(root)
+        below[:] = [name for name in below if _is_own(Path(folder, name))]
+        if len(inside.parts) == _DEPTH - 1:
+            below.clear()
+        for name in names:
+            is_list = inside.name == "requirements" and name.endswith(".txt")
+            is_known = name in {"pyproject.toml", *_CONDA}
+            if is_list or is_known or _REQUIREMENTS.fullmatch(name):
+                yield (inside / name).as_posix()
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is the repository's own: no cache, no environment."""
+    if folder.name.startswith(".") or folder.name in _NOT_ITS_OWN:
+        return False
+    marks = (folder / "pyvenv.cfg", folder / "conda-meta")
+    return not (folder.is_symlink() or any(mark.exists() for mark in marks))
+
+
+def named_files(root: Path, names: Iterable[str]) -> list[str]:
+    """Return files that a user names, as a spec does; UsageError for one that is not there."""
+    return list(dict.fromkeys(_named(root, name) for name in names))
+
+
+def _named(root: Path, name: str) -> str:
+    parts = _ENTRY.fullmatch(name)
+    path, part = (parts["path"], parts["part"] or "") if parts else (name, "")
+    for folder in (Path.cwd(), root):
+        found = (folder / path).resolve()
+        if found.is_file() and found.is_relative_to(root.resolve()):
+            return found.relative_to(root.resolve()).as_posix() + part
+    close = nearest(path, find_files(root))
+    raise UsageError(
+        f"there is no file {path!r} in {root}",
+        remedy=f"did you mean {close}?" if close else "name a file of the project",
+    )
+
+
+def the_one_file(found: Sequence[str]) -> list[str]:
+    """Return the one requirement file of the level nearest to the root; of several none."""
+    lists = [path for path in found if PurePosixPath(path).suffix == ".txt"]
+    first = [path for path in lists if path.count("/") == lists[0].count("/")]
+    return first if len(first) == 1 else []
+
+
+def accelerators_named(entry: str) -> set[str]:
+    """Return the accelerators that a file, or its extra or group, is named after."""
+    found = _ENTRY.fullmatch(entry)
+    name = entry
+    if found:
+        name = found["part"] or PurePosixPath(found["path"]).stem
+    words = re.split(r"[^a-z]+", name.lower())
+    return {_NAMES[word] for word in words if word in _NAMES}
