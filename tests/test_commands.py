@@ -186,7 +186,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 shop / "default", name, "1.0", {f"{name}/__init__.py": "version = 1\n"}
             )
         shutil.copytree(shop / "default", root / "wheels")
-        (root / "train.py").write_text("print('loss 0.1')\n", encoding="utf-8")
+        for program in ("train.py", "main.py"):
+            (root / program).write_text("print('loss 0.1')\n", encoding="utf-8")
+        node = root / "custom_nodes" / "ComfyUI-Manager"
+        node.mkdir(parents=True)
+        (node / "requirements.txt").write_text("einops\n", encoding="utf-8")
         for log in ("train.log", "chat.log"):
             (root / log).write_text("step 1000, loss 0.1\ndone\n", encoding="utf-8")
         # where `--contract` stores them

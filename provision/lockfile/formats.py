@@ -33,8 +33,11 @@ def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
         losses.append(
             "which index each package comes from: the installer searches all of them"
         )
-    if kind == "environment" and target.pip.overrides:
-        losses.append("the overrides: pip resolves again, and may refuse the versions")
+    if kind == "environment" and (target.pip.overrides or target.pip.exclude):
+        losses.append(
+            "overrides and excluded packages: pip resolves again, and may refuse "
+            "the versions, or add what is excluded"
+        )
     if lock.local:
         own = " ".join(target.pip.local)
         losses.append(

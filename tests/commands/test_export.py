@@ -26,7 +26,7 @@ from provision.lockfile.formats import SIGNATURES
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests.lab import Silent
-from tests.small import TARGET, artifact
+from tests.small import TARGET, artifact, make_wheel
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -110,9 +110,17 @@ PIP = (sys.executable, "-m", "pip", "--python", "PYTHON", "install", "--quiet")
 INSTALL = {"uv": (*UV, "-r"), "uv-sync": UV_SYNC, "pip": (*PIP, "-r")}
 
 
-def test_requirements_install_what_is_locked(lab: Lab, tmp_path: Path) -> None:
+def test_requirements_install_what_is_locked_without_what_is_excluded(
+    lab: Lab, tmp_path: Path
+) -> None:
+    spec = lab.project.specs / f"{TARGET}.toml"
+    text = spec.read_text(encoding="utf-8")
+    spec.write_text(text.replace("[pip]\n", '[pip]\nexclude = ["absent"]\n'), "utf-8")
+    shop, files = lab.index.root / "default", {"alpha.py": ""}
+    lab.relock(make_wheel(shop, "alpha", "1.0", files, ["absent"]), lab.wheels[1])
+    assert "excluded" in " ".join(exported(lab, "environment").lost)
     file = tmp_path / "requirements.txt"
-    exported(lab, "requirements", file)
+    assert "excluded" not in " ".join(exported(lab, "requirements", file).lost)
     both = {"alpha": "1.0", "beta": "1.0"}
     index = f"{lab.index.url}/default/"
     for line in file.read_text(encoding="utf-8").splitlines()[:2]:
