@@ -115,13 +115,14 @@ def _interrupt(*_: object) -> None:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(
-        program_name(), quiet=arguments.quiet or arguments.json, aside=arguments.json
+        program_name(),
+        quiet=arguments.quiet or arguments.json,
+        aside=arguments.json,
+        detailed=arguments.verbose,
     )
     contract = _keeps_contract(arguments)
-    if arguments.verbose or contract:
-        console.alive = (
-            False  # commands are printed in between, and a verdict at any moment
-        )
+    if contract:
+        console.alive = False  # a verdict is printed at any moment
     project = _project(arguments)
     if not arguments.project:
         target = getattr(arguments, "target", None)

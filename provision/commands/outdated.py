@@ -15,6 +15,7 @@ from packaging.version import Version
 from provision.core.errors import ProvisionError
 from provision.core.network import session
 from provision.core.process import Run, clean_environment
+from provision.core.program import uv_program
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.lockfile.pip import read_lock
@@ -134,7 +135,8 @@ def _newer(
 def _audit(versions: Mapping[str, str], run: Run) -> tuple[list[dict[str, Any]], str]:
     """Return what pip-audit says of each version, or why it says nothing."""
     if not importlib.util.find_spec("pip_audit"):
-        return [], "pip-audit is not installed beside provision"
+        command = f"{uv_program()} pip install --python {sys.executable} pip-audit"
+        return [], f"pip-audit is not installed beside provision: `{command}`"
     settings = {n: v for n, v in os.environ.items() if n.startswith("PIP_AUDIT_")}
     # A vendor's build, such as 2.13.0+cpu, is known by the release's own version.
     pins = [f"{name}=={Version(value).public}" for name, value in versions.items()]

@@ -24,6 +24,11 @@ def interrupt() -> bool:
     return again or not _deferred
 
 
+def is_interrupted() -> bool:
+    """Whether :func:`interrupt` was called: what is done from now on only ends."""
+    return _interrupted
+
+
 def check_interrupted() -> None:
     """Raise KeyboardInterrupt, in any thread, after :func:`interrupt`."""
     if _interrupted:

@@ -55,7 +55,7 @@ def _add_check(suite: ET.Element, check: Check) -> None:
     case = _case(suite, check.id, check.seconds)
     texts: dict[str, str] = {}
     for name, number in check.numbers.items():
-        texts[name] = f"{number.value:.6g} {number.unit.removeprefix('1')}".strip()
+        texts[name] = f"{number.value:.6g}{number.dimension}"
     for why, names in check.gaps.items():
         texts |= dict.fromkeys(names, why)
     _add_properties(case, texts)

@@ -49,6 +49,11 @@ class Measurement(Part):
     """Seconds from one round to the next, in the course of a load; absent in a verdict."""
 
     @property
+    def dimension(self) -> str:
+        """The unit as it stands after a value; "" of ratios, errors and counts, which have none."""
+        return "" if self.unit in {"1", "count"} else f" {self.unit}"
+
+    @property
     def comparable(self) -> bool:
         """Whether it can be drawn and compared: an operation that fails may give NaN."""
         numbers = (self.value, self.spread or 0.0, *self.rounds)

@@ -269,7 +269,7 @@ class _Comparer:
             if standard is None or not worse(name, number, standard):
                 standard, measured = number, report
         if standard and (code := worse(name, now, standard)):
-            unit = f" {now.unit.removeprefix('1')}".rstrip()
+            unit = now.dimension
             evidence = f"{standard.value:.4g}{unit} -> {now.value:.4g}{unit}"
             if now.limit is not None:
                 evidence += f"; the limit is {now.limit:.3g}"

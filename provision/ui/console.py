@@ -19,8 +19,10 @@ from rich.text import Text
 
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
+from provision.core.interruption import is_interrupted
 from provision.core.privacy import redact
 from provision.core.text import harmless, json_text
+from provision.ui.table import Table
 
 if TYPE_CHECKING:
     from provision.core.progress import Look
@@ -34,18 +36,26 @@ SCHEMA = 1
 class Console:
     """Prints for a person: results on stdout, the rest on stderr; listens to the progress of verbs.
 
-    ``aside`` prints results on stderr too, where stdout holds a document or a program's output.
+    ``aside`` prints results on stderr too, where stdout holds a document or a program's output;
+    ``detailed`` prints each line that is summed up otherwise.
     """
 
     def __init__(
-        self, program: str, *, quiet: bool = False, aside: bool = False
+        self,
+        program: str,
+        *,
+        quiet: bool = False,
+        aside: bool = False,
+        detailed: bool = False,
     ) -> None:
         self.program = program
         self.quiet = quiet
+        self.detailed = detailed
         self.err = _screen("stderr")
         self.out = self.err if aside else _screen("stdout")
-        # Whether progress is drawn again and again.
+        # Whether progress is drawn again and again; not where commands are printed in between.
         self.alive = bool(columns_of(self.err)) and os.environ.get("TERM") != "dumb"
+        self.alive = self.alive and not detailed
         self.told = set[str]()  # checks that the terminal of the results has shown
         self._steps: Steps | None = None
 
@@ -65,27 +75,32 @@ class Console:
         show(self.out, f"  {text}", hang=0)
 
     def table(
-        self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *styles: str,
+        spare: Sequence[str] = (),
     ) -> None:
         """Print a table; ``styles`` are those of its rows.
 
-        Where its last column were too narrow, each row is lines of ``name: value``.
+        A narrow terminal gets it without ``spare`` columns, in their order, as far as need be;
+        where its last column still were too narrow, each row is lines of ``name: value``.
         """
-        rows = [[" ".join(cell.splitlines()) for cell in row] for row in rows]
-        columns_of_cells = list(zip(columns, *rows, strict=True))
-        widths = [max(map(len, cells)) + 2 for cells in columns_of_cells[:-1]]
-        last = sum(widths)  # where it begins
-        width = columns_of(self.out)
-        if width and last + _NARROW > width:
-            for row in rows:
+        flat = tuple(tuple(" ".join(cell.split()) for cell in row) for row in rows)
+        table = Table(tuple(columns), flat)
+        if width := columns_of(self.out):
+            table = table.narrowed(width, spare)
+        if width and not table.has_room(width):
+            for row in flat:
                 for name, cell in zip(columns, row, strict=True):
-                    self.line(f"{name.strip()}: {cell.strip()}")
+                    self.line(f"{name.strip()}: {cell}")
                 self.line()
             return
         styles = ("bold", *(styles or ("",) * len(rows)))
-        for row, style in zip([columns, *rows], styles, strict=True):
-            padded = [f"{cell:<{width}}" for cell, width in zip(row, widths)]  # noqa: B905
-            self.line("".join(padded) + row[-1], style, last)
+        for line, style in zip(table.lines(), styles, strict=True):
+            self.line(line, style, table.last)
+        if left_out := [name for name in spare if name not in table.columns]:
+            self.line(f"a wider terminal shows also: {', '.join(left_out)}", "dim")
 
     def remark(self, text: str) -> None:
         """Print a part of the result that nobody should miss."""
@@ -99,11 +114,16 @@ class Console:
 
     def step(self, text: str, look: Look = dict) -> None:
         """Show what this thread does now; an empty text: nothing more."""
-        if not self.quiet:
-            from provision.ui.live import Steps  # noqa: PLC0415 - it imports this module
+        if self.quiet or is_interrupted():
+            return
+        if not self.alive:
+            if text:
+                show(self.err, f"· {_indented(text)}", "dim")
+            return
+        from provision.ui.live import Steps  # noqa: PLC0415 - it imports this module
 
-            self._steps = self._steps or Steps(self)
-            self._steps.begin(_indented(text), look)
+        self._steps = self._steps or Steps(self)
+        self._steps.begin(_indented(text), look)
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""

@@ -1,6 +1,5 @@
-"""What each thread does now: in a terminal a line that is drawn again, elsewhere one at times."""
+"""What each thread does now, in a terminal: a line that is drawn again and again."""
 
-import time
 from datetime import timedelta
 from textwrap import shorten
 from threading import get_ident
@@ -10,13 +9,14 @@ from rich.console import Console
 from rich.progress import Progress, Task, TaskID
 from rich.text import Text
 
+from provision.core.interruption import is_interrupted
 from provision.core.progress import Look
 from provision.core.text import harmless, size
+from provision.report.model import Check
 from provision.ui.console import Console as Shown
 from provision.ui.console import columns_of, show
 from provision.ui.smoke import check_line
 
-_NEWS = 10.0  # seconds between two lines about a step where there is no terminal
 _LONG = 1.0  # seconds; what took longer is shown with its time
 
 
@@ -28,7 +28,7 @@ class Steps(Progress):
         self._of_thread: dict[int, TaskID] = {}
         # What is printed meanwhile, on either stream, is put above.
         super().__init__(
-            console=Console(stderr=True, force_terminal=console.alive), transient=True
+            console=Console(stderr=True, force_terminal=True), transient=True
         )
 
     def begin(self, text: str, look: Look) -> None:
@@ -37,13 +37,9 @@ class Steps(Progress):
         with self.live._lock:  # noqa: SLF001
             self._end(get_ident())
             if text:
-                fields = dict[str, Any](
-                    look=look, told=time.monotonic(), now="", files={}
-                )
+                fields = dict[str, Any](look=look, now="", files={})
                 self._of_thread[get_ident()] = self.add_task(text, total=None, **fields)
                 self.live.start()
-                if not self._shown.alive:
-                    show(self._shown.err, f"· {text}", "dim")
 
     def close(self) -> None:
         """End every step: what follows is printed below them."""
@@ -61,7 +57,6 @@ class Steps(Progress):
         ]
 
     def _look(self, task: Task) -> None:
-        shown = self._shown
         progress = task.fields["look"]()
         ended = progress.pop("ended", ())
         if files := progress.get("files"):
@@ -69,14 +64,15 @@ class Steps(Progress):
             progress["completed"] = sum(done)
             progress["total"] = sum(sizes) if all(sizes) else 0
         self.update(task.id, **progress)
-        if shown.alive:
-            for result in ended:
-                show(shown.err, *check_line(result, self.console.width))
-                if columns_of(shown.out):
-                    shown.told.add(result["id"])
-        elif time.monotonic() - task.fields["told"] > _NEWS:
-            self.update(task.id, told=time.monotonic())
-            show(shown.err, f"  {task.description.strip()}: {_state(task)}", "dim")
+        for result in ended:
+            self._tell(Check.model_validate(result))
+
+    def _tell(self, check: Check) -> None:
+        """Print a check that did not pass as soon as it has ended; the others are counted."""
+        if check.outcome != "passed":
+            show(self._shown.err, *check_line(check, self.console.width))
+            if columns_of(self._shown.out):
+                self._shown.told.add(check.id)
 
     def _end(self, thread: int) -> None:
         if (number := self._of_thread.pop(thread, None)) is None:
@@ -86,6 +82,8 @@ class Steps(Progress):
         self.remove_task(number)
         if not self.tasks:
             self.live.stop()
+        if is_interrupted():  # what stopped is no news
+            return
         took = max(task.elapsed or 0.0, 0.01)
         line = f"· {task.description}"
         if took > _LONG:
@@ -93,8 +91,7 @@ class Steps(Progress):
             if task.fields["files"]:
                 line += f"{size(task.completed)}, {size(task.completed / took)}/s, "
             line += f"{took:.1f} s"
-        if took > _LONG or self._shown.alive:
-            show(self._shown.err, line, "dim")
+        show(self._shown.err, line, "dim")
 
 
 def _drawn(task: Task, width: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from provision.core.findings import Diagnosis
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
-from provision.ui.smoke import show_report, verdict
+from provision.ui.smoke import show_report
 
 if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.build_request import BuildResult
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # a verb loads what makes its own result
         Confirmation,
         LockResult,
     )
-    from provision.commands.outdated import Outdated
     from provision.commands.status import ProjectStatus
     from provision.commands.update import RefreshResult
     from provision.environment.verification import Verification
@@ -39,13 +38,16 @@ _EVIDENCE = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
 
 
 def show_overview(result: ProjectStatus, console: Console) -> None:
-    """Print a table, a row per target."""
+    """Print a table, a row per target, and below it what is wrong with any of them."""
     columns = ("target", "platform", "lock", "built", "last checks", "what it is")
-    rows = [
-        (r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows
-    ]
-    console.table(columns, rows)
+    rows = []
     for row in result.rows:
+        summary = "see below" if row.status == "unreadable" else row.summary
+        rows.append((row.name, row.platform, row.lock, row.proof, row.smoke, summary))
+    console.table(columns, rows, spare=("platform", "last checks", "what it is"))
+    for row in result.rows:
+        if row.status == "unreadable":
+            console.remark(f"{row.name}: {row.summary}")
         if row.known_wrong:
             names = ", ".join(row.known_wrong)
             console.remark(f"{row.name}: its torch is known to be wrong: {names}")
@@ -72,30 +74,6 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
         )
     for error in result.errors:
         console.error(error)
-
-
-def show_outdated(result: Outdated, console: Console) -> None:
-    """Print the requirements with newer versions, and known vulnerabilities."""
-    if result.newer is None:
-        console.line(f"{result.target}: not compared")
-    else:
-        have = " has" if len(result.newer) == 1 else "s have"
-        count = f"{len(result.newer)} requirement{have} a newer version"
-        console.line(f"{result.target}: {count}")
-    for newer in result.newer or ():
-        versions = f"{newer.name} {newer.locked}, newest {newer.newest}"
-        if newer.index == "default":
-            versions += f" of {newer.uploaded}"
-        console.line(f"  {versions}, asked for as {newer.requirement}")
-    if result.not_looked_up:
-        console.line(f"  known vulnerabilities: not looked up ({result.not_looked_up})")
-    for bad in result.vulnerabilities:
-        line = f"  {bad.state} {bad.id}: {bad.package} {bad.version}"
-        if bad.fixed:
-            line += f", fixed in {', '.join(bad.fixed)}"
-        if bad.reason:
-            line += f": {bad.reason}"
-        console.line(line)
 
 
 def show_bundle(result: Bundle, console: Console) -> None:
@@ -300,10 +278,9 @@ def show_build(result: BuildResult, console: Console) -> None:
         )
     else:
         counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"
-        line = f"{result.target} is ready: {counts}, every file as locked"
-        if result.report:
-            line += f", {verdict(result.report)}"
-        console.verdict(line, good=True)
+        console.verdict(
+            f"{result.target} is ready: {counts}, every file as locked", good=True
+        )
     if record.proof == "unproven":
         console.remark(f"unproven: {record.reason}")
     elif record.proof == "skipped":

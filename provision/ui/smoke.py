@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from provision.core.text import plural
 from provision.report.model import Check, Report
@@ -15,6 +17,7 @@ if TYPE_CHECKING:  # all verbs load this module
 
 _SHOWN = 3  # numbers of a check; the report has the others
 _NAMED = 10  # things that vanished; the findings name the others
+_HANG = 5  # columns: what follows a mark such as `ok   `
 
 
 def show_smoke(result: SmokeResult, console: Console) -> None:
@@ -29,11 +32,8 @@ def show_smoke(result: SmokeResult, console: Console) -> None:
 
 
 def show_report(result: Report, console: Console) -> None:
-    """Print each check, the findings, and the verdict."""
-    for check in result.checks:
-        if check.id not in console.told:
-            mark, style = _mark(check)
-            console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
+    """Print what did not pass, how many checks of each area did, the findings, and the verdict."""
+    _show_checks(result, console)
     for check in result.checks:
         if check.finding and not check.blocked:
             console.finding(check.finding)
@@ -44,9 +44,11 @@ def show_report(result: Report, console: Console) -> None:
         console.line(line, "dim")
     for ran in sorted({check.ran for check in result.carried}):
         same = [check.id for check in result.carried if check.ran == ran]
-        line = f"carried from {ran}, same host, driver and packages: {', '.join(same)}"
+        names = ", ".join(same) if console.detailed else _areas(same)
+        line = f"carried from {ran}, same host, driver and packages: {names}"
         console.line(f"same {line}", "dim")
-    _show_not_run(result, console)
+    _show_missing(result, console)
+    _show_left_out(result, console)
     facts = result.facts
     where = facts.pop("device", result.target)
     facts.pop("started")
@@ -55,9 +57,27 @@ def show_report(result: Report, console: Console) -> None:
     console.verdict(f"{result.suite} suite on {where}: {ended}", good=result.proves)
 
 
-def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
+def _show_checks(result: Report, console: Console) -> None:
+    """Print each check that no line has shown yet; those that passed, or were blocked, by area."""
+    folded: dict[tuple[str, str], list[str]] = {}
+    for check in result.checks:
+        mark, style = _mark(check)
+        if (check.outcome == "passed" or check.blocked) and not console.detailed:
+            folded.setdefault((mark, style), []).append(check.id)
+        elif check.id not in console.told:
+            console.line(f"{mark} {check.id:<28} {_numbers(check)}".rstrip(), style)
+    for (mark, style), ids in folded.items():
+        console.line(f"{mark} {_areas(ids)}", style, _HANG)
+
+
+def _areas(ids: Iterable[str]) -> str:
+    """Return how many checks of each area there are: ``identity 9, device 4``."""
+    counts = Counter(each.partition(".")[0] for each in ids)
+    return ", ".join(f"{area} {count}" for area, count in counts.items())
+
+
+def check_line(check: Check, width: int) -> tuple[str, str]:
     """Return a check that has just ended as one line of a width, and its style."""
-    check = Check.model_validate(result)
     mark, style = _mark(check)
     line = f"{mark} {check.id:<22} {check.seconds:>6.1f} s"
     with_number = f"{line}  {_numbers(check, 1)}".rstrip()
@@ -80,20 +100,30 @@ def verdict(result: Report) -> str:
     return text
 
 
-def _show_not_run(result: Report, console: Console) -> None:
-    """Print the checks that were not run: each that is owed, the others by their reasons."""
+def _show_missing(result: Report, console: Console) -> None:
+    """Print each owed check that was not run, and what checks could not compare."""
     for entry in result.missing:
         console.line(f"MISS {entry.id:<28} {entry.why}", "bold red")
     for check in result.checks:
         for why, names in check.gaps.items():
             named = _few(names, "value")
-            console.line(f"n/a  {named} of {check.id}: {why}", "dim")
+            console.line(f"n/a  {named} of {check.id}: {why}", "dim", _HANG)
+
+
+def _show_left_out(result: Report, console: Console) -> None:
+    """Print the checks that the run did not owe, the most by their reason and the rest together."""
     reasons: dict[str, list[str]] = {}
     for entry in result.not_run:
         if not entry.owed:
             reasons.setdefault(entry.why, []).append(entry.id)
-    for why, ids in reasons.items():
-        console.line(f"n/a  {_few(ids, 'check')}: {why}", "dim")
+    most_first = sorted(reasons.items(), key=lambda each: -len(each[1]))
+    shown = most_first if console.detailed else most_first[:1]
+    rest = sum(len(ids) for _, ids in most_first[len(shown) :])
+    for why, ids in shown:
+        line = f"n/a  {_few(ids, 'check')}: {why}"
+        if rest:
+            line += f"; {rest} more for other reasons, which -v shows"
+        console.line(line, "dim", _HANG)
 
 
 def _few(names: list[str], noun: str) -> str:
@@ -116,10 +146,9 @@ def _mark(check: Check) -> tuple[str, str]:
 def _numbers(check: Check, most: int = _SHOWN) -> str:
     shown = []
     for name, number in check.numbers.items():
-        text = f"{name} {number.value:.3g}"
-        if number.unit != "1":
-            text += f" {number.unit}"
-        shown.append(text)
+        is_error = number.limit is not None
+        text = f"{name} off by" if is_error else name
+        shown.append(f"{text} {number.value:.3g}{number.dimension}")
     rest = len(shown) - most
     if rest > 0:
         shown[most:] = [f"{rest} more in the report"]

@@ -38,7 +38,7 @@ def line(result: dict[str, Any]) -> str:
 
 
 def _number(name: str, entry: dict[str, Any]) -> str:
-    unit = "" if entry["unit"] == "1" else " " + entry["unit"]
+    unit = "" if entry["unit"] in {"1", "count"} else " " + entry["unit"]
     return f"{name} {entry['value']:.3g}{unit}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,7 +44,10 @@ def test_targets_shows_the_faults_in_its_row(
     assert "bad.toml has " in bad["summary"]
     assert "conda.channels: is empty" in bad["summary"]
     assert main(["targets", "--project", str(project.root)]) == Exit.USAGE
-    assert "fresh" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "fresh" in shown
+    assert re.search(r"^bad +unreadable +unreadable +no +none +see below$", shown, re.M)
+    assert shown.count("conda.channels: is empty") == 1
 
 
 def test_lock_check_judges_the_others(

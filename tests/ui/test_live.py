@@ -42,7 +42,11 @@ for head in heads:
     while gate.exists():
         time.sleep(0.02)
     number = {"largest error": {"value": 1e-7, "unit": "1"}}
-    checks.append(head | {"outcome": "passed", "seconds": 0.5, "numbers": number, "finding": None})
+    end = {"outcome": "passed", "finding": None}
+    if head["id"] == "area.check-2":
+        texts = {"code": "noisy", "symptom": "it hums", "cause": "", "remedy": "", "evidence": []}
+        end = {"outcome": "warned", "finding": texts | {"level": "warning"}}
+    checks.append(head | end | {"seconds": 0.5, "numbers": number})
     tell(result=checks[-1])
 json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
            "device": {"name": "toy"}, "started": "2026-01-01T00:00:00Z", "seconds": 2.0,
@@ -165,12 +169,9 @@ def words(terminal: Terminal) -> set[str]:
     """Return all that looks like a word and was shown as progress."""
     shown = (text.partition("\nquick suite")[0] for text in terminal.screens)
     found = {word for text in shown for word in re.findall(r"[a-z][a-z0-9.-]*", text)}
-    return found - {
-        "bytes",
-        "left",
-        "k",
-        "s",
-    }  # whether these are seen is a matter of time
+    # Whether these are seen is a matter of time.
+    fleeting = {"bytes", "left", "k", "s", *(f"area.check-{n}" for n in range(1, 5))}
+    return found - fleeting
 
 
 def build(lab: Lab, columns: int) -> Terminal:
@@ -187,16 +188,17 @@ def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> No
             r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
         )
         terminal.until(r"0 of 4 area.check-1")
-        assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
         gate = halted(lab, "area.check-3")
         gate.__enter__()
     terminal.until(r"2 of 4 area.check-3")
-    assert re.search(r"^ok   area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE)
+    assert re.search(r"^warn area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE)
+    assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
     gate.__exit__(None, None, None)
     text = terminal.to_the_end()
     assert terminal.process.returncode == 0
     assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
-    assert text.count("area.check-1") == 1, "the result repeats what was shown"
+    assert re.search("^ok   area 3$", text, re.MULTILINE)
+    assert text.count("area.check") == 1, "the result repeats what was shown"
     # Commands to be copied are not parted; the terminal goes on in the next row.
     assert not [line for line in terminal.screen.parted if "/bin/" not in line]
     assert words(terminal) - words(wide) == set(), "words are cut"
@@ -209,7 +211,31 @@ def test_an_interrupt_leaves_a_clean_terminal(built: Lab) -> None:
         terminal.process.send_signal(signal.SIGINT)
         text = terminal.to_the_end()
     assert terminal.process.returncode == 130
-    assert "interrupted" in text
+    assert text.startswith("error: interrupted"), "what stopped is no progress"
+
+
+def test_off_a_terminal_each_step_is_one_line_once(lab: Lab) -> None:
+    shutil.rmtree(lab.home, ignore_errors=True)
+    argv = [sys.executable, "-I", "-m", "provision", "build", TARGET]
+    done = subprocess.run(
+        argv,
+        cwd=lab.project.root,
+        env=environment(lab, "piped"),
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    steps = [line.rstrip() for line in done.stderr.splitlines()]
+    assert f"· the quick checks of {TARGET}" in steps
+    assert all(step.startswith("· ") for step in steps)
+    assert len({*steps}) == len(steps) > 4
+    assert not [step for step in steps if re.search(r"\d s$", step)]
+    shown = done.stdout.splitlines()
+    assert shown[:2] == [
+        f"warn {'area.check-2':<28} largest error 1e-07",
+        "ok   area 3",
+    ]
+    assert done.stdout.count("4 owed") == 1, "a verdict is said twice"
 
 
 def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(
@@ -220,5 +246,5 @@ def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(
     assert b"\x1b" not in dumb.raw
     plain = Terminal(built, 80, "smoke", TARGET, NO_COLOR="1")
     plain.to_the_end()
-    assert b"area.check-1" in plain.raw
+    assert b"area.check-2" in plain.raw
     assert not re.search(rb"\x1b\[[1-9][0-9;]*m", plain.raw)

@@ -59,6 +59,42 @@ def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> No
     assert "power of health.load: not evaluated: Permission denied" in shown
 
 
+@pytest.mark.parametrize("detailed", [False, True])
+def test_what_passed_is_summed_up_by_area_and_each_failure_is_a_line(
+    capsys: pytest.CaptureFixture[str], *, detailed: bool
+) -> None:
+    numbers = {
+        "distributions": {"value": 39.0, "unit": "count"},
+        "output": {"value": 2e-7, "unit": "1", "limit": 1e-5},
+        "loss": {"value": 0.5, "unit": "nats"},
+    }
+    ids = ("identity.a", "identity.b", "device.a", "device.a@1", "device.bad")
+    left_out = tuple(
+        NotRun(id=f"full.{n}", title="t", owed=False, reason="of the full suite")
+        for n in range(4)
+    )
+    other = NotRun(id="other.a", title="t", owed=False, reason="needs a GPU")
+    run = report("device.bad", ids=ids, numbers=numbers).model_copy(
+        update={"not_run": (other, *left_out)}
+    )
+    show_report(run, Console("provision", detailed=detailed))
+    shown = capsys.readouterr().out
+    rows = [line for line in shown.splitlines() if line[:4] in {"ok  ", "FAIL", "n/a "}]
+    of_full = "n/a  4 checks: not evaluated: of the full suite"
+    if detailed:
+        measured = "distributions 39, output off by 2e-07, loss 0.5 nats"
+        assert rows[0] == f"ok   {'identity.a':<28} {measured}"
+        assert [row[5:15].strip() for row in rows[:5]] == [each[:10] for each in ids]
+        assert rows[5:] == [of_full, "n/a  other.a: not evaluated: needs a GPU"]
+    else:
+        assert rows[0].startswith("FAIL device.bad ")
+        assert rows[1:] == [
+            "ok   identity 2, device 2",
+            f"{of_full}; 1 more for other reasons, which -v shows",
+        ]
+    assert " count" not in shown + junit_xml(run) + render_page([run])
+
+
 def test_screen_page_and_junit_say_alike_what_is_not_offered_and_not_evaluated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -73,7 +109,7 @@ def test_screen_page_and_junit_say_alike_what_is_not_offered_and_not_evaluated(
         NotRun(id="offload.cpu", title="t", owed=False, reason="no accelerate"),
     )
     run = made.model_copy(update={"checks": (check,), "not_run": entries})
-    show_report(run, Console("provision"))
+    show_report(run, Console("provision", detailed=True))
     screen, page, junit = capsys.readouterr().out, render_page([run]), junit_xml(run)
     for name, words in (
         ("lstm float16", "not offered: torch's table"),

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from functools import partial
 
-from provision.cli.call import Call, Outcome, each, findings_if
+from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_targets
 from provision.cli.verbs.lock import make_resolver, worst
 from provision.commands.freshness import lockable_names
@@ -11,7 +11,7 @@ from provision.commands.outdated import Outdated, outdated
 from provision.core.errors import Exit
 from provision.core.interruption import in_threads
 from provision.spec.reader import load_targets
-from provision.ui.results import show_outdated
+from provision.ui.outdated import show_outdated
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -34,4 +34,4 @@ def handle(call: Call) -> Outcome:
     # An audit that looked nothing up is not green; what is newer can be told without it.
     if audit and any(result.not_looked_up for result in results):
         code = Exit.TOOL
-    return Outcome(results, each(show_outdated), worst(code, results))
+    return Outcome(results, show_outdated, worst(code, results))
