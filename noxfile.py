@@ -141,9 +141,12 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
     from provision.core.process import run  # noqa: PLC0415
 
     pip, uv = settings()
-    remedy = "check the network; Debian and Ubuntu also need the package python3-venv"
 
-    def call(*argv: str | Path, env: dict[str, str] | None = None) -> None:
+    def call(
+        *argv: str | Path,
+        env: dict[str, str] | None = None,
+        remedy: str = "check the network",
+    ) -> None:
         run(argv, env=uv if env is None else env, pass_fds=(lock,)).require(
             f"could not set up {TOOLS.name}", remedy=remedy
         )
@@ -153,7 +156,8 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
         # pip installs uv alone: it is the only installer that a fresh Python has. uv does the rest
         # in a tenth of pip's time.
         seed = made.with_name("seed")
-        call(sys.executable, "-I", "-m", "venv", seed, env=pip)
+        need = "install what makes environments: python3-venv on Debian and Ubuntu"
+        call(sys.executable, "-I", "-m", "venv", seed, env=pip, remedy=need)
         python = seed / BIN.name / f"python{EXE}"
         call(
             python,

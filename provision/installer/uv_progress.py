@@ -15,6 +15,8 @@ from provision.core.process import Completed, Run
 # As uv 0.13 draws: this line, then one per file, such as "torch  ----  12.34 MiB/175.09 MiB".
 _FRAME = "Preparing packages..."
 _BAR = re.compile(r"([\w.-]+) +-+ +([\d.]+) ([KMG]?)i?B/")
+# What is no message: both of these, and a wheel of dots that turns while uv resolves.
+_DRAWN = re.compile(rf"{re.escape(_FRAME)}|{_BAR.pattern}|^\s*[\u2800-\u28ff]")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _KEPT = 1 << 16  # characters of what it printed
@@ -78,6 +80,6 @@ def _read_bars(
                 arrived[name] = int(drawn.get(name, sizes[name])), sizes[name]
     lines = []
     for line in _STEERING.sub("", text).splitlines():
-        if line.strip() and _FRAME not in line and not _BAR.search(line):
+        if line.strip() and not _DRAWN.search(line):
             lines.append(line.rstrip())
     return "\n".join(lines)

@@ -11,10 +11,12 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from provision.catalog.snapshot import Wheel
+from provision.core.process import Completed, Run
 
 _PAGE = "application/vnd.pypi.simple.v1+json"
 # A snapshot is its own cut-off date, but a resolver with one skips files without an upload time.
@@ -93,6 +95,22 @@ def _file(wheels: Sequence[Wheel], leaf: str) -> Response:
 class _Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore errors: a resolver closes connections in the middle of a response."""
+
+
+def with_names(run: Run, indexes: Mapping[str, str]) -> Run:
+    """Return a way to run a tool that calls indexes by name where the tool names their addresses.
+
+    Those mean nothing to a person, and are gone when they are read.
+    """
+
+    def named(*arguments: Any, **options: Any) -> Completed:  # noqa: ANN401 - those of run
+        done = run(*arguments, **options)
+        stderr = done.stderr
+        for index, url in indexes.items():
+            stderr = stderr.replace(url, f"index {index}: ")
+        return replace(done, stderr=stderr)
+
+    return named
 
 
 @contextlib.contextmanager

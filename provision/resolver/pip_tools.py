@@ -53,6 +53,7 @@ def pins(
         scratch() as folder,
     ):
         uv.write_lines(folder, files)
+        run = local_index.with_names(run, {"merged for pip-tools": urls[_MERGED]})
         done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
         raise SpecError(

@@ -144,7 +144,8 @@ class Resolver:
         built = [str(wheel.sha256) for wheel in wheels.get(WHEELHOUSE, ())]
         content = " ".join([catalog_digest(self.folder, target), *built])
         with local_index.serve(wheels, sha256_bytes(content.encode())) as indexes:
-            yield uv.UvResolver(indexes, self.sources.index_url, self.run)
+            run = local_index.with_names(self.run, indexes)
+            yield uv.UvResolver(indexes, self.sources.index_url, run)
 
     def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
         return SourceBuilder(
@@ -152,7 +153,7 @@ class Resolver:
             target.python,
             {**engine.indexes, "default": self.sources.index_url},
             self.sources.wheelhouses,
-            self.run,
+            engine.run,
             self.progress,
         )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis
+from provision.core.platforms import this_platform
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
 from provision.ui.smoke import show_report
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.export import Export
     from provision.commands.freshness import Freshness
     from provision.commands.generations import Cleaned, RolledBack
-    from provision.commands.init import Initialized
+    from provision.commands.init import Initialized, InitializedTarget
     from provision.commands.lock import (
         ArtifactChange,
         Confirmation,
@@ -134,7 +135,9 @@ def show_image(result: BuiltImage, console: Console) -> None:
     console.command(f"docker run --rm {result.tag}")
 
 
-def show_initialized(result: Initialized, console: Console) -> None:
+def show_initialized(
+    result: Initialized, console: Console, platforms: Mapping[str, str]
+) -> None:
     """Print what was written, what was left out, and what to do next."""
     console.line(f"wrote {', '.join(result.written) or 'nothing'}", "green")
     for target in result.targets:
@@ -151,8 +154,20 @@ def show_initialized(result: Initialized, console: Console) -> None:
         console.line("none of the repository's requirements is in a spec", "red")
         return
     for target in result.targets:
-        verb = "build" if target.locked else "lock"
-        console.line(f"next: {console.program} {verb} {target.name}")
+        _show_next(target, platforms[target.name], console)
+
+
+def _show_next(target: InitializedTarget, platform: str, console: Console) -> None:
+    """Print the command that goes on; an environment is built where it runs."""
+    build = f"{console.program} build {target.name}"
+    if not target.locked:
+        console.line(f"next: {console.program} lock {target.name}")
+    elif platform == this_platform():
+        console.line(f"next: {build}")
+    else:
+        console.line(f"next, on a machine of {platform}: {build}")
+        bundle = f"{console.program} bundle {target.name} -o DIR"
+        console.line(f"or here, what such a machine needs without a network: {bundle}")
 
 
 def _together(said: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:

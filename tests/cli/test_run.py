@@ -73,6 +73,14 @@ def argv(lab: Lab, *words: str) -> list[str]:
 
 
 def ran(lab: Lab, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run as if nothing had been run there before."""
+    (lab.home / "not-passed-on").unlink(missing_ok=True)
+    return ran_again(lab, *words, **variables)
+
+
+def ran_again(
+    lab: Lab, *words: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.defpath, "HOME": str(lab.project.root), **variables}
     return subprocess.run(
         argv(lab, *words),
@@ -205,6 +213,32 @@ def test_attack_another_torch_on_the_python_path(lab: Lab, tmp_path: Path) -> No
     done = ran(lab, "python", "-c", "import alpha; print(alpha.version)", **stray)
     assert done.stdout == "1.0\n"
     assert f"not passed on: {', '.join(sorted(stray))} (" in done.stderr
+
+
+@pytest.mark.machine
+def test_a_dropped_variable_is_named_once(lab: Lab) -> None:
+    kept = "(`--env NAME` passes one)"
+    said = [
+        ran(lab, "true", PIP_TARGET="/x").stderr,
+        ran_again(lab, "true", PIP_TARGET="/x").stderr,
+        ran_again(lab, "true", PIP_TARGET="/x", LD_AUDIT="").stderr,
+        ran_again(lab, "true", LD_AUDIT="", PIP_TARGET="/x").stderr,
+    ]
+    assert said == [
+        f"! not passed on: PIP_TARGET {kept}\n",
+        "",
+        f"! not passed on: LD_AUDIT {kept}\n",
+        "",
+    ]
+    words = [*argv(lab)[:-1], "-v", TARGET, "true"]
+    detailed = subprocess.run(
+        words,
+        env={"PATH": os.defpath, "LD_AUDIT": "", "PIP_TARGET": "/x"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"! not passed on: LD_AUDIT, PIP_TARGET {kept}\n" in detailed.stderr
 
 
 @pytest.mark.machine

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import textwrap
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import pytest
 from provision.cli.main import main
 from provision.commands.init import Choice, Initialized, initialize
 from provision.core.errors import UsageError
+from provision.core.program import program_name
 from provision.core.project import Project, shipped
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
@@ -387,6 +390,21 @@ def test_a_file_with_a_fault_is_referred_to_and_the_fault_is_told(
     assert any(text.startswith(fault) for text in result.left)
     assert any("has to be corrected" in text for text in result.targets[0].left)
     assert said(tmp_path, "base/project") == {"files": ["requirements.txt"]}
+
+
+def test_what_to_do_next_works_on_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = "cpu-windows" if sys.platform == "win32" else "cpu-linux"
+    words = ["init", "--project", str(tmp_path), "--target", here]
+    assert main([*words, "--target", "mps-macos"]) == 0
+    program, said = program_name(), capsys.readouterr().out
+    here_too = f"{program} bundle mps-macos -o DIR"
+    assert re.findall("^next.*|^or here.*", said, re.MULTILINE) == [
+        f"next: {program} build {here}",
+        f"next, on a machine of osx-arm64: {program} build mps-macos",
+        f"or here, what such a machine needs without a network: {here_too}",
+    ]
 
 
 def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> None:

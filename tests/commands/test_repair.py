@@ -65,6 +65,21 @@ def test_what_cannot_be_fetched_again_leaves_everything(lab: Lab) -> None:
     assert lab.says("import beta; print('works')") == "works"
 
 
+def test_a_repair_does_not_advise_itself(
+    lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", f"{lab.index.url}/default/")
+    lab.build()
+    poison(lab)
+    argv = ["verify", TARGET, "--project", str(lab.project.root)]
+    assert main([*argv, "--deep"]) == 1
+    assert f"verify {TARGET} --repair" in capsys.readouterr().out
+    assert main([*argv, "--repair", "--no-smoke"]) == 0
+    shown = capsys.readouterr().out
+    assert "[" in shown.splitlines()[0], "what is repaired is said"
+    assert "--repair" not in shown
+
+
 def test_what_a_killed_repair_left_is_removed_though_nothing_drifted(lab: Lab) -> None:
     lab.build()
     before = lab.left()

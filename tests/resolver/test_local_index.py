@@ -6,7 +6,11 @@ import pytest
 import requests
 
 from provision.catalog.snapshot import Wheel
+from provision.core.errors import ToolError
+from provision.core.process import Completed, Run
 from provision.resolver import local_index
+from provision.resolver.uv import UvResolver
+from tests.resolver.test_uv import target
 
 TORCH = Wheel(
     filename="torch-2.13.0+cpu-cp311-cp311-win_amd64.whl",
@@ -68,3 +72,17 @@ def test_attack_another_user_does_not_learn_where_the_mirror_is() -> None:
             reply = requests.get(page, allow_redirects=False, timeout=5)
             assert reply.status_code == status
             assert ("hunter2" in str(reply.headers)) is (status == 302)
+
+
+@pytest.mark.machine
+def test_an_error_calls_the_index_by_its_name() -> None:
+    def fails(argv: list[str], **_: object) -> Completed:
+        address = argv[argv.index("--index") + 1].partition("=")[2]
+        said = f"error: Failed to fetch: `{address}torch/`"
+        return Completed(tuple(argv), 2, "", said, 0.1)
+
+    with local_index.serve(INDEXES, "f" * 64) as urls:
+        run: Run = local_index.with_names(fails, urls)
+        with pytest.raises(ToolError) as caught:
+            UvResolver(urls, None, run).newest(target(), ["torch"])
+    assert caught.value.evidence == "error: Failed to fetch: `index vendor: torch/`"

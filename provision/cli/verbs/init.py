@@ -1,12 +1,14 @@
 """make a project of this repository: a spec per target, and sessions."""
 
 from argparse import ArgumentParser
+from functools import partial
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, findings_if
 from provision.commands.detect import fitting_shipped_targets
 from provision.commands.init import Choice, initialize
-from provision.core.project import Project
+from provision.core.project import Project, shipped
+from provision.spec.reader import load_target
 from provision.ui.results import show_initialized
 
 ANYWHERE = True
@@ -51,4 +53,7 @@ def handle(call: Call) -> Outcome:
         tuple(arguments.files), tuple(arguments.extra), tuple(arguments.group)
     )
     result = initialize(here, names, choice)
-    return Outcome(result, show_initialized, findings_if(result.empty))
+    targets = (load_target(shipped().specs, name) for name in names)
+    platforms = {target.name: target.platform for target in targets}
+    show = partial(show_initialized, platforms=platforms)
+    return Outcome(result, show, findings_if(result.empty))

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from provision.cli.call import Call
 from provision.cli.options import add_target
 from provision.commands.current import hold_current
+from provision.commands.dropped import not_yet_named
 from provision.core.process import become
 from provision.core.variables import program_environment
 
@@ -39,6 +40,9 @@ def handle(call: Call) -> int:
         target.variables(current.folder),  # under which the checks ran as well
         keep=[*target.run.keep, *call.arguments.env],
     )
-    if dropped:
-        console.step(f"not passed on: {', '.join(dropped)} (`--env NAME` passes one)")
+    if not console.quiet and not console.detailed:
+        dropped = not_yet_named(call.project.environments(target.name), dropped)
+    if dropped and not console.quiet:
+        names = ", ".join(dropped)
+        console.note(f"not passed on: {names} (`--env NAME` passes one)")
     return become(call.arguments.command, env=environment)

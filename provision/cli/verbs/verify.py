@@ -1,6 +1,7 @@
 """compare an environment with its lock."""
 
 from argparse import ArgumentParser
+from dataclasses import replace
 
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_build, add_contract, add_target
@@ -38,7 +39,8 @@ def handle(call: Call) -> Outcome:
         finish(call.project, target, call.console)
         return Outcome(verification, show_verification)
     for finding in verification.findings:
-        call.console.finding(finding)
+        advised = "--repair" in finding.remedy  # which this is
+        call.console.finding(replace(finding, remedy="") if advised else finding)
     request = build_request(call, target, host_reader(call.project))
     built = repair(verification, request, run, call.console)
     return Outcome(built, show_build, findings_if(not built.generation))

@@ -1,0 +1,25 @@
+"""Which variables that ``run`` drops were named before: each is named once for a target."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from provision.core.errors import ToolError
+from provision.core.filesystem import write_atomic
+from provision.core.limits import read_if_any
+
+_NAMED = (
+    "not-passed-on"  # a file in the folder of a target's environments, a name in a line
+)
+
+
+def not_yet_named(environments: Path, dropped: Sequence[str]) -> list[str]:
+    """Return the variables that were never named, and keep that they are now."""
+    named = (read_if_any(environments / _NAMED) or b"").decode(errors="replace").split()
+    news = [name for name in dropped if name not in named]
+    if news:
+        # Where nothing can be kept, as in an installation that is shared, each call names them.
+        with contextlib.suppress(ToolError):
+            names = sorted({*named, *news})
+            write_atomic(environments / _NAMED, "\n".join([*names, ""]))
+    return news
