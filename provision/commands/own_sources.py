@@ -16,7 +16,7 @@ from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import Artifact, Lock
 from provision.resolver.uv import midnight
 from provision.spec.model import Target
-from provision.spec.pyproject import local_folder
+from provision.spec.pyproject import own_package
 
 
 def with_built_wheels(
@@ -76,9 +76,9 @@ def install_local(
 ) -> None:
     """Install the project's own packages into an environment, without what they require."""
     for text in target.pip.local:
-        folder = local_folder(text, root)
-        if not folder.is_dir():  # in an image or a bundle
-            progress.note(f"{text} is not installed: {folder} is not here")
+        folder = own_package(text, root)
+        if folder is None:
+            progress.note(f"{text} is not installed: its package is not here")
             continue
         progress.step(f"installing {text}")
         argv = [

@@ -48,6 +48,8 @@ class TargetStatus:
     """Rows of the known wrong numbers that its locked torch brings to machines of its own."""
     known_wrong_here: tuple[str, ...] = ()
     """Those that apply to this machine."""
+    exclude: tuple[str, ...] = ()
+    """Distributions that it does without, as `[pip] exclude` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
         target.summary,
         known_wrong=_known_wrong(project, target, torch),
         known_wrong_here=_known_wrong_here(project, target, torch) if record else (),
+        exclude=target.pip.exclude,
     )
 
 

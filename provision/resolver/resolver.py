@@ -63,7 +63,7 @@ class Resolver:
             files = engine.files(resolvable, pins)
             if target.pip.local:
                 top["local"] = ", ".join(engine.local_names(resolvable))
-            self._note_excluded(resolvable, engine)
+            self._note_excluded(resolvable, pins, engine)
         self._warn(target, pins)
         artifacts = [_artifact(target, wheel, built) for wheel, _ in files]
         urls = {wheel.sha256: url for wheel, url in files}
@@ -122,12 +122,12 @@ class Resolver:
         for note in target.inputs.notes:
             self.progress.note(note)
 
-    def _note_excluded(self, target: Target, engine: uv.UvResolver) -> None:
+    def _note_excluded(self, target: Target, pins: Pins, engine: uv.UvResolver) -> None:
         """Say what a target does without, and who asks for it."""
         for name, places in target.inputs.left_out.items():
             if places:
                 who = f"{' and '.join(places)} asks for it"
-            elif engine.is_asked_for(target, name):
+            elif engine.is_asked_for(target, name, pins):
                 who = "packages ask for it"
             else:
                 who = "nobody asks for it any more"

@@ -146,13 +146,18 @@ class UvResolver:
         done = self._compile(target, files, [*options, REQUIREMENTS])
         return done if done.returncode else parse_pins(done.stdout)
 
-    def is_asked_for(self, target: Target, name: str) -> bool:
-        """Whether a package of a target asks for a distribution that it excludes."""
-        others = tuple(other for other in target.pip.exclude if other != name)
-        impossible = Override(requirement=f"{name}<0", reason="-")
-        overrides = (*target.pip.overrides, impossible)
-        asked = self.pins(target.with_pip(exclude=others, overrides=overrides))
-        return isinstance(asked, Completed)
+    def is_asked_for(self, target: Target, name: str, pins: Pins) -> bool:
+        """Whether a package of a lock asks for a distribution that the target excludes."""
+        asked = target.with_pip(
+            # At its versions: uv would try all others to do without.
+            constraints=tuple(f"{each}=={pins[each][0]}" for each in pins),
+            exclude=tuple(other for other in target.pip.exclude if other != name),
+            overrides=(
+                *target.pip.overrides,
+                Override(requirement=f"{name}<0", reason="no version fits"),
+            ),
+        )
+        return isinstance(self.pins(asked), Completed)
 
     def nearest(
         self, target: Target, name: str, low: Version, high: Version

@@ -4,11 +4,12 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from provision.core.hashing import sha256_bytes
 from provision.spec.model import Target
-from provision.spec.pyproject import METADATA, local_folder
+from provision.spec.pyproject import METADATA, own_package
 from provision.spec.requirement_files import logical_lines
 
 # Of a requirements file, which setup.py reads, or setuptools for `dynamic` dependencies.
@@ -43,13 +44,18 @@ def _metadata(target: Target, root: Path) -> list[Path]:
     """Return the files of own packages that say what these require."""
     paths: dict[Path, None] = {}
     for text in target.pip.local:
-        folder = local_folder(text, root)
-        for path in [folder / name for name in METADATA]:
-            if path.is_file():
-                named = _NAMED.findall(path.read_text("utf-8", errors="replace"))
-                read = [path, *(folder / name for name in named)]
-                paths |= dict.fromkeys(each for each in read if each.is_file())
+        if folder := own_package(text, root):
+            for path in [folder / name for name in METADATA]:
+                paths |= dict.fromkeys(_with_named(path) if path.is_file() else ())
     return list(paths)
+
+
+def _with_named(path: Path) -> Iterator[Path]:
+    """Yield a file and the requirements files that it names."""
+    yield path
+    for name in _NAMED.findall(path.read_text("utf-8", errors="replace")):
+        if (path.parent / name).is_file():
+            yield path.parent / name
 
 
 def _deciding_part(path: Path) -> bytes:

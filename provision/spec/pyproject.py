@@ -16,6 +16,7 @@ from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
 from provision.core.limits import read_text
+from provision.core.project import shipped
 from provision.spec.model import parse_requirement
 
 Data = dict[str, Any]
@@ -174,6 +175,16 @@ def relative(path: Path, root: Path) -> str:
 def local_folder(text: str, root: Path) -> Path:
     """Return the folder of an entry such as ``-e .[dev]``."""
     return (root / text.removeprefix("-e ").partition("[")[0].strip()).resolve()
+
+
+def own_package(text: str, root: Path) -> Path | None:
+    """Return the folder of an own package, or None where it is not here: in an image or a bundle.
+
+    There the project's folder is the toolkit's.
+    """
+    folder = local_folder(text, root)
+    has = any((folder / name).is_file() for name in METADATA)
+    return folder if has and folder != shipped().root.resolve() else None
 
 
 def table(data: Data, *keys: str) -> Data:

@@ -51,12 +51,12 @@ def load_spec(path: Path, read: Read = read_spec_file) -> Target:
             "allowed",
         ) from error
     root = path.absolute().parents[1]
-    target = with_files(target, root)
-    specs = []
+    target, specs = with_files(target, root), list[str]()
     for file in chain:
-        own = file.path.absolute().is_relative_to(root)
-        shipped_name = f"the shipped {file.path.stem}"
-        specs.append(relative(file.path.absolute(), root) if own else shipped_name)
+        if not file.path.absolute().is_relative_to(root):
+            specs.append(f"the shipped {file.path.stem}")
+            break  # what that extends changes with it
+        specs.append(relative(file.path.absolute(), root))
     return target.with_inputs(replace(target.inputs, specs=tuple(specs)))
 
 

@@ -33,6 +33,7 @@ from provision.spec.pyproject import (
     METADATA,
     Line,
     local_folder,
+    own_package,
     read_pyproject,
     relative,
     with_marker,
@@ -334,9 +335,10 @@ class RequirementFiles:
         own = self.target.pip.local if self.target else ()
         for texts in (own, self.local):  # the second grows meanwhile
             for text in texts:
-                path = local_folder(text, self.root) / "pyproject.toml"
+                folder = own_package(text, self.root)
+                path = folder / "pyproject.toml" if folder else None
                 try:
-                    if path.is_file():  # it is not in a bundle
+                    if path and path.is_file():
                         self._follow_package(path, text.partition("[")[2].rstrip("] "))
                 except FAULTS as error:
                     self.faults.append(str(error))

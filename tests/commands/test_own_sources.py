@@ -21,11 +21,12 @@ from provision.artifacts.tools import LOCKS
 from provision.commands.build import build
 from provision.commands.build_request import BuildRequest
 from provision.commands.bundle import bundle
+from provision.commands.expectation import expectation
 from provision.commands.export import Export, Format, export
 from provision.commands.freshness import staleness
 from provision.commands.lock import lock
 from provision.commands.own_sources import with_built_wheels
-from provision.core.errors import SpecError, ToolError
+from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT, Project
 from provision.environment.contents import read_contents
@@ -33,6 +34,7 @@ from provision.environment.verify import verify
 from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.lockfile.sbom import sbom
+from provision.resolver import pip_tools
 from provision.resolver.resolver import Resolver
 from provision.spec.reader import load_target
 from tests.commands.answering import Answering, served
@@ -105,6 +107,7 @@ class Site:
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     listener: Silent = field(default_factory=Silent)
+    asked: set[str] = field(default_factory=set)  # for which names
 
     def sdist(self, name: str, *needs: str, more: str = "") -> bytes:
         text = manifest(name, *needs, more=more).encode()
@@ -211,6 +214,7 @@ class Handler(Answering):
     def do_GET(self) -> None:  # noqa: N802 - the name is the library's
         *_, kind, leaf = urlsplit(self.path).path.strip("/").split("/")
         if kind == "simple":
+            self.shop.asked.add(leaf)
             self.page(leaf, self.shop.listed(leaf))
         elif leaf in self.shop.files:
             headers = {"Cache-Control": "no-store"}
@@ -329,6 +333,81 @@ def test_from_lock_to_environment_and_again_from_nothing(
     assert (clone / "lockfiles" / "tiny" / PIP_LAYER).read_bytes() == text
     again = Project(clone).wheelhouse.rglob("*.whl")
     assert {path.name: path.read_bytes() for path in again} == first
+
+
+def test_what_a_target_does_without_is_in_no_lock_and_named(site: Site) -> None:
+    (site.project.root / "needs.txt").write_text("alone\nhelper<1\n")
+    site.spec('files = ["needs.txt"]\nexclude = ["helper", "deeper", "nobody"]')
+    site.sdist("alone", "deeper", "plain")
+    path = site.project.specs / "tiny.toml"
+    path.write_text(path.read_text() + 'build = ["alone"]\n')
+    assert site.artifacts().keys() == {"alone", "plain"}
+    said = "tiny: [pip] exclude leaves out"
+    assert site.listener.notes == [
+        f"{said} helper: needs.txt, line 2 asks for it",
+        f"{said} deeper: packages ask for it",
+        f"{said} nobody: nobody asks for it any more",
+    ]
+    target = load_target(site.project.specs, "tiny")
+    versions = read_lock(site.project.lock("tiny")).versions
+    expected = expectation(target, versions, site.project.catalog)
+    assert expected["requirements"] == ["alone"]
+    with pytest.raises(UsageError, match="pip-tools cannot resolve") as caught:
+        pip_tools.require_support(target)
+    assert "excluded packages" in caught.value.cause
+
+
+def test_attack_a_member_of_a_workspace_is_never_looked_up_by_its_name(
+    site: Site,
+) -> None:
+    """A stranger uploads a package of the name of one that the project has itself."""
+    root, member = site.project.root, site.project.root / "libs" / "plain"
+    member.mkdir(parents=True)
+    (member / "pyproject.toml").write_text(manifest("plain", "deeper"))
+    sources = "[tool.uv.sources]\nplain = { workspace = true }\n"
+    workspace = f'{sources}[tool.uv.workspace]\nmembers = ["libs/*"]\n'
+    (root / "pyproject.toml").write_text(manifest("app", "plain>=0.1", more=workspace))
+    for words in ('local = ["-e ."]', 'files = ["pyproject.toml"]'):
+        site.spec(f'{words}\nbuild = ["deeper"]')
+        site.asked.clear()
+        assert site.artifacts().keys() == {"deeper"}
+        assert "plain" not in site.asked
+        assert "deeper" in site.asked
+    (root / "pyproject.toml").write_text(manifest("app", "plain", more=sources))
+    site.asked.clear()
+    with pytest.raises(SpecError, match="1 fault") as caught:
+        site.lock()
+    assert "no member of a workspace has its name" in caught.value.evidence
+    assert not site.asked
+
+
+def test_the_file_that_makes_a_lock_stale_is_named(site: Site) -> None:
+    root = site.project.root
+    (root / "pyproject.toml").write_text(manifest("app", "plain<2"))
+    (root / "needs.txt").write_text("-r more.txt\nhelper\n")
+    (root / "more.txt").write_text("plain\n")
+    site.spec('files = ["needs.txt", "pyproject.toml"]')
+    locked = site.lock()
+
+    def why() -> str | None:
+        target = load_target(site.project.specs, "tiny")
+        return staleness(target, site.project.catalog, locked)
+
+    for name, text, said in (
+        ("needs.txt", "# why\n-r more.txt\nhelper  # so\n", None),
+        ("more.txt", "plain>=1\n", "more.txt changed since it was locked"),
+        ("more.txt", "plain\n", None),
+        ("pyproject.toml", manifest("app", "plain<2", more="[tool.x]\ny = 1\n"), None),
+        ("pyproject.toml", manifest("app", "plain<3"), "pyproject.toml changed since"),
+        ("pyproject.toml", manifest("app", "plain<2"), None),
+        ("needs.txt", "-r more.txt\n", "needs.txt changed since"),
+    ):
+        (root / name).write_text(text)
+        assert (why() or "").startswith(said or "")
+        assert bool(why()) == bool(said)
+    (root / "needs.txt").write_text("-r more.txt\nhelper\n")
+    site.spec('files = ["needs.txt", "pyproject.toml"]\nbuild = ["alone"]')
+    assert why() == "envs/tiny.toml changed since it was locked"
 
 
 def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) -> None:

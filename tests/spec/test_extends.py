@@ -105,6 +105,63 @@ def test_several_levels_and_a_folder_for_what_is_no_target(specs: Path) -> None:
     assert [hardware.driver for hardware in read_hardware(specs)] == [">=2", ">=2"]
 
 
+def test_several_bases_of_which_the_first_has_priority(specs: Path) -> None:
+    (specs / "base").mkdir()
+    project = """
+    [hardware]
+    driver = ">=7"
+    [pip]
+    requirements = ["numpy<2", "einops"]
+    drop = ["pytest", "not-of-every-target"]
+    exclude = ["Flash.Attn"]
+    """
+    (specs / "base" / "project.toml").write_text(textwrap.dedent(project))
+    target = child(
+        specs,
+        """
+        extends = ["base/project", "base"]
+        [pip]
+        requirements = ["einops==1"]
+        exclude = ["flash_attn", "xformers"]
+        """,
+    )
+    pinned = "Foo.Bar[x]>=1; python_version >= '3'"
+    assert target.pip.requirements == ("einops==1", "numpy<2", "torch==2.13.0", pinned)
+    assert target.pip.exclude == ("flash-attn", "xformers")
+    assert target.hardware.driver == ">=7"
+    names = ("envs/child.toml", "envs/base/project.toml", "envs/base.toml")
+    assert target.inputs.specs == names
+
+
+def test_what_several_bases_extend_is_below_all_of_them(specs: Path) -> None:
+    for name, text in {
+        "left": 'extends = "base"\n',
+        "right": 'extends = "base"\nsummary = "right"\n',
+    }.items():
+        (specs / f"{name}.toml").write_text(text, encoding="utf-8")
+    assert child(specs, 'extends = ["left", "right"]').summary == "right"
+    assert child(specs, 'extends = ["base", "right"]').summary == "right"
+
+
+@pytest.mark.parametrize(
+    ("extends", "drop", "absent"),
+    [
+        ('extends = "base"', '["einops"]', "einops"),
+        ('extends = ["base"]', '["pytest", "einops", "absent"]', "absent, einops"),
+        ("", '["einops"]', "einops"),
+    ],
+)
+def test_drop_is_of_inherited_requirements_only(
+    specs: Path, extends: str, drop: str, absent: str
+) -> None:
+    (specs.parent / "needs.txt").write_text("einops\n", encoding="utf-8")
+    text = f'{extends}\n[pip]\nfiles = ["needs.txt"]\ndrop = {drop}\n'
+    with pytest.raises(SpecError, match="not a list of inherited") as caught:
+        child(specs, text)
+    assert caught.value.evidence == f"not inherited: {absent}"
+    assert "`exclude` leaves out" in caught.value.remedy
+
+
 def test_any_project_can_extend_a_shipped_target_even_of_the_same_name(
     specs: Path,
 ) -> None:
@@ -126,6 +183,9 @@ def test_cycles_are_named(specs: Path) -> None:
     with pytest.raises(SpecError, match="extends itself") as caught:
         child(specs, 'extends = "base"')
     assert caught.value.evidence.count(" → ") == 2
+    (specs / "base.toml").write_text('extends = ["cpu-linux", "child"]')
+    with pytest.raises(SpecError, match="extends itself"):
+        child(specs, 'extends = "base"')
     with pytest.raises(
         SpecError, match="no spec"
     ):  # and there is no shipped one of this name

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import SpecError
+from provision.core.project import shipped
 from provision.spec.local import input_digests, local_digest
+from provision.spec.pyproject import own_package
 from provision.spec.reader import load_spec
+from provision.spec.text import resolved_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +100,90 @@ def test_a_changed_file_makes_the_lock_stale(root: Path) -> None:
     assert load_spec(root / "envs" / "thing.toml").digest() != before.digest()
 
 
+def test_no_line_gives_way_and_exclude_leaves_out_whoever_asks(root: Path) -> None:
+    spec = root / "envs" / "thing.toml"
+    text = SPEC.replace('"einops"', '"torch==2.1", "einops", "zed"')
+    spec.write_text(text + 'exclude = ["zed", "Protobuf", "foo", "nobody"]\n')
+    target = load_spec(spec)
+    assert {"torch==2.1", "torch>=2", "numpy==1.2"} <= {*target.pip.requirements}
+    names = {text.partition(" ")[0] for text in target.pip.requirements}
+    assert not names & {"zed", "zed[fast]", "foo"}
+    assert target.pip.constraints == ()
+    assert target.inputs.left_out == {
+        "zed": ["the spec", "needs/all.txt, line 10"],
+        "protobuf": ["limits.txt, line 1"],
+        "foo": ["needs/all.txt, line 11"],
+        "nobody": [],
+    }
+    assert target.digest() != target.with_pip(exclude=()).digest()
+
+
+def test_a_text_that_stands_alone_says_what_the_files_say(root: Path) -> None:
+    spec = root / "envs" / "thing.toml"
+    spec.write_text(SPEC + 'exclude = ["zed"]\n')
+    (root / "alone" / "envs").mkdir(parents=True)
+    alone = root / "alone" / "envs" / "thing.toml"
+    alone.write_text(resolved_text(spec))
+    assert load_spec(alone).digest() == load_spec(spec).digest()
+    assert load_spec(alone).pip.files == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "https://example.org/a/foo-1.0-py3-none-any.whl; sys_platform == 'linux'",
+            "foo @ https://example.org/a/foo-1.0-py3-none-any.whl ; sys_platform == 'linux'",
+        ),
+        (
+            "git+https://example.org/acme/Clip.git ;python_version < '3'",
+            "Clip @ git+https://example.org/acme/Clip.git ; python_version < '3'",
+        ),
+        (
+            "bar @ https://example.org/b.zip; extra == 'x'",
+            "bar @ https://example.org/b.zip ; extra == 'x'",
+        ),
+        ("-e own; sys_platform == 'linux'", "-e own"),
+        ("./own ; sys_platform == 'win32'", None),
+    ],
+)
+def test_a_url_or_a_path_can_have_a_marker_as_for_pip(
+    root: Path, line: str, text: str | None
+) -> None:
+    (root / "needs" / "all.txt").write_text(f"{line}\n")
+    pip = load_spec(root / "envs" / "thing.toml").pip
+    assert [*pip.requirements, *pip.local] == ["einops", *([text] if text else [])]
+
+
+def test_an_own_package_beside_the_file_that_names_it(root: Path) -> None:
+    (root / "needs" / "lib").mkdir()
+    (root / "needs" / "lib" / "setup.py").touch()
+    (root / "needs" / "all.txt").write_text("-e ./lib[fast]\n-e ./own\n")
+    pip = load_spec(root / "envs" / "thing.toml").pip
+    assert pip.local == ("-e needs/lib[fast]", "-e ./own")
+
+
+def test_an_own_package_is_in_no_image_and_no_bundle(root: Path) -> None:
+    assert own_package("-e own[x]", root) == root / "own"
+    assert own_package("-e .", root) is None  # which has envs/ and no package
+    assert own_package("-e .", shipped().root) is None  # as the folder of a bundle is
+
+
+def test_the_requirements_that_a_build_reads_count(root: Path) -> None:
+    own = root / "own"
+    (own / "setup.py").write_text("open('requirements.txt'); open('README.txt')")
+    for name in ("requirements.txt", "README.txt"):
+        (own / name).write_text("einops\n")
+    target = load_spec(root / "envs" / "thing.toml")
+    before, files = local_digest(target, root), input_digests(target, root)
+    assert "own/requirements.txt" in files
+    assert "own/README.txt" not in files
+    (own / "requirements.txt").write_text("# why\neinops\n")
+    assert local_digest(target, root) == before
+    (own / "requirements.txt").write_text("einops<1\n")
+    assert local_digest(target, root) != before
+
+
 def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> None:
     target = load_spec(root / "envs" / "thing.toml")
     before, path = local_digest(target, root), root / "own" / "pyproject.toml"
@@ -117,6 +204,7 @@ def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> N
         ("foo @ ftp://example.org/foo.zip", "has to begin with git+https://"),
         ("foo @ https://user:word@example.org/foo.zip", "has a login"),
         ("foo @ git+https://token@example.org/foo", "has a login"),
+        ("-e", "-e names no folder"),
     ],
 )
 def test_faults_name_file_and_line_all_at_once(
