@@ -163,12 +163,8 @@ class Run:
         """Return the report of what the journal knows; whatever else is owed is missing."""
         checks = declared(check_files())
         options = self._options
-        plan = Plan(
-            options.full,
-            frozenset(options.only),
-            self.devices,
-            carried(expect, checks),
-        )
+        only = frozenset(options.only)
+        plan = Plan(options.full, only, self.devices, carried(expect))
         devices = report.devices(self.journal)
         first = [facts for facts in devices if facts["index"] == plan.devices[0]]
         operators: set[str] = set()

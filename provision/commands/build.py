@@ -11,12 +11,12 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+from provision.commands.basis import basis_of
 from provision.commands.build_request import (
     BuildRequest,
     BuildResult,
     ready_generation,
 )
-from provision.commands.carry import basis_of
 from provision.commands.check import check, require_end
 from provision.commands.populate import (
     install_verified,

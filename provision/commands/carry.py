@@ -1,74 +1,91 @@
-"""Which results of a target's last build stand, so that a small change need not run all checks.
+"""Which results of an earlier build stand, so that a small change need not run all checks.
 
-One rule: the device's checks stand if nothing that the last build had is different now, and what
-was added is pure Python that no start of Python or torch runs. In doubt all checks are run.
+One rule: what a build proved stands while nothing that it had is gone or another now, but for pure
+Python that nothing else names, and what was added is pure Python that no start of Python or torch
+runs. In doubt all checks are run.
 """
 
-import importlib.metadata
-import json
-import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from provision.core.hashing import sha256_bytes, sha256_file
-from provision.core.prefix import environment_python
+from provision.commands.basis import CHANGED, PURE, Basis
+from provision.core.errors import ToolError
 from provision.core.project import Project
-from provision.environment.contents import Contents
-from provision.environment.reading import read_text
-from provision.lockfile.pip import Lock
-from provision.report.history import history, read_reports, suite_digest
-from provision.report.model import Report
-
-# Native libraries, and modules that each start of Python runs.
-_ACTIVE = (".so", ".pyd", ".dll", ".dylib", ".pth", "customize.py", "_virtualenv.py")
+from provision.report.history import history
+from provision.report.model import Report, read_report
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
-    """What the results of a build rest on, as its report keeps it."""
+class Standing:
+    """An earlier build, and what is different now."""
 
-    basis: (
-        str  # SHA-256 of all but distributions: machine, interpreter, suite, promises
-    )
-    closures: dict[str, str]  # version and SHA-256 by name; "changed" of own packages
-    native: frozenset[str]  # names of those that are more than pure Python
+    report: Report
+    gone: frozenset[str]  # distributions that it had, and that are absent or others now
+    added: frozenset[str]
 
+    def settled(self, requirements: Collection[str]) -> dict[str, list[str]]:
+        """Return what the suite may leave out: checks, and imports of what the spec requires."""
+        results = (*self.report.checks, *self.report.carried)
+        imported = {*requirements} & {*self.report.imported} - self.gone
+        return {
+            "settled": [result.id for result in results if not result.finding],
+            "imported": sorted(imported),
+        }
 
-def basis_of(
-    project: Project, lock: Lock, contents: Contents, facts: Mapping[str, Any]
-) -> Basis:
-    """Return what results in an environment rest on, with the facts of target and host."""
-    prefix = contents.prefix
-    locked = {one.name: f"{one.version} {one.sha256}" for one in lock.artifacts}
-    closures, native = dict[str, str](), set[str]()
-    for dist in contents.distributions:
-        closures[dist.name] = locked.get(dist.name, "changed")
-        files = [entry.path for entry in dist.entries]
-        active = any(path.endswith(_ACTIVE) or ".so." in path for path in files)
-        if active or "[torch" in read_text(dist.folder / "entry_points.txt"):
-            native.add(dist.name)
-    python = [read_text(prefix / "pyvenv.cfg"), sha256_file(environment_python(prefix))]
-    machine = [platform.node(), platform.platform(), lock.conda]
-    tools = [importlib.metadata.version("pytest"), suite_digest(project)]
-    text = json.dumps([facts, python, machine, tools])
-    # A prefix has the name of its lock, which says no more than the distributions.
-    digest = sha256_bytes(text.replace(prefix.name, "").encode())
-    return Basis(digest, closures, frozenset(native))
+    def is_whole(self, lock: str | None, requirements: Collection[str]) -> bool:
+        """Whether it was of the very same environment, and found nothing: no check is run then."""
+        report, settled = self.report, self.settled(requirements)
+        if self.gone or self.added or report.lock != lock:
+            return False
+        results = len(report.checks) + len(report.carried)
+        every = settled["imported"] == sorted(requirements)
+        return every and len(settled["settled"]) == results
 
 
-def standing(project: Project, target: str, now: Basis) -> Report | None:
-    """Return the report of the last build if the results of its device's checks stand."""
-    last, unreadable = None, list[str]()
-    for report in read_reports(history(project, target), unreadable.append):
-        if not report.proves:
-            last = None  # what failed since is run again
-        elif report.basis:  # only builds have one
-            last = report
-    if unreadable or last is None or last.basis != now.basis:
+def standing(project: Project, target: str, now: Basis) -> Standing | None:
+    """Return the earlier build whose results stand, or None."""
+    builds = [report for report in _proving(project, target) if report.basis]
+    alike = [_beside(report, now) for report in builds if report.basis == now.basis]
+    pure = [one for one in alike if _is_pure(one, now)]
+    # What is gone has to be looked for in all that is installed, what was added has not.
+    nearest = min(pure, key=lambda one: (len(one.gone), len(one.added)), default=None)
+    if nearest is None or _is_named(nearest, now):
         return None
-    unchanged = last.closures.items() <= now.closures.items()
-    added = now.closures.keys() - last.closures.keys()
-    if unchanged and "changed" not in last.closures.values() and not added & now.native:
-        return last
-    return None
+    return nearest
+
+
+def _proving(project: Project, target: str) -> Iterator[Report]:
+    """Yield the reports since one that proves nothing or cannot be read, the newest first."""
+    for path in reversed(history(project, target)):
+        try:
+            report = read_report(path)
+        except ToolError:
+            return
+        if not report.proves:
+            return
+        yield report
+
+
+def _beside(report: Report, now: Basis) -> Standing:
+    before, after = report.closures, now.closures
+    gone = [n for n, text in before.items() if text == CHANGED or after.get(n) != text]
+    return Standing(report, frozenset(gone), frozenset(after.keys() - before.keys()))
+
+
+def _is_pure(one: Standing, now: Basis) -> bool:
+    """Whether all that differs is pure Python, before and now."""
+    texts = [one.report.closures[name] for name in one.gone]
+    for name in (one.gone | one.added) & now.closures.keys():
+        texts.append(now.closures[name])
+    return all(PURE in text for text in texts)
+
+
+def _is_named(one: Standing, now: Basis) -> bool:
+    """Whether something names what is gone or another now."""
+    if not one.gone:
+        return False
+    words = set(one.gone)
+    for closures in (one.report.closures, now.closures):
+        for name in one.gone & closures.keys():
+            words.update(closures[name].partition(PURE)[2].split())
+    return now.named(one.gone, words)

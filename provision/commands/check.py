@@ -1,5 +1,6 @@
 """Check one environment: expectation, run, report."""
 
+import datetime as dt
 import json
 import os
 import platform
@@ -12,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from provision.catalog.devices import read_peaks
-from provision.commands.carry import Basis, standing
+from provision.commands.basis import Basis
+from provision.commands.carry import Standing, standing
 from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.machine import this_host
 from provision.commands.subject import Subject
@@ -38,7 +40,7 @@ _VOLATILE = {"TERM", "COLUMNS", "NO_COLOR", "CI", "XDG_RUNTIME_DIR"}
 # Expectations by distribution, which are compared one by one.
 _BY_NAME = {"packages", "requirements", "forbid"}
 
-# What results rest on, given the facts of target and host; see provision.commands.carry.
+# What results rest on, given the facts of target and host; see provision.commands.basis.
 BasisOf = Callable[[Mapping[str, Any]], Basis]
 
 
@@ -71,18 +73,40 @@ def check(
     if request.scope not in ("0", "all"):
         require_device(request, subject, run)
     expected = _expected(request, subject)
-    last, rests_on = None, dict[str, Any]()
+    earlier, rests_on = None, dict[str, Any]()
+    required = expected["requirements"]
     if basis_of:
         basis = basis_of(_facts(request, subject, expected))
         rests_on = {"basis": basis.basis, "closures": basis.closures}
-        last = standing(request.project, request.target.name, basis)
-    if last:
-        results = (*last.checks, *last.carried)
-        passed = [result.id for result in results if not result.finding]
-        expected["earlier"] = {"settled": passed}
-    document = run_suite(request, subject, expected, run, progress)
+        rests_on["imported"] = required
+        earlier = standing(request.project, request.target.name, basis)
+    if earlier:
+        expected["earlier"] = earlier.settled(required)
+    if earlier and earlier.is_whole(subject.lock, required):
+        document = _nothing_run(earlier)
+    else:
+        document = run_suite(request, subject, expected, run, progress)
     document = _completed(request, subject, document) | rests_on
-    return _keep(request, subject, with_reused(document, last))
+    return _keep(request, subject, with_reused(document, earlier))
+
+
+def _nothing_run(earlier: Standing) -> dict[str, Any]:
+    """Return the document of a run that has nothing to do: all results of another stand."""
+    document = earlier.report.model_dump(mode="json", exclude={"schema_version"})
+    left = [*document["checks"], *document["carried"]]
+    reused = [
+        {"id": one["id"], "title": one["title"], "owed": False, "reason": "carried"}
+        for one in left
+    ]
+    return document | {
+        "schema": 1,
+        "started": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "seconds": 0.0,
+        "checks": [],
+        "not_run": [*document["not_run"], *reused],
+        "load": {},
+        "compared": "",
+    }
 
 
 def measure_again(
@@ -153,12 +177,13 @@ def _completed(
     }
 
 
-def with_reused(document: dict[str, Any], last: Report | None) -> dict[str, Any]:
+def with_reused(document: dict[str, Any], standing: Standing | None) -> dict[str, Any]:
     """Return a report with the results of an earlier one that the suite left out."""
-    if last is None:
+    if standing is None:
         return document
-    earlier = last.model_dump(mode="json")
-    results = {old["id"]: old | {"ran": last.started} for old in earlier["checks"]}
+    earlier = standing.report.model_dump(mode="json")
+    ran = {"ran": earlier["started"]}
+    results = {old["id"]: old | ran for old in earlier["checks"]}
     results |= {old["id"]: old for old in earlier["carried"]}
     reused: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
@@ -169,7 +194,7 @@ def with_reused(document: dict[str, Any], last: Report | None) -> dict[str, Any]
             reused.append(results[entry["id"]])
         else:  # a suite that leaves out more than it may must not be green
             others.append(entry | {"owed": True})
-    for key in ("device", "devices"):
+    for key in ("torch", "device", "devices"):
         document[key] = document.get(key) or earlier[key]
     return document | {"carried": reused, "not_run": others}
 

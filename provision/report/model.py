@@ -135,7 +135,8 @@ def moment(text: str) -> str:
 class Report(Part):
     """One run of the suite in one environment; ``device.matmul@1`` is of its second device.
 
-    Only a build writes ``carried``, ``basis`` and ``closures``; see provision.commands.carry.
+    Only a build writes ``carried``, ``basis``, ``closures`` and ``imported``; see
+    provision.commands.carry.
     """
 
     schema_version: Literal[1]
@@ -167,7 +168,10 @@ class Report(Part):
     basis: str = ""
     """Digest of what all checks depend on; empty but for a build's."""
     closures: dict[str, str] = {}
-    """Digest of what each check depends on, by its id; empty but for a build's."""
+    """What was installed of each distribution, with its modules where it is pure Python; empty but
+    for a build's."""
+    imported: tuple[str, ...] = ()
+    """What the spec requires, of which an import passed then or before; empty but for a build's."""
     stack: dict[str, str] = {}
     """Layers of the host, by name, each with its version."""
     accelerator: str = ""

@@ -60,8 +60,9 @@ class Expect:
         fallback: Settings of whoever started the toolkit by which torch computes on the CPU what
             the device has no kernel for, and which programs get them; the checks do not.
         soak: Seconds for which `health.load` holds its load, None for its own few.
-        earlier: What of an earlier run stands: ``settled``, ids of the checks that passed. None
-            where everything has to be run.
+        earlier: What of an earlier run stands: ``settled``, ids of the checks that passed, and
+            ``imported``, the requirements that could be imported. None where everything has to be
+            run.
     """
 
     target: str
@@ -92,6 +93,11 @@ class Expect:
         numbers = re.findall(r"\d+", self.packages.get(name, ""))
         major, minor, *_ = map(int, [*numbers, 0, 0])
         return major, minor
+
+    @property
+    def imported(self) -> frozenset[str]:
+        """Requirements whose earlier import stands."""
+        return frozenset((self.earlier or {}).get("imported", ()))
 
     @property
     def locks_cuda(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,16 +47,15 @@ class Plan:
         return CARRIED if identifier in self.carried else ""
 
 
-def carried(expect: Expect, checks: Iterable[Declared]) -> frozenset[str]:
-    """Return the checks of the device that passed in an earlier run which still stands.
+def carried(expect: Expect) -> frozenset[str]:
+    """Return the checks that passed in an earlier run which still stands.
 
-    The caller vouches that nothing of host, driver, stack, suite and spec has changed. All
-    other checks are of the environment, and are always run.
+    The caller vouches that nothing which they use has changed: host, driver, stack, suite, spec.
+    What reads the metadata of the environment, and imports what is new in it, is always run.
     """
-    settled = set(expect.earlier["settled"]) if expect.earlier else set()
-    return frozenset(
-        check.id for check in checks if check.on_device and check.id in settled
-    )
+    settled = expect.earlier["settled"] if expect.earlier else []
+    kept = (n for n in settled if n == IMPORT["id"] or not n.startswith("identity."))
+    return frozenset(kept)
 
 
 def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:

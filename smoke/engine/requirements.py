@@ -45,11 +45,16 @@ def top_level() -> dict[str, list[str]]:
 
 
 def to_import(expect: Expect) -> dict[str, list[str]]:
-    """Return the modules of what the spec requires and `identity.import` has not loaded."""
+    """Return the modules of what the spec requires, but for what was imported already.
+
+    That is what `identity.import` has loaded, and what an earlier run has whose result stands.
+    """
     installed = top_level()
     loaded = {"torch": "torch", **OPERATOR_MODULES}
     modules: dict[str, list[str]] = {}
     for name in expect.requirements:
+        if name in expect.imported:
+            continue
         if installed.get(name) and loaded.get(name) not in sys.modules:
             modules[name] = installed[name]
     return modules

@@ -36,9 +36,11 @@ from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
-from smoke.engine.owed import NOT_ASKED, Plan, carried  # noqa: E402
+from smoke.engine.owed import CARRIED, NOT_ASKED, Plan, carried, not_run  # noqa: E402
 
 WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
+# They take no torch in this process: what they import is imported in others.
+APART = {WITHOUT_TORCH.name, "test_requirements.py"}
 # Checks whose processes start early, beside this one: imports of torch take their time.
 RESUMED, REQUIRED = "resume.fresh", "identity.requirements"
 OLDEST = (3, 10)  # that the suite's own pytest runs on
@@ -62,14 +64,12 @@ def main(argv: list[str]) -> int:
     # Read when torch is loaded, in children as well; by torch for XPU alone.
     os.environ[on_cpu.NAMING] = "1"
     files, only = check_files(), frozenset(asked["only"])
-    plan = Plan(
-        asked["full"], only, (asked["device"],), carried(expect, declared(files))
-    )
+    plan = Plan(asked["full"], only, (asked["device"],), carried(expect))
     if expect.earlier is not None:
         files = _with_work(files, plan)
     if _is_ahead(RESUMED, plan, journal):
         child_process.stand_by("smoke.reference.training:resumed")
-    if not import_stack(expect, journal):
+    if not _has_stack(expect, journal, files, plan):
         files = [WITHOUT_TORCH]
     elif _is_ahead(REQUIRED, plan, journal):
         modules = requirements.to_import(expect).values()
@@ -187,6 +187,16 @@ def _refused(journal: Journal, plan: Plan) -> list[str]:
         for entry in journal.last("not_owed") or ()
         if entry["reason"] != NOT_ASKED
     ]
+
+
+def _has_stack(
+    expect: expectation.Expect, journal: Journal, files: list[Path], plan: Plan
+) -> bool:
+    """Return whether torch can be imported: by an import where a check of this run takes it."""
+    if IMPORT["id"] in plan.carried and {path.name for path in files} <= APART:
+        journal.write(excused=[not_run(IMPORT, CARRIED, owed=False)])
+        return True
+    return import_stack(expect, journal)
 
 
 def import_stack(expect: expectation.Expect, journal: Journal) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.commands import carry
+from provision.commands import basis
+from provision.commands.basis import PURE, Basis, basis_of
 from provision.commands.build import build
-from provision.commands.carry import Basis, basis_of, standing
+from provision.commands.carry import Standing, standing
 from provision.commands.check import with_reused
 from provision.core.process import run
 from provision.core.project import CURRENT
@@ -22,6 +24,8 @@ from tests.lab import Silent
 from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from provision.report.model import Report
     from tests.lab import Lab
 
@@ -43,8 +47,8 @@ def test_it({takes}) -> None:
 # As smoke/device/devices.py, for a torch that has nothing.
 DEVICES = "from types import SimpleNamespace as S\ndef of(_): return S(index=None)\n"
 CHECKS = ("identity.all", "device.plain", "device.other")
-ALWAYS = {"identity.all", "identity.import", "identity.requirements"}
-EVERY = ALWAYS | set(CHECKS)
+ALWAYS = {"identity.all", "identity.requirements"}
+EVERY = ALWAYS | {"identity.import"} | set(CHECKS)
 
 
 class Bench:
@@ -97,18 +101,78 @@ def test_a_small_change_carries_the_device_and_a_failure_ends_that(
     assert {check.ran for check in third.carried} == {first.started}
     # A check that failed is run again until it passes.
     (bench.flags / "device.other").touch()
-    failed = bench.build(lab.wheel("gamma", "2.0"))
+    files = {"gamma_native.so": ""}
+    native = make_wheel(lab.index.root / "default", "gamma", "2.0", files)
+    failed = bench.build(native)
     assert [check.id for check in failed.failed] == ["device.other"]
     (bench.flags / "device.other").unlink()
-    assert ran(bench.build(lab.wheel("gamma", "2.0"))) == EVERY
+    assert ran(bench.build(native)) == EVERY
     # A suite that left out more than it may must not be green.
     entry = {"title": "t", "owed": False, "reason": "carried"}
     left = [entry | {"id": name} for name in ("device.plain", "device.unknown")]
-    found = with_reused({"checks": [], "not_run": left}, third)
+    stands = Standing(third, frozenset(), frozenset())
+    found = with_reused({"checks": [], "not_run": left}, stands)
     assert [check["id"] for check in found["carried"]] == ["device.plain"]
     assert [(e["id"], e["owed"]) for e in found["not_run"]] == [
         ("device.unknown", True)
     ]
+
+
+def test_nothing_is_run_where_one_goes_back_to_what_was_proven(
+    lab: Lab, tmp_path: Path
+) -> None:
+    bench = Bench(lab, tmp_path)
+    first = bench.build()
+    gamma = lab.wheel("gamma")
+    bench.build(gamma)
+    (bench.flags / "identity.all").touch()  # whatever is run fails
+    back = bench.build()
+    assert (ran(back), back.proves, back.lock) == (set(), True, first.lock)
+    assert {check.ran for check in back.carried} == {first.started}
+    # What the spec names now and no run has imported, is imported.
+    (bench.flags / "identity.all").unlink()
+    bench.build(gamma)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "beta"]'))
+    named = bench.build()
+    assert ran(named) == ALWAYS
+    assert set(named.imported) == {"alpha", "beta"}
+    text = spec.read_text()
+    spec.write_text(text.replace('["alpha", "beta"]', '["alpha", "beta", "delta"]'))
+    failed = bench.build(gamma, lab.wheel("delta", text="import nothing_of_this"))
+    assert [check.id for check in failed.failed] == ["identity.requirements"]
+
+
+def test_what_was_added_since_may_change_and_go(lab: Lab, tmp_path: Path) -> None:
+    """Beside the build before it was added, nothing is different, whoever names it."""
+    bench = Bench(lab, tmp_path)
+    bench.wheels += [lab.wheel("theta", text="import gamma\n")]
+    bench.build()
+    delta = lab.wheel("delta")
+    for added in (
+        (lab.wheel("gamma"),),
+        (lab.wheel("gamma"), delta),
+        (lab.wheel("gamma", "2.0"), delta),
+        (delta,),
+    ):
+        assert ran(bench.build(*added)) == ALWAYS
+
+
+def test_what_was_there_before_may_change_where_nothing_names_it(
+    lab: Lab, tmp_path: Path
+) -> None:
+    bench, beta = Bench(lab, tmp_path), lab.wheels[1]
+    bench.wheels += [lab.wheel("theta", text="try: import alpha\nexcept: ...\n")]
+    bench.wheels += [lab.wheel("gamma")]
+    assert ran(bench.build()) == EVERY
+    bench.wheels[-1] = lab.wheel("gamma", "2.0")
+    assert ran(bench.build()) == ALWAYS
+    bench.wheels.pop()
+    assert ran(bench.build()) == ALWAYS
+    bench.wheels[bench.wheels.index(beta)] = lab.wheel("beta", "2.0", index="vendor")
+    assert ran(bench.build()) == ALWAYS
+    bench.wheels[0] = lab.wheel("alpha", "2.0")
+    assert ran(bench.build()) == EVERY
 
 
 def test_a_generation_with_an_edited_file_is_not_used_again(ready: Lab) -> None:
@@ -125,31 +189,59 @@ def test_a_generation_with_an_edited_file_is_not_used_again(ready: Lab) -> None:
 
 
 def test_the_rule(ready: Lab) -> None:
-    had = {"alpha": "1.0 a", "torch": "2.0 b"}
-    same, more = Basis("b", had, frozenset()), had | {"gamma": "1.0 c"}
-    assert standing(ready.project, TARGET, same) is None
+    had = {"alpha": "1.0 a pure: alpha al", "torch": "2.0 b"}
+    unnamed = dict[tuple[str, ...], tuple[str, ...]]()
+
+    def stands(
+        closures: dict[str, str], basis: str = "b", *, named: bool = True
+    ) -> bool:
+        def is_named(names: Collection[str], words: Collection[str]) -> bool:
+            unnamed[tuple(sorted(names))] = tuple(sorted(words))
+            return named
+
+        now = Basis(basis, closures, is_named)
+        return standing(ready.project, TARGET, now) is not None
+
+    gone = {"torch": had["torch"]}
+    another = had | {"alpha": "2.0 c pure: other"}
+    assert not stands(had)
     _kept(ready, basis="b", closures=had)
-    for now in (same, Basis("b", more, frozenset({"torch"}))):
-        assert standing(ready.project, TARGET, now)
-    for now in (
-        Basis("other", had, frozenset()),
-        Basis("b", more, frozenset({"gamma"})),
-        Basis("b", had | {"alpha": "1.0 d"}, frozenset()),  # from other bytes
-        Basis("b", {"torch": "2.0 b"}, frozenset()),
+    assert stands(had)
+    assert stands(had | {"gamma": "1.0 c pure: gamma"})
+    assert not unnamed  # all that costs time is left out where nothing is gone
+    assert stands(gone, named=False)
+    assert stands(another, named=False)
+    assert unnamed == {("alpha",): ("al", "alpha", "other")}
+    for closures in (
+        had | {"gamma": "1.0 c"},  # native
+        gone,
+        another,
+        had | {"alpha": "1.0 d pure: alpha al"},  # from other bytes
     ):
-        assert standing(ready.project, TARGET, now) is None
+        assert not stands(closures)
+    for closures in (
+        had | {"torch": "2.0 d"},
+        had | {"torch": "2.0 d pure: torch"},  # it was native
+        had | {"alpha": "2.0 c"},  # it is native now
+        {"alpha": had["alpha"]},
+    ):
+        assert not stands(closures, named=False)
+    assert not stands(had, "other", named=False)
     _kept(ready)  # a run of `smoke` that found nothing
-    assert standing(ready.project, TARGET, same)
+    assert stands(had)
+    _kept(ready, basis="b", closures=had | {"alpha": "changed"})
+    assert not stands(had | {"alpha": "changed"} | {"torch": "3 b"}, named=False)
+    assert stands(had)  # by the build before
     _kept(ready, broken="it died")
     _kept(ready)
-    assert standing(ready.project, TARGET, same) is None
-    # A package of the user's own can differ with each build.
+    assert not stands(had)
+    # A package of the user's own that the checks may run can differ with each build.
     own = had | {"own": "changed"}
     _kept(ready, basis="b", closures=own)
-    assert standing(ready.project, TARGET, Basis("b", own, frozenset())) is None
+    assert not stands(own, named=False)
     _kept(ready, basis="b", closures=had)
     new_report(ready.project, TARGET, "quick").write_text("{")
-    assert standing(ready.project, TARGET, same) is None
+    assert not stands(had)
 
 
 def _kept(lab: Lab, **changes: object) -> None:
@@ -175,7 +267,47 @@ def test_what_is_more_than_pure_python_is_native(
     gamma = make_wheel(lab.index.root / "default", "gamma", "1.0", files)
     lab.relock(*lab.wheels, gamma)
     lab.build(smoke=False)
-    assert _basis(lab).native == {"gamma"}
+    active = {n for n, text in _basis(lab).closures.items() if PURE not in text}
+    assert active == {"gamma"}
+
+
+@pytest.mark.parametrize(
+    ("files", "other", "changed"),
+    [
+        ({"gamma.py": ""}, "", False),
+        ({"gamma.pth": "/somewhere\n"}, "", False),
+        ({"gamma.pth": "import __editable___gamma_finder; it()\n"}, "", False),
+        ({"gamma.pth": "import gamma_hook\n"}, "", True),
+        ({"gamma-1.0.dist-info/entry_points.txt": "[torch.backends]\n"}, "", True),
+        ({"gamma.py": ""}, "gamma", True),
+        ({"accelerate/__init__.py": ""}, "", True),  # which the suite imports
+    ],
+)
+def test_own_packages_that_the_checks_may_run_are_never_the_same(
+    lab: Lab, files: dict[str, str], other: str, *, changed: bool
+) -> None:
+    default = lab.index.root / "default"
+    (lab.project.smoke / "check.py").write_text("import accelerate\n")
+    requires = [f"{other}>=1; extra == 'all'"] if other else []
+    wheels = [
+        make_wheel(default, "gamma", "1.0", files),
+        make_wheel(default, "delta", "1.0", {"delta.py": ""}, requires),
+    ]
+    lab.relock(*lab.wheels, *wheels)
+    lab.build(smoke=False)
+    found = _basis(lab, local="gamma").closures["gamma"]
+    assert (found == "changed") is changed
+    site = next((lab.home / CURRENT).resolve().rglob("gamma-1.0.dist-info"))
+    metadata = site / "METADATA"
+    text = metadata.read_text() + "Requires-Dist: more\n"
+    metadata.unlink()  # or the edit would be one of the installer's cache
+    metadata.write_text(text)
+    assert _basis(lab, local="gamma").closures["gamma"] == found
+    for code in site.parent.glob("gamma.p*"):
+        code.unlink()
+        code.write_text("# another")
+        another = _basis(lab, local="gamma").closures["gamma"]
+        assert changed or another != found
 
 
 def test_what_is_no_distribution_is_in_the_basis(
@@ -185,21 +317,25 @@ def test_what_is_no_distribution_is_in_the_basis(
     assert report is not None
     assert report.closures.keys() == {"alpha", "beta"}
     before = _basis(ready)
-    assert before == _basis(ready)
+    again = _basis(ready)
+    assert (before.basis, before.closures) == (again.basis, again.closures)
     found = {before.basis, _basis(ready, kernel="6.2").basis}
     with (ready.project.smoke / "run.py").open("a") as stream:
         stream.write("# changed\n")
     found.add(_basis(ready).basis)
-    monkeypatch.setattr(carry.platform, "node", lambda: "another")
+    monkeypatch.setattr(basis.platform, "node", lambda: "another")
     found.add(_basis(ready).basis)
     (ready.home / CURRENT / "pyvenv.cfg").write_text("home = elsewhere\n")
     found.add(_basis(ready).basis)
     assert len(found) == 5
 
 
-def _basis(lab: Lab, **facts: str) -> Basis:
+def _basis(lab: Lab, local: str = "", **facts: str) -> Basis:
     contents = read_contents((lab.home / CURRENT).resolve(), TARGET)
-    return basis_of(lab.project, read_lock(lab.project.lock(TARGET)), contents, facts)
+    lock = read_lock(lab.project.lock(TARGET))
+    if local:
+        lock = replace(lock, header=lock.header | {"local": local})
+    return basis_of(lab.project, lock, contents, facts)
 
 
 def test_the_callers_device_host_and_promise_are_in_the_basis(

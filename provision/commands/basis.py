@@ -1,0 +1,121 @@
+"""What the results of checks in an environment rest on, as the report of a build keeps it."""
+
+import functools
+import importlib.metadata
+import json
+import platform
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.prefix import environment_python
+from provision.core.project import Project
+from provision.environment.contents import Contents
+from provision.environment.installed import InstalledDistribution
+from provision.environment.naming import (
+    code_of,
+    is_named,
+    is_native,
+    modules_of,
+    requires_any,
+)
+from provision.environment.reading import read_text
+from provision.lockfile.pip import Lock
+from provision.report.history import suite_digest
+
+CHANGED = "changed"  # of a package of the user's own that the checks may run
+PURE = " pure: "  # before the modules of a distribution that is pure Python
+# Modules that each start of Python runs.
+_AT_START = (".pth", "customize.py", "_virtualenv.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What results rest on, and who names what of it."""
+
+    basis: (
+        str  # SHA-256 of all but distributions: machine, interpreter, suite, promises
+    )
+    closures: dict[str, str]  # what is installed of each distribution, by its name
+    # Whether anything but some distributions names one of them; the words are their modules.
+    named: Callable[[Collection[str], Collection[str]], bool]
+
+
+def basis_of(
+    project: Project, lock: Lock, contents: Contents, facts: Mapping[str, Any]
+) -> Basis:
+    """Return what results in an environment rest on, with the facts of target and host."""
+    prefix = contents.prefix
+    locked = {one.name: f"{one.version} {one.sha256}" for one in lock.artifacts}
+    closures: dict[str, str] = {}
+    for dist in contents.distributions:
+        what = locked.get(dist.name, CHANGED)
+        if dist.name in lock.local:
+            what = _own(dist, contents, project)
+        if what != CHANGED and not _is_active(dist):
+            what += PURE + " ".join(modules_of(dist))
+        closures[dist.name] = what
+    python = [read_text(prefix / "pyvenv.cfg"), sha256_file(environment_python(prefix))]
+    machine = [platform.node(), platform.platform(), lock.conda]
+    tools = [importlib.metadata.version("pytest"), suite_digest(project)]
+    text = json.dumps([facts, python, machine, tools])
+    # A prefix has the name of its lock, which says no more than the distributions.
+    digest = sha256_bytes(text.replace(prefix.name, "").encode())
+    named = functools.partial(_is_named, contents, lock, project)
+    return Basis(digest, closures, named)
+
+
+def _is_active(dist: InstalledDistribution) -> bool:
+    """Whether it is more than Python that runs only where it is imported."""
+    files = [entry.path for entry in dist.entries]
+    runs = any(is_native(path) or path.endswith(_AT_START) for path in files)
+    return runs or _extends_torch(dist)
+
+
+def _extends_torch(dist: InstalledDistribution) -> bool:
+    return "[torch" in read_text(dist.folder / "entry_points.txt")
+
+
+def _own(dist: InstalledDistribution, contents: Contents, project: Project) -> str:
+    """Return what is installed of a package of the user's own, whose code may change any time."""
+    files = [dist.folder.parent / entry.path for entry in dist.entries]
+    hooks = [path for path in files if path.suffix == ".pth"]
+    used = any(requires_any(one, [dist.name]) for one in contents.distributions)
+    words = [dist.name, *modules_of(dist)]
+    runs = _extends_torch(dist) or any(map(_runs_code, hooks))
+    if runs or used or is_named(words, _suite(project)):
+        return CHANGED
+    # Its metadata change with each requirement that it gets.
+    code = [path for path in files if path.is_file() and path.parent != dist.folder]
+    lines = [f"{path.name} {sha256_file(path)}" for path in code]
+    return f"own {sha256_bytes(json.dumps(lines).encode())}"
+
+
+def _runs_code(hook: Path) -> bool:
+    """Whether a .pth file runs more than what setuptools makes to find an editable package."""
+    lines = read_text(hook).splitlines()
+    return any(re.match(r"import\s+(?!__editable__)", line) for line in lines)
+
+
+def _suite(project: Project) -> Iterator[Path]:
+    for kind in ("*.py", "*.json"):
+        yield from project.smoke.rglob(kind)
+
+
+def _is_named(
+    contents: Contents,
+    lock: Lock,
+    project: Project,
+    names: Collection[str],
+    words: Collection[str],
+) -> bool:
+    # No check runs the user's own packages; see _own().
+    known = {*names, *lock.local}
+    others = [one for one in contents.distributions if one.name not in known]
+    if any(requires_any(one, names) for one in others):
+        return True
+    files = [path for one in others for path in code_of(one)]
+    return is_named(words, [*_suite(project), *files])
