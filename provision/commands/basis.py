@@ -42,6 +42,9 @@ class Basis:
     closures: dict[str, str]  # what is installed of each distribution, by its name
     # Whether anything but some distributions names one of them; the words are their modules.
     named: Callable[[Collection[str], Collection[str]], bool]
+    in_suite: Callable[
+        [Collection[str]], bool
+    ]  # whether the suite has one of some words
 
 
 def basis_of(
@@ -65,7 +68,7 @@ def basis_of(
     # A prefix has the name of its lock, which says no more than the distributions.
     digest = sha256_bytes(text.replace(prefix.name, "").encode())
     named = functools.partial(_is_named, contents, lock, project)
-    return Basis(digest, closures, named)
+    return Basis(digest, closures, named, lambda w: is_named(w, _suite(project)))
 
 
 def _is_active(dist: InstalledDistribution) -> bool:

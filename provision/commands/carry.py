@@ -5,8 +5,8 @@ Python that nothing else names, and what was added is pure Python that no start 
 runs. In doubt all checks are run.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from provision.commands.basis import CHANGED, PURE, Basis
 from provision.core.errors import ToolError
@@ -22,24 +22,30 @@ class Standing:
     report: Report
     gone: frozenset[str]  # distributions that it had, and that are absent or others now
     added: frozenset[str]
+    excused: tuple[
+        str, ...
+    ] = ()  # checks that the target owes no more than it did then
 
     def settled(self, requirements: Collection[str]) -> dict[str, list[str]]:
         """Return what the suite may leave out: checks, and imports of what the spec requires."""
-        results = (*self.report.checks, *self.report.carried)
         imported = {*requirements} & {*self.report.imported} - self.gone
         return {
-            "settled": [result.id for result in results if not result.finding],
+            "settled": [*self._passed, *self.excused],
             "imported": sorted(imported),
         }
 
+    @property
+    def _passed(self) -> list[str]:
+        results = (*self.report.checks, *self.report.carried)
+        return [result.id for result in results if not result.finding]
+
     def is_whole(self, lock: str | None, requirements: Collection[str]) -> bool:
         """Whether it was of the very same environment, and found nothing: no check is run then."""
-        report, settled = self.report, self.settled(requirements)
-        if self.gone or self.added or report.lock != lock:
+        if self.gone or self.added or self.report.lock != lock:
             return False
-        results = len(report.checks) + len(report.carried)
-        every = settled["imported"] == sorted(requirements)
-        return every and len(settled["settled"]) == results
+        every = {*requirements} <= {*self.report.imported}
+        results = len(self.report.checks) + len(self.report.carried)
+        return every and len(self._passed) == results
 
 
 def standing(project: Project, target: str, now: Basis) -> Standing | None:
@@ -51,7 +57,10 @@ def standing(project: Project, target: str, now: Basis) -> Standing | None:
     nearest = min(pure, key=lambda one: (len(one.gone), len(one.added)), default=None)
     if nearest is None or _is_named(nearest, now):
         return None
-    return nearest
+    if now.in_suite(_words(nearest.added, now.closures)):
+        return nearest
+    left = (entry.id for entry in nearest.report.not_run if not entry.owed)
+    return replace(nearest, excused=tuple(left))
 
 
 def _proving(project: Project, target: str) -> Iterator[Report]:
@@ -84,8 +93,13 @@ def _is_named(one: Standing, now: Basis) -> bool:
     """Whether something names what is gone or another now."""
     if not one.gone:
         return False
-    words = set(one.gone)
-    for closures in (one.report.closures, now.closures):
-        for name in one.gone & closures.keys():
-            words.update(closures[name].partition(PURE)[2].split())
-    return now.named(one.gone, words)
+    before, after = one.report.closures, now.closures
+    return now.named(one.gone, _words(one.gone, before) | _words(one.gone, after))
+
+
+def _words(names: Collection[str], closures: Mapping[str, str]) -> set[str]:
+    """Return distributions and the modules of those that are pure."""
+    words = set(names)
+    for name in closures.keys() & names:
+        words.update(closures[name].partition(PURE)[2].split())
+    return words

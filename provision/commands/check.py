@@ -185,6 +185,7 @@ def with_reused(document: dict[str, Any], standing: Standing | None) -> dict[str
     ran = {"ran": earlier["started"]}
     results = {old["id"]: old | ran for old in earlier["checks"]}
     results |= {old["id"]: old for old in earlier["carried"]}
+    excused = {old["id"]: old for old in earlier["not_run"] if not old["owed"]}
     reused: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     for entry in document.get("not_run", ()):
@@ -192,6 +193,8 @@ def with_reused(document: dict[str, Any], standing: Standing | None) -> dict[str
             others.append(entry)
         elif entry["id"] in results:
             reused.append(results[entry["id"]])
+        elif entry["id"] in excused:
+            others.append(excused[entry["id"]])
         else:  # a suite that leaves out more than it may must not be green
             others.append(entry | {"owed": True})
     for key in ("torch", "device", "devices"):

@@ -33,12 +33,12 @@ pytestmark = pytest.mark.machine
 
 SMOKE = Path(__file__).parents[2] / "smoke"
 CHECK = '''
-from smoke.engine.check import check
+from smoke.engine.check import check, needs_package
 from smoke.engine.finding import fail
 from pathlib import Path
 
 
-@check("{id}", stands_for="s")
+@check("{id}", stands_for="s"{more})
 def test_it({takes}) -> None:
     """It holds."""
     if Path({flag!r}).exists():
@@ -47,6 +47,8 @@ def test_it({takes}) -> None:
 # As smoke/device/devices.py, for a torch that has nothing.
 DEVICES = "from types import SimpleNamespace as S\ndef of(_): return S(index=None)\n"
 CHECKS = ("identity.all", "device.plain", "device.other")
+# A check that is owed only beside a package, which the suite names therefore.
+BESIDE, NEEDED = "device.beside", "accelerate"
 ALWAYS = {"identity.all", "identity.requirements"}
 EVERY = ALWAYS | {"identity.import"} | set(CHECKS)
 
@@ -63,11 +65,13 @@ class Bench:
         shutil.copytree(SMOKE, suite, ignore=bare)
         shutil.copy(SMOKE / "checks" / "test_requirements.py", suite / "checks")
         (suite / "device" / "devices.py").write_text(DEVICES)
-        for name in CHECKS:
+        for name in (*CHECKS, BESIDE):
             area, _, word = name.partition(".")
             file = "test_identity.py" if area == "identity" else f"test_{word}.py"
             takes = "expect" if area == "identity" else "device"
-            text = CHECK.format(id=name, takes=takes, flag=str(self.flags / name))
+            when = f', when=needs_package("{NEEDED}")' if name == BESIDE else ""
+            facts = {"id": name, "takes": takes, "more": when}
+            text = CHECK.format(flag=str(self.flags / name), **facts)
             (suite / "checks" / file).write_text(text)
         self.wheels = [*lab.wheels, lab.wheel("torch", text="__version__ = '2.0'\n")]
 
@@ -75,14 +79,15 @@ class Bench:
         self.lab.relock(*self.wheels, *added)
         report = build(self.lab.order(), run, Silent()).report
         assert report is not None
-        assert report.counts["owed"] == len(EVERY)
+        beside = NEEDED in read_lock(self.lab.project.lock(TARGET)).versions
+        assert report.counts["owed"] == len(EVERY) + beside
         return report
 
 
 def ran(report: Report) -> set[str]:
     """Return the checks that were run; the others must be carried."""
     names = {check.id for check in report.checks}
-    assert names | {check.id for check in report.carried} == EVERY
+    assert (names | {check.id for check in report.carried}) - {BESIDE} == EVERY
     return names
 
 
@@ -116,6 +121,19 @@ def test_a_small_change_carries_the_device_and_a_failure_ends_that(
     assert [(e["id"], e["owed"]) for e in found["not_run"]] == [
         ("device.unknown", True)
     ]
+
+
+def test_a_check_that_an_added_package_makes_owed_is_run(
+    lab: Lab, tmp_path: Path
+) -> None:
+    bench = Bench(lab, tmp_path)
+    assert {e.id: e.owed for e in bench.build().not_run} == {BESIDE: False}
+    second = bench.build(lab.wheel("gamma"))
+    assert ran(second) == ALWAYS  # and torch is not imported for what is not owed
+    assert {e.id: e.reason for e in second.not_run} == {
+        BESIDE: f"needs {NEEDED}, which is not locked"
+    }
+    assert ran(bench.build(lab.wheel(NEEDED))) == ALWAYS | {"identity.import", BESIDE}
 
 
 def test_nothing_is_run_where_one_goes_back_to_what_was_proven(
@@ -199,7 +217,7 @@ def test_the_rule(ready: Lab) -> None:
             unnamed[tuple(sorted(names))] = tuple(sorted(words))
             return named
 
-        now = Basis(basis, closures, is_named)
+        now = Basis(basis, closures, is_named, lambda words: "gamma" in words)
         return standing(ready.project, TARGET, now) is not None
 
     gone = {"torch": had["torch"]}
