@@ -11,11 +11,13 @@ from provision.core.process import Run
 from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.core.temporary import scratch
 from provision.installer import uv
 from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import Artifact, Lock
 from provision.resolver.uv import midnight
 from provision.spec.model import Target
+from provision.spec.own import metadata_elsewhere
 from provision.spec.pyproject import own_package
 
 
@@ -101,5 +103,7 @@ def install_local(
             argv += ["--find-links", str(house)]
         if supply.offline:
             argv.append("--offline")
-        env = uv.index_environment(supply.indexes.get("default"))
-        run(argv, env=env).require(f"could not install the own package {text}")
+        with scratch() as settings:
+            env = uv.index_environment(supply.indexes.get("default"))
+            done = run(argv, env=env | metadata_elsewhere(settings))
+        done.require(f"could not install the own package {text}")

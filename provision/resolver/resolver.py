@@ -27,6 +27,8 @@ from provision.resolver.sources import BuiltWheel
 from provision.resolver.uv import Pins
 from provision.spec.local import input_digests, local_digest
 from provision.spec.model import Target
+from provision.spec.own import require_own_packages
+from provision.spec.places import read_places
 from provision.spec.pyproject import local_folder
 
 Served = dict[str, tuple[Wheel, ...]]  # by index
@@ -59,7 +61,7 @@ class Resolver:
         resolvable, wheels, built = self._with_sources(target)
         self.progress.step(f"{target.name}: resolving")
         with self._serve(target, wheels) as engine:
-            pins = self._pins(resolvable, wheels, engine)
+            pins = self._pins(target, resolvable, wheels, engine)
             files = engine.files(resolvable, pins)
             if target.pip.local:
                 top["local"] = ", ".join(engine.local_names(resolvable))
@@ -96,13 +98,14 @@ class Resolver:
     ) -> tuple[Target, Served, dict[str, BuiltWheel]]:
         """Build what a spec names by URL or in ``[pip] build``, so that all is in an index."""
         self._note_files(target)
+        require_own_packages(target, self._root)
         local = []
         for text in target.pip.local:
             folder = local_folder(text, self._root).as_uri()
             _, bracket, extras = text.partition("[")
             # As an editable one, whose metadata uv may build although only wheels are allowed.
             local.append(f"-e {folder}{bracket}{extras}")
-        target = target.with_pip(local=tuple(local))
+        asked, target = target, target.with_pip(local=tuple(local))
         wheels, built = offered(target, self.folder), list[BuiltWheel]()
         if any(Requirement(text).url for text in target.pip.requirements):
             with self._serve(target, wheels) as engine:
@@ -112,7 +115,7 @@ class Resolver:
             wheels = _with_built(wheels, built)
             with self._serve(target, wheels) as engine:
                 self.progress.step(f"{target.name}: resolving with sdists")
-                pins = self._pins(target, wheels, engine)
+                pins = self._pins(asked, target, wheels, engine)
                 builder = self._builder(target, engine)
                 built += sources.build_sdists(target, pins, engine, builder)
         by_name = {wheel.name: wheel for wheel in built}
@@ -157,18 +160,23 @@ class Resolver:
             self.progress,
         )
 
-    def _pins(self, target: Target, wheels: Served, engine: uv.UvResolver) -> Pins:
+    def _pins(
+        self, asked: Target, target: Target, wheels: Served, engine: uv.UvResolver
+    ) -> Pins:
+        """Resolve a target, as it is asked for and as the resolver gets it."""
         if self.engine == "pip-tools" and not target.pip.build:
             return pip_tools.pins(target, wheels, self.sources.index_url, self.run)
         pins = engine.pins(target)
         if isinstance(pins, dict):
             return pins
-        sources.refuse_source_only(target, pins, engine)
         catalog = {
             index: load_snapshot(self.folder, index, Index).files
             for index in names_of(self.folder, Index)
         }
-        raise explain_conflict(target, pins, engine, catalog, self.progress)
+        places = read_places(asked, self._root)
+        raise explain_conflict(
+            target, pins, engine, catalog, places=places, progress=self.progress
+        )
 
     def _warn(self, target: Target, pins: Pins) -> None:
         for index, names in target.pip.index.items():

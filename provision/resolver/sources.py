@@ -4,7 +4,6 @@ Their index on loopback, ``wheelhouse``, comes before all others: they are taken
 """
 
 import functools
-import re
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +16,11 @@ from provision.catalog.simple_index import embedded_metadata
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
-from provision.core.process import Completed
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel
 from provision.resolver.uv import Pins, UvResolver
-from provision.spec.model import Override, Target
+from provision.spec.model import Target
 
-_SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
 _BUILDING = (
     threading.Lock()
 )  # targets are locked in parallel, and mostly need the same wheels
@@ -104,30 +101,3 @@ def _build(
             remedy=f"lock {target.name} on {target.platform}, or without {name}",
         )
     return BuiltWheel(made, source, requires)
-
-
-def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) -> None:
-    """Refuse a spec that needs distributions without wheels, and name all of them."""
-    names: set[str] = set()
-    result: Pins | Completed = failed
-    while isinstance(result, Completed):
-        more = set(_SOURCE_ONLY.findall(result.stderr)) - names
-        if not more:
-            break
-        names |= more
-        # A requirement whose marker never holds is dropped; as an override, from all packages.
-        overrides = list(target.pip.overrides)
-        for name in sorted(names):
-            never = f"{name}; python_version < '0'"
-            overrides.append(Override(requirement=never, reason="-"))
-        result = engine.pins(target.with_pip(overrides=tuple(overrides)))
-    if names:
-        line = ", ".join(f'"{name}"' for name in sorted(names.union(target.pip.build)))
-        raise SpecError(
-            f"{target.name}: there is no wheel of {', '.join(sorted(names))}, only source",
-            cause="a build runs the code of a package, so only what the spec "
-            "names is built",
-            remedy=f"write `build = [{line}]` into [pip] of envs/{target.name}.toml; "
-            "or, if later releases have wheels, `provision lock "
-            f"{target.name} --upgrade` moves the cut-off to today",
-        )

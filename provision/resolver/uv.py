@@ -22,6 +22,7 @@ from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Override, Target
+from provision.spec.own import metadata_elsewhere, own_packages
 from provision.spec.requirement_files import logical_lines
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
@@ -64,7 +65,10 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
         argv += ["--index", f"{index}={url}"]
     for name, day in target.pip.cutoffs.items():
         argv += ["--exclude-newer-package", f"{name}={midnight(day)}"]
-    for name in target.pip.build:  # and so from its sdist, in spite of --only-binary
+    # So from its sdist or folder, in spite of --only-binary; of an own package, which the install
+    # builds anyway, a build alone tells a dynamic version.
+    own = [package.name for package in own_packages(target.pip.local, Path())]
+    for name in [*target.pip.build, *filter(None, own)]:
         argv += ["--no-binary", name]
     return argv
 
@@ -166,13 +170,17 @@ class UvResolver:
 
         Where nothing is above, two below; the newest first.
         """
-        lowest = ("--resolution", "lowest-direct")
-        above = self._pick(target, name, f">{high.public}", *lowest)
+        above = self.above(target, name, high)
         below = self._pick(target, name, f"<{low.public}")
         older = list[str]()
         if below and not above:
             older = self._pick(target, name, f"<{Version(below[0]).public}")
         return [*above, *below, *older]
+
+    def above(self, target: Target, name: str, version: Version) -> list[str]:
+        """Return the first version of a distribution above another one that fits, if there is one."""
+        lowest = ("--resolution", "lowest-direct")
+        return self._pick(target, name, f">{version.public}", *lowest)
 
     def _pick(self, target: Target, name: str, limit: str, *options: str) -> list[str]:
         """Return the version that uv picks of one distribution, none where none fits."""
@@ -255,6 +263,7 @@ class UvResolver:
             env["UV_DEFAULT_INDEX"] = self.default_index
         with scratch() as folder:
             write_lines(folder, files)
+            env |= metadata_elsewhere(folder)
             argv = [*compile_argv(uv_program(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=folder)
 

@@ -5,9 +5,10 @@ A spec inherits from others and refers to files; what a resolver gets is the sum
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -43,12 +44,18 @@ class Places(NamedTuple):
 
     spec: str  # such as `envs/cpu-linux.toml`
     lines: tuple[Line, ...] = ()
+    root: Path = Path()  # the project's folder
+    own: Mapping[str, Any] = MappingProxyType({})  # [pip] of the spec itself
+
+    def line(self, text: str) -> Line:
+        """Return the line with a text, or else that of its distribution: of the spec if none has."""
+        exact = [line for line in self.lines if line.text == text]
+        nowhere = Line("requirements", text, self.spec, "spec")
+        return [*exact, *self.about(nowhere.name), nowhere][0]
 
     def of(self, text: str) -> str:
         """Return where a text stands, or else where its distribution does: the spec if nowhere."""
-        exact = [line for line in self.lines if line.text == text]
-        same = exact or self.about(Line("requirements", text, "", "spec").name)
-        return same[0].place if same else self.spec
+        return self.line(text).place
 
     def about(self, name: str) -> list[Line]:
         """Return the lines of one distribution, by its normalised name."""
@@ -61,11 +68,13 @@ def read_places(target: Target, root: Path) -> Places:
     chain = spec_chain(path) if path.is_file() else []
     lines = list[Line]()
     for key, text in _entries(target):
-        if found := _in_specs(chain, root, key, text):
+        found = _in_specs(chain[:1], root, key, text)
+        if not found and text in target.inputs.places:  # though a base says the same
+            found = Line(key, text, target.inputs.places[text], "file")
+        if found := found or _in_specs(chain[1:], root, key, text, "inherited"):
             lines.append(found)
-        elif text in target.inputs.places:
-            lines.append(Line(key, text, target.inputs.places[text], "file"))
-    return Places(path.relative_to(root).as_posix(), tuple(lines))
+    own = chain[0].data.get("pip", {}) if chain else {}
+    return Places(path.relative_to(root).as_posix(), tuple(lines), root, own)
 
 
 def _entries(target: Target) -> Iterator[tuple[Key, str]]:
@@ -80,13 +89,12 @@ def _entries(target: Target) -> Iterator[tuple[Key, str]]:
 
 
 def _in_specs(
-    chain: Sequence[SpecFile], root: Path, key: Key, text: str
+    files: Sequence[SpecFile], root: Path, key: Key, text: str, source: Source = "spec"
 ) -> Line | None:
-    for file in chain:
+    for file in files:
         listed = file.data.get("pip", {}).get(key, [])
         texts = [each["requirement"] if key == "overrides" else each for each in listed]
         if text in texts:
-            source: Source = "spec" if file is chain[0] else "inherited"
             number = _line_of(read_text(file.path), key, text)
             place = f"{_shown(file.path, root)}{f', line {number}' if number else ''}"
             return Line(key, text, place, source)

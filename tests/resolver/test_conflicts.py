@@ -10,9 +10,11 @@ import pytest
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
-from provision.resolver.conflicts import explain_conflict, stated_facts
+from provision.resolver.conflicts import explain_conflict
+from provision.resolver.derivation import Fact, shortest_proof, stated_facts
 from provision.resolver.uv import UvResolver
 from provision.spec.model import Pip, Target
+from provision.spec.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +126,42 @@ def target(*requirements: str, **index: tuple[str, ...]) -> Target:
     ],
 )
 def test_facts_are_reported_in_plain_words(text: str, facts: list[str]) -> None:
-    assert stated_facts(HEAD + text) == facts
+    assert [fact.words for fact in stated_facts(HEAD + text)] == facts
+
+
+def chain_of(versions: int) -> str:
+    """What uv says of a package with many versions, each of which needs an own one of another."""
+    steps = [
+        f"Because a==1.{n} depends on b>=1.{n},<1.{n + 1} and b==1.{n} depends on c>=2.{n}, "
+        f"we can conclude that a<=1.{n} depends on c>=2.0.\n"
+        for n in range(versions)
+    ]
+    return " And ".join([*steps, f"because you require a and c<2, {END}"])
+
+
+def test_a_long_chain_is_proved_in_a_few_lines_and_shown_in_one_meanwhile() -> None:
+    steps = Steps()
+    error = explain(target("a", "c<2", "d"), Clashes({"a", "c<2"}), chain_of(90), steps)
+    assert error.cause.splitlines() == [
+        "a needs b>=1.0,<1.1 or … or b>=1.89,<1.90, by its version",
+        "b needs c>=2.0 or … or c>=2.89, by its version",
+    ]
+    assert all(len(step) < 140 and "\n" not in step for step in steps)
+
+
+def test_a_chain_to_what_is_absent_ends_there() -> None:
+    facts = [
+        Fact("a needs b", "a", "b", "b"),
+        Fact("b needs c>=2", "b", "c", "c>=2"),
+        Fact("a needs x", "a", "x", "x"),
+        Fact("x needs y", "x", "y", "y"),
+        Fact("there is no c>=2", "c"),
+    ]
+    assert shortest_proof(facts, ["a"]) == [
+        "a needs b",
+        "b needs c>=2",
+        "there is no c>=2",
+    ]
 
 
 class Clashes:
@@ -157,10 +194,19 @@ def explain(
     target: Target,
     run: object,
     text: str,
+    steps: Steps | None = None,
     catalog: dict[str, list[Wheel]] | None = None,
 ) -> SpecError | ToolError:
     failed = failed_run(HEAD + text)
-    return explain_conflict(target, failed, engine_of(run), catalog or {}, Steps())
+    places = Places("envs/thing.toml")
+    return explain_conflict(
+        target,
+        failed,
+        engine_of(run),
+        catalog or {},
+        places=places,
+        progress=Steps() if steps is None else steps,
+    )
 
 
 def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it() -> (
@@ -204,7 +250,7 @@ def test_a_cutoff_that_hides_what_fits_is_the_cause_and_no_other_is(
     ]
     assert error.remedy.splitlines() == [
         "`provision lock thing --upgrade` moves the cut-off to today",
-        "change what is asked for in envs/thing.toml",
+        "change envs/thing.toml",
     ]
 
 
@@ -221,7 +267,10 @@ def test_the_smallest_conflict_is_found_among_those_that_are_named() -> None:
 def test_of_an_assigned_index_an_update_is_proposed() -> None:
     text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
     error = explain(
-        target("torch==2.13.9", vendor=("torch",)), Clashes(), text, {"vendor": []}
+        target("torch==2.13.9", vendor=("torch",)),
+        Clashes(),
+        text,
+        catalog={"vendor": []},
     )
     assert error.remedy.startswith("`provision update vendor` or change")
 
@@ -230,7 +279,12 @@ def test_a_network_that_fails_is_no_conflict() -> None:
     text = "error: Failed to fetch: `https://mirror.example/simple/numpy/`\n  cause: refused"
     with pytest.raises(ToolError) as caught:
         explain_conflict(
-            target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps()
+            target("numpy"),
+            failed_run(text),
+            engine_of(Clashes()),
+            {},
+            places=Places("envs/thing.toml"),
+            progress=Steps(),
         )
     assert "refused" in caught.value.evidence
     assert "network" in caught.value.remedy

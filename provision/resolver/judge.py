@@ -1,0 +1,167 @@
+"""What a fault is in words, and what ends it: an option, a line of the spec, another version."""
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from provision.catalog.snapshot import Wheel
+from provision.core.platforms import ACCELERATORS
+from provision.lockfile.tags import best_wheel
+from provision.resolver.derivation import LATE, shortest_proof
+from provision.resolver.uv import UvResolver
+from provision.resolver.ways_out import Fault, Way, WaysOut, toml
+from provision.spec.model import Target
+from provision.spec.places import Places
+from provision.spec.requirement_files import requirement_name
+
+_ABSENT = re.compile(r"(?:there is no|no index has a package) (\S+)")
+Catalog = Mapping[str, Sequence[Wheel]]
+
+
+class Judged(NamedTuple):
+    """A fault in words, and what ends it: a sentence, or two ways to choose from."""
+
+    words: list[str]
+    says: str = ""
+    ways: tuple[Way, Way] | None = None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges the faults of one target."""
+
+    target: Target
+    engine: UvResolver
+    catalog: Catalog
+    places: Places
+
+    def judge(self, fault: Fault) -> Judged:
+        """Return a fault in words, and what ends it."""
+        words = shortest_proof(fault.facts, fault.roots)
+        if known := self._hidden(fault) or self._assigned(fault):
+            return known._replace(words=[*words, *known.words])
+        ways = WaysOut(self.target, self.engine, self.places)
+        if two := ways.of(fault):
+            return Judged(words, ways=two)
+        change = self._change(fault)
+        if python := ways.other_python(fault):
+            line = f'write `python = "{python}"` into {self.places.spec}'
+            change = f"{line}, or {change}"
+        return Judged(words + self._nearest(fault), change)
+
+    def _hidden(self, fault: Fault) -> Judged | None:
+        """Judge a fault of what is there, and hidden by the catalog's gaps or by the cut-off."""
+        lock = f"`provision lock {self.target.name} --upgrade"
+        if lacking := self._lacking(fault):
+            update = "`provision update` gets what is missing from the index"
+            return Judged(lacking, f"{update}, or hashes the file itself")
+        if late := LATE.search(" ".join(fault.said.split())):
+            return Judged([], f"{lock} {late[1]}`, or ask for another version")
+        if day := self._hiding_cutoff(fault):
+            hidden = f"the cut-off {day} hides what is newer: with today's, they fit"
+            return Judged([hidden], f"{lock}` moves the cut-off to today")
+        return None
+
+    def _lacking(self, fault: Fault) -> list[str]:
+        """Return what keeps the catalog's wheels of one requirement from being locked."""
+        facts = list[str]()
+        asked = fault.texts[0]
+        if len(fault.texts) > 1 or asked in self.target.pip.local:
+            return facts
+        for index in self.target.pip.index:
+            for wheel in self.catalog[index]:
+                if wheel.lacks and _matches(asked, wheel):
+                    facts.append(
+                        f"the catalog lists {wheel.filename}, but {wheel.lacks}"
+                    )
+        return facts
+
+    def _hiding_cutoff(self, fault: Fault) -> dt.date | None:
+        """Return the cut-off that hides what would fit, if one does."""
+        today = dt.datetime.now(dt.UTC).date()
+        oldest = min([self.target.pip.cutoff, *self.target.pip.cutoffs.values()])
+        if oldest >= today:
+            return None
+        later = self.target.with_pip(cutoff=today, cutoffs={})
+        fits = WaysOut(later, self.engine, self.places).resolve(fault.texts)
+        return oldest if fits is not None else None
+
+    def _assigned(self, fault: Fault) -> Judged | None:
+        """Judge a fault of what another catalog has."""
+        words, lines = list[str](), list[str]()
+        for absent in filter(None, (_ABSENT.fullmatch(f.words) for f in fault.facts)):
+            if index := self._other_index(absent[1]):
+                words.append(f"{absent[1]} is in {index}")
+                own = self.target.pip.index.get(index, ())
+                names = toml([*own, requirement_name(absent[1])])
+                lines.append(f"`{index} = {names}`")
+        if not lines:
+            return None
+        remedy = f"write {' and '.join(lines)} into [pip.index] of {self.places.spec}"
+        return Judged(words, remedy)
+
+    def _other_index(self, asked: str) -> str:
+        """Return another index that has it, for this accelerator."""
+        assigned = self.target.pip.index_of(requirement_name(asked))
+        build = ACCELERATORS[self.target.accelerator].build
+        for index, wheels in self.catalog.items():
+            for wheel in wheels:
+                local = Version(wheel.version).local or build
+                ours = local.startswith(build) and index != assigned
+                usable = ours and not wheel.lacks
+                if (
+                    usable
+                    and _matches(asked, wheel)
+                    and best_wheel([wheel.filename], *self.target.machine)
+                ):
+                    return index
+        return ""
+
+    def _nearest(self, fault: Fault) -> list[str]:
+        """Return which versions next to a single requirement can be installed, as a fact."""
+        asked, bounds = fault.lines[0].name, _bounds(fault)
+        if not bounds:
+            return []
+        near = self.engine.nearest(self.target, asked, min(bounds), max(bounds))
+        fitting = f"the nearest versions of {asked} that fit: {', '.join(near)}"
+        return [fitting] if near else []
+
+    def with_wheel(self, fault: Fault) -> list[str]:
+        """Return the first later version of what would be built that has a wheel, as a fact."""
+        asked, bounds = fault.lines[0].name, _bounds(fault)
+        later = self.engine.above(self.target, asked, max(bounds)) if bounds else []
+        return [f"{asked} {version} has a wheel" for version in later]
+
+    def _change(self, fault: Fault) -> str:
+        """Return what to do where only other requirements help."""
+        change = f"change {' or '.join(fault.places)}"
+        assigned = {self.target.pip.index_of(name) for name in fault.roots}
+        if not any(fact.words.startswith("there is") for fact in fault.facts):
+            return change  # the versions are there
+        updates = [
+            f"`provision update {name}`" for name in sorted(assigned - {"default"})
+        ]
+        return " or ".join([*updates, change])
+
+
+def _bounds(fault: Fault) -> list[Version]:
+    """Return the versions in a single requirement that is at fault itself."""
+    asked, bounds = fault.lines[0], list[Version]()
+    if len(fault.texts) > 1 or asked.name not in {fact.about for fact in fault.facts}:
+        return []
+    for specifier in Requirement(asked.text).specifier:
+        if specifier.operator != "===":  # which need not be a version
+            bounds.append(Version(specifier.version.removesuffix(".*")))
+    return bounds
+
+
+def _matches(text: str, wheel: Wheel) -> bool:
+    requirement = Requirement(text)
+    named = canonicalize_name(requirement.name) == wheel.name
+    return named and requirement.specifier.contains(wheel.version, prereleases=True)

@@ -1,0 +1,122 @@
+"""The search for what cannot be installed together: one minimal set of requirements after another."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from packaging.utils import canonicalize_name
+
+from provision.core.process import Completed
+from provision.resolver.derivation import (
+    NO_SOLUTION,
+    ONLY_SOURCE,
+    Fact,
+    stated_facts,
+)
+from provision.resolver.uv import UvResolver
+from provision.resolver.ways_out import Fault
+from provision.spec.model import Target
+from provision.spec.own import own_packages
+from provision.spec.places import Line, Places
+from provision.spec.requirement_files import requirement_name
+
+
+class Search:
+    """Finds the faults of a target, one after another."""
+
+    def __init__(self, target: Target, engine: UvResolver, places: Places) -> None:
+        self._engine, self._places = engine, places
+        self._target = target  # without what would be built
+        self._remaining = [*target.pip.requirements, *target.pip.local]
+        # The resolver gets the folders of own packages as URLs.
+        as_written = [line for line in places.lines if line.key == "local"]
+        self._written = dict(zip(target.pip.local, as_written, strict=False))
+        own = own_packages(target.pip.local, places.root)
+        self._own = {package.text: package for package in own}
+        self.faults: list[Fault] = []  # that no build ends
+        self.unbuilt: list[Fault] = []  # that one does
+        self.build: set[str] = set()  # what has to be built
+
+    def go_on(self, failed: Completed) -> Completed | None:
+        """Find the fault of a failed run; return the failed run on the rest, None where it fits."""
+        texts, alone = self._smallest(failed)
+        fault = self._fault(texts, alone.stderr)
+        if names := self._only_unbuilt(texts, alone):
+            self.build |= names
+            self.unbuilt.append(fault)
+            self._target = _without(self._target, self.build)
+        else:
+            self.faults.append(fault)
+            self._remaining = [text for text in self._remaining if text not in texts]
+        return self._run(self._target, self._remaining)
+
+    def _run(self, target: Target, texts: Sequence[str]) -> Completed | None:
+        """Return the failed run on some of the requirements, None on success."""
+        local = tuple(text for text in texts if text in target.pip.local)
+        others = tuple(text for text in texts if text not in local)
+        if not texts:
+            return None
+        done = self._engine.pins(target.with_pip(requirements=others, local=local))
+        return done if isinstance(done, Completed) else None
+
+    def _smallest(self, failed: Completed) -> tuple[list[str], Completed]:
+        """Return a minimal set of requirements that conflict, and the failed run on them alone.
+
+        Only those that uv names can have a part in it: each is left out in turn. A run that fails
+        for another reason, such as the network, proves nothing and the requirement stays.
+        """
+        words = re.findall(r"\w[\w.-]*", failed.stderr.split("hint:")[0])
+        named = {*map(canonicalize_name, words), ""}
+        remaining = [text for text in self._remaining if self._name(text) in named]
+        # An override, for instance, is in none of them.
+        remaining = remaining or list(self._remaining)
+        for requirement in list(remaining):
+            others = [text for text in remaining if text != requirement]
+            run = self._run(self._target, others)
+            if run and NO_SOLUTION in run.stderr:
+                remaining, failed = others, run
+        return remaining, failed
+
+    def _name(self, text: str) -> str:
+        """Return the distribution of a requirement, "" of a folder that does not tell it."""
+        return self._own[text].name if text in self._own else requirement_name(text)
+
+    def _only_unbuilt(self, texts: Sequence[str], alone: Completed) -> set[str]:
+        """Return what has to be built for one requirement to be met; nothing if that is not all."""
+        names = set[str]()
+        run: Completed | None = alone if len(texts) == 1 else None
+        while run:
+            facts = stated_facts(run.stderr)
+            more = {fact.about for fact in facts if fact.words.endswith(ONLY_SOURCE)}
+            if more <= names:
+                return set()
+            names |= more
+            run = self._run(_without(self._target, names), texts)
+        return names
+
+    def _fault(self, texts: Sequence[str], said: str) -> Fault:
+        own = {f"there is only {package.name}" for package in self._own.values()}
+        facts = stated_facts(said)
+        facts = [fact for fact in facts if fact.words.partition("==")[0] not in own]
+        lines = [line for text in texts for line in self._lines(text, facts)]
+        roots = tuple(self._name(text) for text in texts)
+        met = {*roots, *(fact.needs for fact in facts)}
+        for line in self._places.lines:  # which limit what others require
+            if line.key in {"constraints", "overrides"} and line.name in met:
+                lines.append(line)
+        return Fault(
+            tuple(texts), roots, tuple(dict.fromkeys(lines)), tuple(facts), said
+        )
+
+    def _lines(self, text: str, facts: Sequence[Fact]) -> Iterator[Line]:
+        own = self._own.get(text)
+        whole = self._written.get(text) or self._places.line(text)
+        if own is None:
+            yield whole
+            return
+        needed = [fact.needs for fact in facts if fact.about == own.name and fact.needs]
+        found = [line for line in map(own.line, needed) if line]
+        yield from found or [whole]
+
+
+def _without(target: Target, names: set[str]) -> Target:
+    return target.with_pip(exclude=tuple(sorted({*target.pip.exclude, *names})))

@@ -1,0 +1,95 @@
+"""The project's own packages: what their pyproject.toml says of them, line by line."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from provision.core.errors import SpecError
+from provision.core.text import plural
+from provision.spec.model import Target
+from provision.spec.places import Line, read_places
+from provision.spec.pyproject import (
+    FAULTS,
+    METADATA,
+    Pyproject,
+    local_folder,
+    read_pyproject,
+)
+
+
+class OwnPackage(NamedTuple):
+    """An own package; its name and its lines are empty where only a build tells them."""
+
+    text: str  # of `[pip] local`, or as a resolver gets it: `-e file:///…`
+    name: str = ""
+    lines: tuple[Line, ...] = ()
+
+    def line(self, name: str) -> Line | None:
+        """Return the line that requires a distribution, or a Python."""
+        return next((line for line in self.lines if line.name == name), None)
+
+
+def require_own_packages(target: Target, root: Path) -> None:
+    """Require that the own packages of a target are there; SpecError names those that are not."""
+    amiss = {text: _amiss(local_folder(text, root)) for text in target.pip.local}
+    if not any(amiss.values()):
+        return
+    places = read_places(target, root)
+    faults = [f"{places.of(text)}: {text}: {why}" for text, why in amiss.items() if why]
+    raise SpecError(
+        f"{target.name}: {plural(len(faults), 'own package')} cannot be read",
+        evidence="\n".join(faults),
+        remedy="correct the line, or remove it",
+    )
+
+
+def _amiss(folder: Path) -> str:
+    """Return why a folder is no package of Python, or ""."""
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    if any((folder / name).is_file() for name in METADATA):
+        return ""
+    return f"{folder} has neither {' nor '.join(METADATA[:2])}"
+
+
+def metadata_elsewhere(folder: Path) -> dict[str, str]:
+    """Return variables by which setuptools writes an .egg-info here, not into an own package.
+
+    It reads them from 66 on: https://setuptools.pypa.io/en/latest/userguide/ext_modules.html
+    """
+    settings = folder / "setuptools.cfg"
+    settings.write_text(f"[egg_info]\negg_base = {folder}\n", encoding="utf-8")
+    return {"DIST_EXTRA_CONFIG": str(settings)}
+
+
+def own_packages(entries: Sequence[str], root: Path) -> list[OwnPackage]:
+    """Read the own packages of a project."""
+    return [_own_package(entry, root) for entry in entries]
+
+
+def _own_package(entry: str, root: Path) -> OwnPackage:
+    path, bracket, extras = entry.removeprefix("-e ").partition("[")
+    folder = root / path.strip()
+    if path.startswith("file:"):
+        folder = Path(url2pathname(urlsplit(path).path))
+    file = folder.resolve() / "pyproject.toml"
+    names = extras.partition("]")[0].split(",") if bracket else []
+    with contextlib.suppress(OSError, *FAULTS):
+        found = read_pyproject(file, root)
+        lines = tuple(_lines(found, [name.strip() for name in names]))
+        return OwnPackage(entry, found.name, lines)
+    return OwnPackage(entry)
+
+
+def _lines(found: Pyproject, extras: Sequence[str]) -> Iterator[Line]:
+    place = f"{found.place}/{found.path.name}".removeprefix("./")
+    if python := found.project.get("requires-python"):
+        number = found.line("project", "requires-python")
+        yield Line("requirements", f"Python{python}", f"{place}, line {number}", "file")
+    with contextlib.suppress(*FAULTS):  # dynamic ones
+        for line in found.requirements(extras):
+            where = f"{place}, line {line.number}"
+            yield Line("requirements", line.text, where, "file")
