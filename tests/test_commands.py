@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from provision.catalog.snapshot import Wheel
 from provision.core.hashing import sha256_file
 from provision.core.platforms import this_platform
 from provision.resolver import local_index
-from tests.lab import typed
+from tests.lab import new_cache, typed
 from tests.small import PYTHON, Index, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ SHELLS = {"console", "powershell"}
 TYPED = re.compile(r"^(?:\S*/)?(?:provision|nox) [a-z]", re.MULTILINE)
 # What is shown and not typed.
 DATA = {"toml", "yaml", "json", "text"}
-OF_A_SHELL = {";", "|", "&", "&&", "||", "<", ">", ">>", "(", ")", "--contract"}
+OF_A_SHELL = {";", "|", "&", "&&", "||", "<", ">", ">>", "(", ")"}
 SPEC = """\
 summary = "A target in miniature"
 accelerator = "cpu"
@@ -145,7 +146,11 @@ class World(NamedTuple):
                 patch.delenv(name)
             for name, value in self.variables.items():
                 patch.setenv(name, value)
-            return typed(*words_of(line)[1:])
+            words, file = parted(words_of(line))
+            done = typed(*words[1:])
+            if file:
+                Path(file).write_text(done.stdout, encoding="utf-8")
+            return done
 
 
 def commands_of(script: str) -> Iterator[str]:
@@ -162,12 +167,26 @@ def words_of(line: str) -> list[str]:
     return list(found)
 
 
+def parted(words: list[str]) -> tuple[list[str], str]:
+    """Part a command from the file that gets its result, if one does."""
+    return (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, "")
+
+
 def needs_shell(line: str) -> bool:
     """Whether a line is more than the command line of a verb that ends by itself."""
-    words = words_of(line)
+    words, _ = parted(words_of(line))
     verb = words[:1] in ([".tools/bin/provision"], ["provision"])
     own = verb and words[1] != "run" and OF_A_SHELL.isdisjoint(words)
     return not own or "$" in line or "*" in line
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """A contract handles signals, which is not for the process of the tests."""
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +225,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "HOME": str(folder / "home"),
                 "PIP_CONFIG_FILE": os.devnull,
                 "PIP_INDEX_URL": urls["default"],
-                "UV_CACHE_DIR": str(folder / "cache"),
+                "UV_CACHE_DIR": str(new_cache(folder / "cache")),
                 "UV_PYTHON_INSTALL_MIRROR": (folder / "mirror").as_uri(),
             }
             made = World(folder / "template", root, variables)
