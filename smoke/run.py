@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 
 from smoke.engine import child_process, patience, report  # noqa: E402
 from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
+from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 from smoke.engine.machine_load import MachineLoad  # noqa: E402
@@ -116,6 +117,13 @@ def exit_code(document: dict[str, Any]) -> int:
     return 3 if missing else 0
 
 
+def unknown_checks(names: list[str]) -> list[str]:
+    """Return what is neither a check nor an area of checks."""
+    known = {check.id for check in declared(check_files())} | {IMPORT["id"]}
+    known |= {name.partition(".")[0] for name in known}
+    return sorted(set(names) - known)
+
+
 class Run:
     """One run of the suite, with as many workers as it takes."""
 
@@ -150,6 +158,8 @@ class Run:
         """Check one device after the other; return why the suite broke, "" if it did not."""
         if self._options.ended:
             return str(self._options.ended)
+        if unknown := unknown_checks(self._options.only):
+            return f"no such check: {', '.join(unknown)}"
         # Each in a process of its own: a driver that fails on one device spoils its process.
         try:
             broken = self._one_device(self._first)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from tests.lab import typed
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parents[2]
@@ -31,13 +32,6 @@ SHELLS = {
     "fish": ["fish", "--no-config", "-c", FISH, "--"],
     "powershell": ["pwsh", "-NoProfile", "-CommandWithArgs", POWERSHELL],
 }
-
-
-def provision(*words: str, cwd: Path = ROOT) -> str:
-    command = [sys.executable, "-I", "-m", "provision", *words]
-    return subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=cwd
-    ).stdout
 
 
 def missing(program: str) -> NoReturn:
@@ -75,21 +69,26 @@ def test_a_shell_completes(tmp_path: Path, shell: str) -> None:
     if shutil.which(SHELLS[shell][0]) is None:
         missing(SHELLS[shell][0])
     script = tmp_path / f"provision.{shell}"
-    script.write_text(provision("completion", shell), encoding="utf-8")
-    for typed, wanted, other in TYPED:
-        lines = proposals(shell, script, *typed.split()).splitlines()
+    script.write_text(typed("completion", shell).stdout, encoding="utf-8")
+    for begun, wanted, other in TYPED:
+        lines = proposals(shell, script, *begun.split()).splitlines()
         # fish adds descriptions
         found = [line.partition("\t")[0].rstrip("/ ") for line in lines]
-        assert wanted in found, typed
-        assert other not in found, typed
+        assert wanted in found, begun
+        assert other not in found, begun
 
 
-def test_the_names_are_those_of_the_project_in_which_one_is(tmp_path: Path) -> None:
-    assert provision("completion", "targets").split() == sorted(
-        path.stem for path in (ROOT / "envs").glob("*.toml")
-    )
-    assert provision("completion", "targets", cwd=tmp_path) == ""
+def test_the_names_are_those_of_the_project_in_which_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def targets(folder: Path) -> list[str]:
+        monkeypatch.chdir(folder)
+        return typed("completion", "targets").stdout.split()
+
+    ours = sorted(path.stem for path in (ROOT / "envs").glob("*.toml"))
+    assert targets(ROOT) == ours
+    assert targets(tmp_path) == []
     (tmp_path / "envs").mkdir()
     (tmp_path / "envs" / "mine.toml").write_text("no = ", encoding="utf-8")
     (tmp_path / "below").mkdir()
-    assert provision("completion", "targets", cwd=tmp_path / "below") == "mine\n"
+    assert targets(tmp_path / "below") == ["mine"]

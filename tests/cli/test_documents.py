@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,9 +214,8 @@ def _locks(play: Played) -> None:
         for key, text in known.items()
         if key in {"filename", "url"}
     }
-    with pytest.MonkeyPatch.context() as patch:  # a service that does not answer
-        patch.setenv("PIP_AUDIT_VULNERABILITY_SERVICE", "osv")
-        patch.setenv("PIP_AUDIT_OSV_URL", "http://127.0.0.1:9/")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pip_audit", None)  # it is not installed
         assert play("outdated", SOLO)[0]["not_looked_up"]
         assert play("outdated", SOLO, "--audit", code=3)[0]["newer"] is None
         files = [known, known | newer | {"sha256": "1" * 64}]

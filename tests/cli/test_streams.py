@@ -70,12 +70,3 @@ def test_a_result_that_cannot_be_written_is_an_error(lab: Lab, words: str) -> No
     done = shell(lab, words, "> /dev/full")
     assert done.returncode == 3
     assert "No space left" in done.stderr
-
-
-def test_each_stream_has_its_part(lab: Lab) -> None:
-    result = shell(lab, f"smoke {TARGET}", "2> /dev/null")
-    assert "quick suite on toy" in result.stdout
-    assert "·" not in result.stdout
-    progress = shell(lab, f"smoke {TARGET}", "> /dev/null")
-    assert progress.stdout == ""
-    assert progress.stderr.endswith(f"· the quick checks of {TARGET}\n")

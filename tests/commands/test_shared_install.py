@@ -54,36 +54,52 @@ def shared(lab: Lab, tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
         folder.chmod(0o755)
 
 
-def call(shared: tuple[Lab, Path], verb: str, *words: str) -> tuple[int, str]:
-    lab, home = shared
-    argv = [
-        *(_OTHER if os.getuid() == 0 else []),
-        sys.executable,
-        "-m",
-        "provision",
-        verb,
-        TARGET,
-    ]
-    argv += ["--project", str(lab.project.root), *words]
+# Verbs one after another, in one process of that user: a line of JSON for the end of each.
+VERBS = """
+import contextlib, io, json, sys
+from provision.cli.main import main
+for line in json.loads(sys.argv[1]):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = main(line)
+    print(json.dumps([code, said.getvalue()]))
+"""
+
+
+def as_other(shared: tuple[Lab, Path], *argv: str) -> str:
+    """Run a command as that user; return what it prints."""
+    home = shared[1]
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
     env |= {"PYTHONPATH": str(Path(__file__).parents[2])}
+    words = [*(_OTHER if os.getuid() == 0 else []), sys.executable, *argv]
     done = subprocess.run(
-        argv, env=env, cwd=home, capture_output=True, text=True, check=False
+        words, env=env, cwd=home, capture_output=True, text=True, check=False
     )
-    return done.returncode, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def call(shared: tuple[Lab, Path], *lines: str) -> list[tuple[int, str]]:
+    """Run verbs as that user; return the code and the words of each."""
+    root = str(shared[0].project.root)
+    words = []
+    for line in lines:
+        verb, *options = line.split()
+        words.append([verb, TARGET, "--project", root, *options])
+    printed = as_other(shared, "-c", VERBS, json.dumps(words))
+    return [tuple(json.loads(line)) for line in printed.splitlines()]
 
 
 def test_smoke_shows_its_result_and_keeps_the_report_at_the_users(
     shared: tuple[Lab, Path],
 ) -> None:
-    code, text = call(shared, "smoke")
+    (code, text), again = call(shared, "smoke", "smoke --if-driver-changed")
     assert (code, "1 passed" in text) == (Exit.OK, True), text
+    assert (again[0], "all passed then" in again[1]) == (Exit.OK, True), again
     lab, home = shared
     (kept,) = (home / ".local" / "state" / "provision").rglob("*.json")
     assert json.loads(kept.read_text())["target"] == TARGET
     assert len(list((lab.home / "reports").iterdir())) == 1  # that of the build
-    code, text = call(shared, "smoke", "--if-driver-changed")
-    assert (code, "all passed then" in text) == (Exit.OK, True), text
 
 
 def test_others_use_it_and_what_would_change_it_says_why_not(
@@ -91,14 +107,13 @@ def test_others_use_it_and_what_would_change_it_says_why_not(
 ) -> None:
     home = shared[0].home
     before = sorted(home.iterdir())
-    for words in (["verify", "--deep"], ["build"]):
-        code, text = call(shared, *words)
-        assert code == Exit.OK, text
-    program = "import alpha; print(alpha.__file__)"
-    code, text = call(shared, "run", "--", "python", "-c", program)
-    assert (code, str(home) in text) == (Exit.OK, True), text
-    for verb in ("rollback", "clean"):
-        code, text = call(shared, verb)
+    lines = ("verify --deep", "build", "rollback", "clean")
+    verified, built, *refused = call(shared, *lines)
+    assert verified[0] == built[0] == Exit.OK, (verified, built)
+    for code, text in refused:
         assert code in {Exit.OK, Exit.USAGE, Exit.TOOL}, text
         assert "Traceback" not in text
+    program = ("--", "python", "-c", "import alpha; print(alpha.__file__)")
+    verb = ("-m", "provision", "run", TARGET, "--project", str(home.parents[1]))
+    assert str(home) in as_other(shared, *verb, *program)
     assert sorted(home.iterdir()) == before

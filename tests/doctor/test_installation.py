@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.core.program import uv_program
 from provision.doctor.diagnosis import diagnose_environment
 from provision.doctor.environment import read_environment
 from provision.doctor.installation import read_installation
@@ -57,7 +58,7 @@ class Venv:
         }
         environ |= {"UV_FIND_LINKS": str(self.wheels), "UV_NO_CONFIG": "1"}
         subprocess.run(
-            [sys.executable, "-m", "uv", *words],
+            [uv_program(), *words],
             check=True,
             env=environ,
             capture_output=True,
@@ -74,11 +75,20 @@ class Venv:
         return diagnose_environment(self.prefix, HOST, self.devices, root=root).findings
 
 
-@pytest.fixture
-def venv(tmp_path: Path, devices: Devices) -> Venv:
-    made = Venv(tmp_path / "env", tmp_path / "wheels", devices)
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, devices: Devices) -> Venv:
+    folder = tmp_path_factory.mktemp("installed")
+    made = Venv(folder / "env", folder / "wheels", devices)
     made.uv("venv", "--python", sys.executable, made.prefix)
     made.add("alpha", "1.0", ALPHA)
+    return made
+
+
+@pytest.fixture
+def venv(installed: Venv, tmp_path: Path, devices: Devices) -> Venv:
+    made = Venv(tmp_path / "env", tmp_path / "wheels", devices)
+    shutil.copytree(installed.prefix, made.prefix, symlinks=True)
+    shutil.copytree(installed.wheels, made.wheels)
     return made
 
 

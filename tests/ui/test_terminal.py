@@ -327,6 +327,8 @@ def test_quiet_leaves_the_result_and_what_matters(
     assert main(words) == 0
     told = capsys.readouterr()
     assert "· the quick checks" in told.err
+    assert "quick suite on toy" in told.out
+    assert "·" not in told.out
     assert main([*words, "-q"]) == 0
     quiet = capsys.readouterr()
     assert quiet.err == ""
