@@ -1,6 +1,5 @@
 """The device catalog: device ids to families, driver builds to releases, minimum drivers."""
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from provision.catalog.known_wrong import KnownWrong, read_known_wrong
 from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
+from provision.core.toml import parse_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def read_devices(catalog: Path) -> Devices:
     with damage_in(
         f"the device catalog in {catalog}", "restore it from version control"
     ):
-        devices = read_parsed(fact(catalog, "devices.toml"), tomllib.loads)
-        drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
+        devices = read_parsed(fact(catalog, "devices.toml"), parse_toml)
+        drivers = read_parsed(fact(catalog, "drivers.toml"), parse_toml)
         names, windows = {}, {}
         for family, row in devices["intel"]["family"].items():
             marketed = [name for name in row["devices"] if name != "unnamed"]
@@ -131,7 +131,7 @@ def read_devices(catalog: Path) -> Devices:
 def read_peaks(catalog: Path) -> dict[str, dict[str, float]]:
     """Return what data sheets promise, by device: GB/s of ``memory``, TFLOP/s of each type."""
     with damage_in(f"peaks.toml in {catalog}", "restore it from version control"):
-        rows = read_parsed(fact(catalog, "peaks.toml"), tomllib.loads)["peak"]
+        rows = read_parsed(fact(catalog, "peaks.toml"), parse_toml)["peak"]
         peaks: dict[str, dict[str, float]] = {}
         for row in rows:
             peak = {kind: float(row[kind]) for kind in _KINDS & row.keys()}

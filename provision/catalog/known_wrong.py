@@ -1,7 +1,6 @@
 """Pairs of torch and driver whose numbers are wrong: ``envs/catalog/known-wrong.toml``."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +9,7 @@ from pydantic import Field, ValidationError
 from provision.core.errors import SpecError, damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
+from provision.core.toml import parse_toml
 from provision.spec.model import Specifier
 from provision.spec.tables import Table, faults_of
 
@@ -74,7 +74,7 @@ def read_rows(path: Path, remedy: str) -> dict[str, KnownWrong]:
     """Read the rows of one file by their names; SpecError with all its faults and the remedy."""
     rows, faults = {}, []
     with damage_in(str(path), remedy):
-        tables = read_parsed(path, tomllib.loads)
+        tables = read_parsed(path, parse_toml)
     for name, row in tables.items():
         if not _NAME.fullmatch(name):
             faults.append(

@@ -82,7 +82,9 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
     ):
         proof = "from an older lock"
     if isinstance(target, SpecError):
-        faults = "; ".join([target.what, *target.evidence.splitlines()])
+        # Without the lines of the file, which have no place in a table.
+        lines = [x for x in target.evidence.splitlines() if not x.startswith(" ")]
+        faults = "; ".join([target.what, *lines])
         return TargetStatus(
             name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults
         )

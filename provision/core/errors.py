@@ -72,7 +72,9 @@ def damage_in(file: object, remedy: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        evidence = f"{type(error).__name__}: {error}"
+        evidence = str(error)
+        if type(error) is not ValueError:  # whose text is a sentence
+            evidence = f"{type(error).__name__}: {error}"
         raise SpecError(
             f"cannot read {file}", evidence=evidence, remedy=remedy
         ) from error

@@ -4,7 +4,6 @@ Only the standard library: noxfiles read specs with it too.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from provision.core.errors import SpecError, damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import shipped
+from provision.core.toml import Keys, parse_toml
 
 # Folders are for specs that only others extend: a target lies in envs/ itself.
 _NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
@@ -31,7 +31,7 @@ class SpecFile(NamedTuple):
 def read_spec_file(path: Path, folder: Path) -> SpecFile:
     """Read one file of a folder of specs; nothing of it is validated yet."""
     with damage_in(path, "correct the file"):
-        data = read_parsed(path, tomllib.loads)
+        data = read_parsed(path, parse_toml)
     if "name" in data:
         raise SpecError(
             f"{path}: name: unknown key",
@@ -182,19 +182,25 @@ def _name(entry: object) -> str:
     return re.sub(r"[-_.]+", "-", match[1]).lower() if match else str(entry)
 
 
-def origin(chain: Sequence[SpecFile], whole: Data, place: Sequence[int | str]) -> str:
-    """Return `, in ` and the file of a chain that says a value of the whole; "" for the first."""
-    for file in chain:
-        if _says(file.data, whole, place):
-            return "" if file is chain[0] else f", in {file.path}"
-    return ""
+def origin(
+    chain: Sequence[SpecFile], whole: Data, place: Keys
+) -> tuple[SpecFile, Keys]:
+    """Return the file of a chain that says a value of the whole, or its table; and its keys there."""
+    for end in range(len(place), 0, -1):
+        for file in chain:
+            keys = _keys_in(file.data, whole, place[:end])
+            if keys is not None:
+                return file, keys
+    return chain[0], ()
 
 
-def _says(data: Any, whole: Any, place: Sequence[int | str]) -> bool:  # noqa: ANN401 - TOML's values
+def _keys_in(data: Any, whole: Any, place: Keys) -> Keys | None:  # noqa: ANN401 - TOML's values
+    keys: list[int | str] = []
     try:
         for part in place:
             whole = whole[part]
-            data = data[data.index(whole)] if isinstance(part, int) else data[part]
+            keys.append(data.index(whole) if isinstance(part, int) else part)
+            data = data[keys[-1]]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        return False
-    return True
+        return None
+    return keys

@@ -6,7 +6,6 @@ https://packaging.python.org/en/latest/specifications/dependency-groups/.
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from provision.core.limits import read_text
 from provision.core.project import shipped
+from provision.core.toml import parse_toml
 from provision.spec.model import parse_requirement
 
 Data = dict[str, Any]
@@ -162,7 +162,7 @@ def read_pyproject(path: Path, root: Path) -> Pyproject:
     """Read a pyproject.toml of a project; OSError or ValueError if it cannot be read."""
     text, place = read_text(path), relative(path.parent, root)
     try:
-        return Pyproject(path, place, text, tomllib.loads(text))
+        return Pyproject(path, place, text, parse_toml(text))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

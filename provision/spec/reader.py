@@ -10,10 +10,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from provision.core.errors import SpecError, UsageError
+from provision.core.limits import read_text
 from provision.core.project import shipped
 from provision.core.text import nearest, plural
+from provision.core.toml import Keys, place_of
 from provision.spec.extends import (
+    Data,
     Read,
+    SpecFile,
     origin,
     read_spec_file,
     resolved,
@@ -43,7 +47,7 @@ def load_spec(path: Path, read: Read = read_spec_file) -> Target:
         # default: TOML's dates become text.
         target = Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        faults = faults_of(error, Target, lambda place: origin(chain, data, place))
+        faults = faults_of(error, Target, lambda place: _place(chain, data, place))
         raise SpecError(
             f"{path} has {plural(len(faults), 'fault')}",
             evidence="\n".join(faults),
@@ -58,6 +62,15 @@ def load_spec(path: Path, read: Read = read_spec_file) -> Target:
             break  # what that extends changes with it
         specs.append(relative(file.path.absolute(), root))
     return target.with_inputs(replace(target.inputs, specs=tuple(specs)))
+
+
+def _place(chain: Sequence[SpecFile], whole: Data, keys: Keys) -> str:
+    """Return the file of a fault, if it is an inherited one, and the line, as a line of its own."""
+    file, own_keys = origin(chain, whole, keys)
+    parts = [] if file is chain[0] else [str(file.path)]
+    if line := place_of(read_text(file.path), own_keys):
+        parts.append(line)
+    return "".join(["\n  ", ", ".join(parts)]) if parts else ""
 
 
 def load_target(folder: Path, name: str) -> Target:

@@ -11,10 +11,29 @@ from provision.core.text import nearest
 # None is looked for: it could change how a spec is read, and each distribution beside this one would
 # be asked. A variable says the same, but programs that `run` starts would get it.
 plugins._plugins = {}  # noqa: SLF001
+_DATE = "has to be a date, such as 2026-11-01"
+_TABLE = "has to be a table"
 _TEXTS = {
     "missing": "is missing",
     "too_short": "is empty",
     "string_too_short": "is empty",
+}
+# What has to be, by pydantic's type of the error; what is follows.
+_KINDS = {
+    "string_type": "has to be text",
+    "tuple_type": "has to be a list",
+    "list_type": "has to be a list",
+    "model_type": _TABLE,
+    "dict_type": _TABLE,
+    "float_type": "has to be a number",
+    "int_type": "has to be a whole number",
+    "bool_type": "has to be true or false",
+    "date_type": _DATE,
+    "date_parsing": _DATE,
+    "date_from_datetime_parsing": _DATE,
+    "literal_error": "has to be {expected}",
+    "string_pattern_mismatch": "has to match {pattern}",
+    "greater_than": "has to be greater than {gt:g}",
 }
 
 
@@ -33,7 +52,7 @@ def faults_of(
     model: type[BaseModel],
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
 ) -> list[str]:
-    """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
+    """Return one text per fault: the keys, what is wrong, what is allowed, and what ``origin`` adds."""
     if not isinstance(error, ValidationError):  # what kept the file from validation
         return [str(error)]
     entries = error.errors(include_url=False)
@@ -58,9 +77,23 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
         message = "unknown key" + _suggestion(entry["loc"], model)
     elif entry["type"] in _TEXTS:
         message = _TEXTS[entry["type"]]
+    elif entry["type"] in _KINDS:
+        wanted = _KINDS[entry["type"]].format(**entry.get("ctx", {}))
+        message = wanted + _instead(entry["type"], entry["input"])
     elif entry["type"] != "value_error":
-        message = f"{message.replace('an object', 'a table')} (is {entry['input']!r})"
+        message = f"{message} (is {entry['input']!r})"
     return f"{place.lstrip('.') or 'the whole file'}: {message}"
+
+
+def _instead(kind: str, found: object) -> str:
+    """Return how a value of another type is written, or else what it is."""
+    if kind == "string_type" and isinstance(found, int | float):
+        # 3.1 may be what is left of 3.10.
+        is_exact = isinstance(found, int) or len(str(found).partition(".")[2]) > 1
+        return f': write "{found}"' if is_exact else ": put it in quotes"
+    if kind in {"tuple_type", "list_type"} and isinstance(found, str):
+        return f': write ["{found}"]'
+    return f" (is {found!r})"
 
 
 def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:

@@ -207,7 +207,7 @@ def test_update_adds_the_rows_of_a_file_and_replaces_changed_ones(
         ('"dg2"', '"dg3"', "dg3"),
         (">=2.14,<2.15", "about 2.14", "own-row: torch"),
         ("[own-row]", '["../row"]', "is no name of a row"),
-        ("[own-row]", "[own-row", "TOMLDecodeError"),
+        ("[own-row]", "[own-row", "column 9: [own-row"),
     ],
 )
 def test_update_refuses_a_row_that_is_not_sound(

@@ -202,18 +202,19 @@ def test_a_fault_names_the_file_that_it_is_in(specs: Path) -> None:
             specs,
             'extends = "base"\nsumary = "x"\n[pip]\nrequirements = ["b@d =", "ok"]',
         )
-    base = f", in {specs / 'base.toml'}"
-    faults = caught.value.evidence.splitlines()
-    assert [fault.partition(":")[0] for fault in faults if fault.endswith(base)] == [
-        "hardware.driver",
-        "pip.requirements[3]",
-    ]
-    assert {
-        fault.partition(":")[0] for fault in faults if not fault.endswith(base)
-    } == {
-        "sumary",
-        "pip.requirements[0]",
+    lines = caught.value.evidence.splitlines()
+    base = specs / "base.toml"
+    begins = {
+        "hardware.driver": f'  {base}, line 7, column 1: driver = "new"',
+        "pip.requirements[3]": f"  {base}, line 14, column 1: requirements = [",
+        "sumary": '  line 2, column 1: sumary = "x"',
+        "pip.requirements[0]": '  line 4, column 1: requirements = ["b@d =", "ok"]',
     }
+    faults = {}
+    for fault, place in zip(lines[::2], lines[1::2], strict=True):
+        faults[fault.partition(":")[0]] = place
+    assert faults.keys() == begins.keys()
+    assert all(faults[keys].startswith(place) for keys, place in begins.items())
 
 
 def test_what_contradicts_the_platform_or_status_is_said_of_the_file_that_has_it(
@@ -225,12 +226,13 @@ def test_what_contradicts_the_platform_or_status_is_said_of_the_file_that_has_it
     )
     with pytest.raises(SpecError, match="2 faults") as caught:
         child(specs, 'extends = "base"\nplatform = "win-64"\nstatus = "supported"')
-    reason, docker = caught.value.evidence.splitlines()
+    reason, at, docker, docker_at = caught.value.evidence.splitlines()
     assert reason.startswith("reason: ")
-    assert docker.startswith("docker: [docker] is for targets of Linux, not win-64")
-    assert {reason.partition(", in ")[2], docker.partition(", in ")[2]} == {
-        f"{specs}/base.toml"
-    }
+    assert docker == "docker: [docker] is for targets of Linux, not win-64"
+    base = specs / "base.toml"
+    assert at == f'  {base}, line 2, column 1: reason = "old"'
+    assert docker_at.startswith(f"  {base}, line ")
+    assert docker_at.endswith(", column 2: [docker]")
 
 
 def test_the_own_file_of_a_catalog_wins(tmp_path: Path) -> None:

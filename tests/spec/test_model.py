@@ -62,15 +62,19 @@ driver = "newest"
 """
     with pytest.raises(SpecError, match="has 5 faults") as caught:
         load_spec(write(tmp_path, bad))
-    faults = caught.value.evidence.splitlines()
-    places = [
-        "accelarator",
-        "accelerator",
-        "python",
-        "hardware.driver",
-        "pip.requirements[0]",
-    ]
-    assert sorted(fault.split(":")[0] for fault in faults) == sorted(places)
+    faults = [line.split(":") for line in caught.value.evidence.splitlines()]
+    places = {
+        "accelerator": "line 4, column 1",
+        "python": "line 6, column 1",
+        "hardware.driver": "line 11, column 1",
+        "pip.requirements[0]": "line 9, column 1",
+        "accelarator": "line 3, column 1",
+    }
+    keys, lines = faults[::2], faults[1::2]
+    assert {
+        k[0]: line[0].strip() for k, line in zip(keys, lines, strict=True)
+    } == places
+    assert lines[0][1] == ' accelerator = "tpu"'
     assert "did you mean `accelerator`?" in caught.value.evidence
     assert "'cuda', 'xpu', 'mps' or 'cpu'" in caught.value.evidence
     assert caught.value.exit_code == Exit.USAGE
@@ -132,6 +136,46 @@ def test_parts_that_contradict(
         load_spec(path)
     assert reported in caught.value.evidence
     assert "secret" not in caught.value.evidence
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"3.11"', "3.11", 'python: has to be text: write "3.11"'),
+        ('"3.11"', "3.10", "python: has to be text: put it in quotes"),
+        ('"3.11"', '"3"', r"python: has to match ^3\.\d+(\.\d+)?$ (is '3')"),
+        ('"A target"', "[]", "summary: has to be text (is [])"),
+        (
+            '["torch==2.13.0+cpu"]',
+            '"a"',
+            'pip.requirements: has to be a list: write ["a"]',
+        ),
+        (
+            '["torch==2.13.0+cpu"]',
+            "[8]",
+            'pip.requirements[0]: has to be text: write "8"',
+        ),
+        ("2026-11-01", '"soon"', "pip.cutoff: has to be a date, such as 2026-11-01"),
+        ("[pip.index]\n", "index = 1\n", "pip.index: has to be a table (is 1)"),
+        (
+            "[pip]",
+            "[smoke]\nspeedup_over_cpu = '2'\n[pip]",
+            "has to be a number (is '2')",
+        ),
+        (
+            "[pip]",
+            "[smoke]\nspeedup_over_cpu = 0\n[pip]",
+            "has to be greater than 0 (is 0)",
+        ),
+    ],
+)
+def test_a_fault_is_in_the_words_of_the_file(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path, GOOD.replace(old, new)))
+    assert said in caught.value.evidence
+    assert "nput" not in caught.value.evidence  # as in those of pydantic
 
 
 @pytest.mark.parametrize("text", ["summary = ", "\x00", "caf\udce9"])
