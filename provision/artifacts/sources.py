@@ -1,9 +1,10 @@
 """Wheels from source: fetch an sdist, an archive or a git commit, and build it with uv, isolated.
 
-A source is one line of a lock, in one of three forms::
+A source is one line of a lock, in one of four forms::
 
     pysrt-1.1.2.tar.gz sha256:b4f8…                     an sdist of the default index
     https://host/mylib-1.0.tar.gz sha256:03c7…          an archive, or a wheel
+    file:vendor/mylib-1.0.tar.gz sha256:9b1a…           the same in the project's folder
     git+https://host/owner/name@<commit>#subdirectory=…
 
 Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds without
@@ -24,13 +25,14 @@ from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.resumable_download import download
 from provision.artifacts.wheelhouse import WantedFile
 from provision.core import network
-from provision.core.errors import SpecError, ToolError
+from provision.core.errors import SpecError, ToolError, os_errors
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
+from provision.spec.model import ARCHIVE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LACKING = re.compile(r"No solution found when resolving: (.*)")
@@ -61,6 +63,10 @@ class SourceBuilder:
                 f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
             )
         address, _, fragment = url.partition("#")
+        if address.startswith(ARCHIVE):
+            path = self.project.root / address.removeprefix(ARCHIVE)
+            with os_errors(f"cannot read {path}", "put the file there"):
+                return f"{address} sha256:{sha256_file(path)}"
         if digest := parse_qs(fragment).get("sha256"):
             return f"{address} sha256:{digest[0].lower()}"
         with network.session() as session:
@@ -169,6 +175,15 @@ class SourceBuilder:
     def _archive(self, name: str, source: str) -> Path:
         place, _, sha256 = source.rpartition(" sha256:")
         filename, folder = _filename(place), self._cache(sha256)
+        if place.startswith(ARCHIVE):
+            path = self.project.root / place.removeprefix(ARCHIVE)
+            if not path.is_file() or sha256_file(path) != sha256:
+                raise ToolError(
+                    f"{path} is not the file that is locked for {name}",
+                    evidence=f"locked is sha256 {sha256}",
+                    remedy="put that file there, or lock the target again",
+                )
+            return path
         index, project = (
             (place, None) if "://" in place else (self.indexes.get("default"), name)
         )

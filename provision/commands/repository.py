@@ -52,14 +52,6 @@ _COMPILING = {
 }
 
 
-# What a spec calls settings of uv that no file of a project has elsewhere.
-_OF_UV = {
-    "override-dependencies": "overrides",
-    "constraint-dependencies": "constraints",
-    "exclude-dependencies": "exclude",
-}
-
-
 @dataclass
 class Asked:
     """What a repository requires."""
@@ -247,17 +239,6 @@ def _unused_parts(
                 f"{place}: {kind} not used: {', '.join(unused)}; "
                 f'`files = ["{form}"]` in {BASE} or in one spec takes one'
             )
-    indexes = [
-        str(each.get("name") or each["url"]) for each in manifest.uv.get("index", ())
-    ]
-    if indexes:
-        yield (
-            f"{place}: [[tool.uv.index]] not used: {', '.join(indexes)}; "
-            "[pip.index] of a spec names catalogs"
-        )
-    for key, instead in _OF_UV.items():
-        if texts := manifest.uv.get(key):
-            yield f"{place}: [tool.uv] {key} not used: {texts}; a spec has `{instead}`"
 
 
 def _read_conda(path: Path, asked: Asked) -> None:

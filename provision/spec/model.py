@@ -7,7 +7,7 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -49,10 +49,18 @@ def source_requirement(text: str) -> str:
             raise ValueError(
                 f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}"
             )
+        if url.startswith(ARCHIVE) and not _is_inside(url.removeprefix(ARCHIVE)):
+            raise ValueError(f"{text!r}: the file is not in the project's folder")
         parts = urlsplit(url)
         if parts.password or (parts.username and parts.scheme != "git+ssh"):
             raise ValueError("its URL has a login, which would end up in the lock")
     return text
+
+
+def _is_inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    # Windows has further ways to say that a path begins elsewhere.
+    return bool(parts) and not ({"..", "/"} & {*parts}) and not {*":\\"} & {*path}
 
 
 def index_requirement(text: str) -> str:
@@ -97,6 +105,7 @@ def _channel(text: str) -> str:
     return text
 
 
+ARCHIVE = "file:"  # and a path from the project's folder
 _SOURCES = (
     "git+https://",
     "git+ssh://",
@@ -104,6 +113,7 @@ _SOURCES = (
     "git+file://",
     "https://",
     "http://",
+    ARCHIVE,
 )
 # Validated, but kept as text: it reaches the resolvers and the digest as the author wrote it.
 IndexRequirement = Annotated[str, AfterValidator(index_requirement)]
@@ -166,7 +176,7 @@ class Pip(Table):
     cutoffs: dict[Distribution, dt.date] = {}
     """Distributions with a cut-off of their own, as `lock --upgrade` sets."""
     requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = ()
-    """PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."""
+    """PEP 508; `name @ git+https://…@tag`, `name @ https://…` and `name @ file:…` are built."""
     files: tuple[str, ...] = ()
     """Requirements files, `environment.yml`, `pyproject.toml`; of that also `[extra]` or `:group`."""
     drop: tuple[Distribution, ...] = ()

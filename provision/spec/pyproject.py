@@ -108,7 +108,7 @@ class Pyproject:
         return 1 + _first(lines, rf""".*["']{re.escape(text)}["']""", at)
 
     def _dependencies(self) -> list[Line]:
-        texts = _texts(self.project, _DEPENDENCIES)
+        texts = texts_of(self.project, _DEPENDENCIES)
         return [Line(self.line("project", _DEPENDENCIES, text), text) for text in texts]
 
     def _extra(self, extra: str, users: tuple[str, ...]) -> Iterator[Line]:
@@ -119,7 +119,7 @@ class Pyproject:
             raise ValueError(f"it has no extra {extra!r}; it has {have}")
         name, header = self.extras[key], f"project.{_EXTRAS}"
         lines = []
-        for text in _texts(self.project[_EXTRAS], name):
+        for text in texts_of(self.project[_EXTRAS], name):
             lines.append(Line(self.line(header, name, text), text, ("extra", key)))
         if key not in users:
             yield from self._expanded(lines, (*users, key))
@@ -206,7 +206,8 @@ def with_marker(text: str, marker: str) -> str:
     return str(asked)
 
 
-def _texts(data: Data, key: str) -> list[str]:
+def texts_of(data: Data, key: str) -> list[str]:
+    """Return the requirements of a list, none where there is none; TypeError if it is another."""
     texts = data.get(key, [])
     if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
         raise TypeError(f"{key} is not a list of requirements (is {texts!r})")

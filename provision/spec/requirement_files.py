@@ -14,7 +14,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from packaging.markers import Marker
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import (
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -22,6 +26,7 @@ from provision.core.limits import read_text
 from provision.core.text import plural
 from provision.spec.conda_environment import CONDA, conda_lines
 from provision.spec.model import (
+    ARCHIVE,
     Inputs,
     Target,
     index_requirement,
@@ -32,13 +37,21 @@ from provision.spec.pyproject import (
     FAULTS,
     METADATA,
     Line,
+    Pyproject,
     local_folder,
     own_package,
     read_pyproject,
     relative,
+    texts_of,
     with_marker,
 )
-from provision.spec.uv_sources import Source, Sources, is_virtual, sources_of
+from provision.spec.uv_sources import (
+    ARCHIVES,
+    Source,
+    Sources,
+    is_virtual,
+    sources_of,
+)
 
 _ENTRY = re.compile(
     r"(?P<path>(?:.*/)?pyproject\.toml)(?:\[(?P<extras>[\w., -]+)\]|:(?P<group>[\w.-]+))?"
@@ -51,7 +64,8 @@ _OPTION = re.compile(
 _PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*$")
 # After a URL or a path, which may have semicolons itself.
 _MARKER = re.compile(r"\s+;\s*|;\s+")
-_ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz")
+_OTHER_INDEX = ": ignored, as [pip.index] of the spec decides that"
+_OF_SPECS = {"override-dependencies": "overrides", "exclude-dependencies": "exclude"}
 
 
 @dataclass
@@ -164,9 +178,7 @@ class RequirementFiles:
         elif constrains and not line.startswith("-"):
             self.constraints.append(index_requirement(text))
         elif line.startswith("-") and not kind:
-            self.ignored.append(
-                f"{path}, line {number}: {line}: ignored, as [pip.index] of the spec decides that"
-            )
+            self.ignored.append(f"{path}, line {number}: {line}{_OTHER_INDEX}")
         else:
             self._add_requirement(kind, value, path.parent)
 
@@ -182,10 +194,12 @@ class RequirementFiles:
             value, kind, is_path = f"{_name_in(value)} @ {value}", "", False
         if not (kind or is_path):
             self.requirements.append(source_requirement(value + marker))
-        elif value.endswith(_ARCHIVES):
-            raise ValueError(
-                f"{value} is a file; unpack it into a folder, or require it by a URL"
+        elif value.endswith(ARCHIVES):
+            path = self._own_folder(value, folder)
+            text = (
+                f"{_name_of(path)} @ {ARCHIVE}{relative(self.root / path, self.root)}"
             )
+            self.requirements.append(source_requirement(text + marker))
         elif not marker or self._applies(marker.removeprefix(" ; ")):
             place = self._own_folder(value, folder)
             self.local.append(f"-e {place}" if kind else place)
@@ -200,7 +214,8 @@ class RequirementFiles:
         """Return the folder of a package: of the project, as for pip, or beside the file."""
         name, bracket, extras = text.partition("[")
         for base in (self.root, beside):
-            if any((base / name / file).is_file() for file in METADATA):
+            path = base / name
+            if path.is_file() or any((path / each).is_file() for each in METADATA):
                 if base != self.root:
                     name = relative((base / name).resolve(), self.root)
                 break
@@ -230,6 +245,7 @@ class RequirementFiles:
                 return
             manifest = read_pyproject(path, self.root)
             sources = sources_of(manifest, self.root)
+            self._read_settings(sources.root)
             if group:
                 lines = list(manifest.group(group))
             else:
@@ -246,6 +262,7 @@ class RequirementFiles:
                 return
             manifest = read_pyproject(path, self.root)
             sources = sources_of(manifest, self.root)
+            self._read_settings(sources.root)
             # Without a build nobody knows which of them it needs.
             lines = [Line(s[0].number, name) for name, s in sources.by_name.items()]
             if manifest.says("dependencies"):
@@ -253,6 +270,29 @@ class RequirementFiles:
         for line in lines:
             with self._at(path, line.number):
                 self._follow(line, sources)
+
+    def _read_settings(self, manifest: Pyproject) -> None:
+        """Add the constraints of uv; name what else of its settings no lock reads."""
+        path, key = manifest.path, "constraint-dependencies"
+        if (path, key) in self._begun:
+            return
+        self._begun.add((path, key))
+        self.said.setdefault(path, [])
+        for text in texts_of(manifest.uv, key):
+            with self._at(path, manifest.line("tool.uv", key, text)):
+                self.constraints.append(index_requirement(text))
+        for key, instead in _OF_SPECS.items():
+            for text in texts_of(manifest.uv, key):
+                if requirement_name(text) not in self._decided:
+                    number = manifest.line("tool.uv", key, text)
+                    self.ignored.append(
+                        f"{path}, line {number}: {key} {text}: not used; "
+                        f"`{instead}` of a spec does that"
+                    )
+        for index in manifest.uv.get("index", ()):
+            name = str(index.get("name") or index.get("url"))
+            number = manifest.line("tool.uv.index", "name", name)
+            self.ignored.append(f"{path}, line {number}: {name}{_OTHER_INDEX}")
 
     def _follow(self, line: Line, sources: Sources) -> bool:
         """Add a requirement from where its sources say; False where it comes from its index."""
@@ -287,11 +327,10 @@ class RequirementFiles:
                 )
             return False
         extras = f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
-        if kind in {"git", "url"}:
-            text = with_marker(
-                f"{asked.name}{extras} @ {source.url}", str(asked.marker or "")
-            )
-            text = with_marker(text, str(source.said.get("marker", "")))
+        if url := source.url or sources.archive(source, self.root):
+            text = f"{asked.name}{extras} @ {url}"
+            for marker in (asked.marker, source.said.get("marker")):
+                text = with_marker(text, str(marker or ""))
             self.requirements.append(source_requirement(text))
             return True
         folder = sources.folder(source)
@@ -406,6 +445,14 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         elif begun:
             yield number, begun
             begun = ""
+
+
+def _name_of(path: str) -> str:
+    """Return the distribution of a wheel or an sdist, which its file's name says."""
+    filename = path.rpartition("/")[2]
+    if filename.endswith(".whl"):
+        return str(parse_wheel_filename(filename)[0])
+    return str(parse_sdist_filename(filename)[0])
 
 
 def _name_in(url: str) -> str:

@@ -11,8 +11,17 @@ from pathlib import Path
 from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
-from provision.spec.model import parse_requirement
-from provision.spec.pyproject import Data, Line, Pyproject, read_pyproject, table
+from provision.spec.model import ARCHIVE, parse_requirement
+from provision.spec.pyproject import (
+    Data,
+    Line,
+    Pyproject,
+    read_pyproject,
+    relative,
+    table,
+)
+
+ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz")
 
 _WHEN = {"marker", "extra", "group"}
 _KINDS = {
@@ -73,6 +82,7 @@ class Sources:
 
     by_name: dict[str, list[Source]]
     members: dict[str, Path]
+    root: Pyproject  # of the workspace, or else itself
 
     def of(self, line: Line, markers: Mapping[str, str] | None) -> list[Source]:
         """Return the sources of what a line asks for; ValueError for a member without one."""
@@ -84,6 +94,15 @@ class Sources:
                 f"`{name} = {{ workspace = true }}` below [tool.uv.sources]"
             )
         return serving
+
+    def archive(self, source: Source, project: Path) -> str:
+        """Return the reference of an sdist or a wheel in the project's folder, "" of a folder."""
+        path = (source.manifest.folder / str(source.said.get("path", ""))).resolve()
+        if source.kind != "path" or not path.name.endswith(ARCHIVES):
+            return ""
+        if not path.is_file():
+            raise ValueError(f"{path} is no file")
+        return f"{ARCHIVE}{relative(path, project)}"
 
     def folder(self, source: Source) -> Path:
         """Return the folder of a package; ValueError if there is none."""
@@ -110,7 +129,8 @@ def sources_of(manifest: Pyproject, project: Path) -> Sources:
             for one in said if isinstance(said, list) else [said]:
                 found.append(Source(name, one if isinstance(one, dict) else {}, each))
             by_name[str(canonicalize_name(name))] = found
-    return Sources(by_name, dict(_members(root, project)) if root else {})
+    members = dict(_members(root, project)) if root else {}
+    return Sources(by_name, members, root or manifest)
 
 
 def _workspace_root(manifest: Pyproject, project: Path) -> Pyproject | None:

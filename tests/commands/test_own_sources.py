@@ -381,6 +381,35 @@ def test_attack_a_member_of_a_workspace_is_never_looked_up_by_its_name(
     assert not site.asked
 
 
+def test_an_archive_in_the_project_is_locked_by_its_hash(site: Site) -> None:
+    vendor = site.project.root / "vendor"
+    vendor.mkdir()
+    for name in ("deeper-1.0.tar.gz", "plain-1.0-py3-none-any.whl"):
+        (vendor / name).write_bytes(site.files.pop(name))
+    (site.project.root / "needs.txt").write_text("./vendor/deeper-1.0.tar.gz\n")
+    sources = (
+        "[tool.uv.sources]\nplain = { path = 'vendor/plain-1.0-py3-none-any.whl' }\n"
+    )
+    (site.project.root / "pyproject.toml").write_text(
+        manifest("app", "plain", more=sources)
+    )
+    site.spec('files = ["needs.txt", "pyproject.toml"]')
+    found = site.artifacts()
+    digest = hashlib.sha256((vendor / "deeper-1.0.tar.gz").read_bytes()).hexdigest()
+    source = f"file:vendor/deeper-1.0.tar.gz sha256:{digest}"
+    assert found["deeper"].source == source
+    assert found["plain"].version == "1.0"  # and not 2.0, which the index has
+    assert not {"plain", "deeper"} & site.asked
+    shutil.rmtree(site.project.wheelhouse)
+    site.build()
+    shutil.rmtree(site.project.wheelhouse)
+    shutil.rmtree(site.project.root / ".cache")
+    (vendor / "deeper-1.0.tar.gz").write_bytes(b"another")
+    locked = read_lock(site.project.lock("tiny"))
+    with pytest.raises(ToolError, match="is not the file that is locked for deeper"):
+        with_built_wheels(site.project, locked, site.supply, run, site.listener)
+
+
 def test_the_file_that_makes_a_lock_stale_is_named(site: Site) -> None:
     root = site.project.root
     (root / "pyproject.toml").write_text(manifest("app", "plain<2"))

@@ -289,3 +289,54 @@ def test_a_member_without_a_source_is_a_fault_as_for_uv(workspace: Path) -> None
     write(workspace, "pyproject.toml", text)
     found = fault(workspace, 'files = ["pyproject.toml"]')
     assert "core is a member of the workspace and has no source" in found
+
+
+def test_of_the_settings_of_uv_constraints_hold_and_others_are_named(
+    workspace: Path,
+) -> None:
+    settings = """
+    [tool.uv]
+    constraint-dependencies = ["protobuf<5"]
+    override-dependencies = ["numpy==2", "pillow==11"]
+    exclude-dependencies = ["xformers"]
+    [[tool.uv.index]]
+    name = "mine"
+    url = "https://example.org/simple"
+    """
+    text = (workspace / "pyproject.toml").read_text(encoding="utf-8")
+    write(workspace, "pyproject.toml", text + textwrap.dedent(settings))
+    override = '{ requirement = "numpy==2", reason = "so" }'
+    words = f'overrides = [{override}]\nexclude = ["xformers"]'
+    target = load(workspace, f'{words}\nfiles = ["packages/core/pyproject.toml"]')
+    assert target.pip.constraints == ("protobuf<5",)
+    number = text.count("\n") + 3
+    place = f"pyproject.toml, line {number}"
+    assert target.inputs.places["protobuf<5"] == place
+    said = [note.partition(": ")[2] for note in target.inputs.notes]
+    assert said == [
+        "override-dependencies pillow==11: not used; `overrides` of a spec does that",
+        "mine: ignored, as [pip.index] of the spec decides that",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("vendor/x-1.0.tar.gz", "x @ file:vendor/x-1.0.tar.gz", ""),
+        ("vendor/absent-1.0.tar.gz", "", "absent-1.0.tar.gz is no file"),
+        ("../x-1.0.tar.gz", "", "the file is not in the project's folder"),
+    ],
+)
+def test_a_source_can_be_an_archive_of_the_project(
+    tmp_path: Path, path: str, text: str, said: str
+) -> None:
+    root = tmp_path / "root"
+    for folder in ("root/vendor", "."):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "x-1.0.tar.gz").touch()
+    document = "[project]\ndependencies = ['x>=1']\n[tool.uv.sources]\n"
+    write(root, "pyproject.toml", f"{document}x = {{ path = '{path}' }}\n")
+    if said:
+        assert said in fault(root, 'files = ["pyproject.toml"]')
+    else:
+        assert load(root, 'files = ["pyproject.toml"]').pip.requirements == (text,)
