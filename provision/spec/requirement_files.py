@@ -289,10 +289,16 @@ class RequirementFiles:
                         f"{path}, line {number}: {key} {text}: not used; "
                         f"`{instead}` of a spec does that"
                     )
-        for index in manifest.uv.get("index", ()):
-            name = str(index.get("name") or index.get("url"))
-            number = manifest.line("tool.uv.index", "name", name)
-            self.ignored.append(f"{path}, line {number}: {name}{_OTHER_INDEX}")
+        # One that is explicit serves only the sources that name it.
+        names = [
+            str(index.get("name") or index.get("url"))
+            for index in manifest.uv.get("index", ())
+            if not index.get("explicit")
+        ]
+        if names:
+            number = manifest.line("tool.uv.index", "name", names[0])
+            line = f"[[tool.uv.index]] {', '.join(names)}"
+            self.ignored.append(f"{path}, line {number}: {line}{_OTHER_INDEX}")
 
     def _follow(self, line: Line, sources: Sources) -> bool:
         """Add a requirement from where its sources say; False where it comes from its index."""

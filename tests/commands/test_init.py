@@ -461,7 +461,7 @@ def test_a_pyproject_is_referred_to_with_its_sources(chat: Path) -> None:
     for what in (
         "extras not used: web, audio",
         "groups not used: dev",
-        "not used: mine",
+        "[[tool.uv.index]] mine: ignored",
     ):
         assert what in left
 

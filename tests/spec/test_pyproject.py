@@ -301,7 +301,12 @@ def test_of_the_settings_of_uv_constraints_hold_and_others_are_named(
     exclude-dependencies = ["xformers"]
     [[tool.uv.index]]
     name = "mine"
+    url = "https://example.org/other"
+    [[tool.uv.index]]
     url = "https://example.org/simple"
+    [[tool.uv.index]]
+    name = "of-sources"
+    explicit = true
     """
     text = (workspace / "pyproject.toml").read_text(encoding="utf-8")
     write(workspace, "pyproject.toml", text + textwrap.dedent(settings))
@@ -313,9 +318,10 @@ def test_of_the_settings_of_uv_constraints_hold_and_others_are_named(
     place = f"pyproject.toml, line {number}"
     assert target.inputs.places["protobuf<5"] == place
     said = [note.partition(": ")[2] for note in target.inputs.notes]
+    simple = "https://example.org/simple"
     assert said == [
         "override-dependencies pillow==11: not used; `overrides` of a spec does that",
-        "mine: ignored, as [pip.index] of the spec decides that",
+        f"[[tool.uv.index]] mine, {simple}: ignored, as [pip.index] of the spec decides that",
     ]
 
 
