@@ -65,7 +65,7 @@ def get_requires_for_build_wheel(config_settings=None):
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     project, extra = read()
     helper = importlib.import_module("helper").version if extra.get("helper") else None
-    name, version = project["name"], project["version"]
+    name, version = project["name"], project.get("version", "0.dev7")
     info = f"{name}-{version}.dist-info"
     leaked = [n for n in os.environ if n.startswith(("PIP_", "UV_CONFIG", "SECRET"))]
     leaked += os.listdir(os.environ["HOME"])
@@ -452,6 +452,21 @@ def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) ->
     said = staleness(target, site.project.catalog, locked)
     assert said == "own/pyproject.toml changed since it was locked"
     assert site.lock().digest != locked.digest
+
+
+def test_an_own_package_whose_build_tells_its_version_is_locked_and_installed(
+    site: Site,
+) -> None:
+    """As with setuptools-scm; the entry in ``local`` is the consent to run its code."""
+    text = manifest("own", "plain").replace('version = "1.0"', 'dynamic = ["version"]')
+    (site.project.root / "pyproject.toml").write_text(text)
+    site.spec('local = ["-e ."]')
+    locked = site.lock()
+    assert locked.local == {"own"}
+    assert locked.versions.keys() == {"plain"}
+    site.build()
+    found = read_contents(site.project.environments("tiny") / CURRENT, "tiny")
+    assert ("own", "0.dev7") in [(each.name, each.version) for each in found.packages]
 
 
 def test_a_build_that_never_gives_the_same_wheel_is_refused(site: Site) -> None:
