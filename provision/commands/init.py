@@ -128,7 +128,9 @@ class _Plan:
         files = [entry for entry in self.new if not accelerators_named(entry)]
         of_base = (self.kept or {}).get("local", ())
         local = [text for text in self.asked.local if text not in of_base]
-        return Common(tuple(files), tuple(local))
+        return Common(
+            tuple(files), tuple(local), tuple((self.kept or {}).get("drop", ()))
+        )
 
     def of_hardware(self, target: Target) -> list[str]:
         """Return what a target gets of the files that are named after an accelerator."""

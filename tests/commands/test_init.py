@@ -151,6 +151,9 @@ def test_what_disagrees_with_every_target_is_dropped_once(tmp_path: Path) -> Non
         assert asked == ["transformers==4.54.1"]
     line = "requirements.txt, line 1: transformers==4.54.1 replaces the target's"
     assert all(line in target.done[0] for target in result.targets)
+    (later,) = init(tmp_path, "cuda-linux").targets
+    assert "drop" not in said(tmp_path, "cuda-linux")
+    assert (later.left, later.done[0].startswith(line)) == ((), True)
 
 
 def test_a_torch_without_a_build_is_overridden_with_its_reason(tmp_path: Path) -> None:
