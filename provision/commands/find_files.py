@@ -2,15 +2,17 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from provision.core.errors import UsageError
 from provision.core.text import nearest
 
 _DEPTH = 3  # parts of a path; what lies deeper was taken over from others
-_CONDA = ("environment.yml", "environment.yaml")
-_REQUIREMENTS = re.compile(r"([\w.-]+[_.-])?requirements?([_.-][\w.-]+)?\.txt")
+_REQUIREMENTS = re.compile(
+    r"pyproject\.toml|([\w.-]+[_.-])?requirements?([_.-][\w.-]+)?\.txt|"
+    r"(environment|conda)([_.-][\w.-]+)?\.ya?ml"
+)
 # How files and extras are called that are for one accelerator.
 _NAMES = {
     "cpu": "cpu",
@@ -45,8 +47,7 @@ def _found(root: Path) -> Iterator[str]:
             below.clear()
         for name in names:
             is_list = inside.name == "requirements" and name.endswith(".txt")
-            is_known = name in {"pyproject.toml", *_CONDA}
-            if is_list or is_known or _REQUIREMENTS.fullmatch(name):
+            if is_list or _REQUIREMENTS.fullmatch(name):
                 yield (inside / name).as_posix()
 
 
@@ -75,13 +76,6 @@ def _named(root: Path, name: str) -> str:
         f"there is no file {path!r} in {root}",
         remedy=f"did you mean {close}?" if close else "name a file of the project",
     )
-
-
-def the_one_file(found: Sequence[str]) -> list[str]:
-    """Return the one requirement file of the level nearest to the root; of several none."""
-    lists = [path for path in found if PurePosixPath(path).suffix == ".txt"]
-    first = [path for path in lists if path.count("/") == lists[0].count("/")]
-    return first if len(first) == 1 else []
 
 
 def accelerators_named(entry: str) -> set[str]:

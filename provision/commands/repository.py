@@ -11,13 +11,20 @@ from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from provision.commands.find_files import accelerators_named, the_one_file
+from provision.commands.find_files import accelerators_named
 from provision.commands.new_specs import BASE
 from provision.commands.wanted import Wanted
 from provision.core.errors import UsageError
+from provision.core.limits import read_text
 from provision.core.text import plural
 from provision.spec.conda_environment import CONDA, conda_lines
-from provision.spec.pyproject import Pyproject, read_pyproject, table
+from provision.spec.pyproject import (
+    FAULTS,
+    Pyproject,
+    own_package,
+    read_pyproject,
+    table,
+)
 from provision.spec.requirement_files import RequirementFiles, requirement_name
 
 CONDA_SUFFIXES = {".yml", ".yaml"}
@@ -37,6 +44,7 @@ _TORCH_FAMILY = {
 }
 # Each environment has these, or torch's wheels bring them along.
 _COMES_ALONG = {"pip", "pytorch-cuda", "pytorch-mutex", "cudatoolkit", "cuda-version"}
+_BUILD_TELLS = "only its build tells what it depends on"
 # A build that needs one of these compiles: it takes minutes, and a compiler.
 _COMPILING = {
     "cmake",
@@ -73,20 +81,22 @@ class Asked:
 
 def usual_files(root: Path, found: Sequence[str]) -> list[str]:
     """Return the files to refer to where nobody names one; those at the root, or the only one."""
-    usual = [name for name in _USUAL if name in found and _says_anything(root / name)]
-    return usual or the_one_file(found)
+    telling = [name for name in found if _tells_anything(root / name)]
+    if usual := [name for name in _USUAL if name in telling]:
+        return usual
+    nearest = [name for name in telling if name.count("/") == telling[0].count("/")]
+    return nearest if len(nearest) == 1 else []
 
 
-def _says_anything(path: Path) -> bool:
+def _tells_anything(path: Path) -> bool:
+    """Whether a file has a line for pip; of a list of requirements its name is enough."""
     try:
         if path.name == "pyproject.toml":
             manifest = read_pyproject(path, path.parent)
-            return manifest.says("dependencies") and bool(
-                manifest.project.get("dependencies")
-            )
+            return "dependencies" in manifest.project
         if path.suffix in CONDA_SUFFIXES:
             return any(line.part != CONDA for line in conda_lines(path))
-    except (OSError, ValueError):  # said by whoever reads it
+    except (OSError, *FAULTS):  # said by whoever reads it
         return False
     return True
 
@@ -108,7 +118,7 @@ def with_parts(
             list(manifest.group(group))
         if extras:
             list(manifest.requirements(extras))
-    except (OSError, ValueError) as error:
+    except (OSError, *FAULTS) as error:
         raise UsageError(
             f"{place}: {getattr(error, 'strerror', '') or error}",
             remedy="name extras and groups of the pyproject.toml",
@@ -135,7 +145,7 @@ def read_lines(root: Path, files: Sequence[str]) -> list[Wanted]:
 def _with_index(reader: RequirementFiles) -> Iterator[str]:
     """Yield the distributions that pyproject.toml takes from indexes of uv."""
     for path in [p for p in reader.read if p.name == "pyproject.toml"]:
-        with contextlib.suppress(OSError, ValueError):  # said by the reader
+        with contextlib.suppress(OSError, *FAULTS):  # said by the reader
             manifest = read_pyproject(path, reader.root)
             for name, said in table(manifest.uv, "sources").items():
                 tables = said if isinstance(said, list) else [said]
@@ -167,34 +177,60 @@ def read_repository(
     paths = dict.fromkeys(reader.read)
     if whole:
         paths |= dict.fromkeys(root / name for name in _USUAL if name in found)
+    own = {own_package(text, root) for text in reader.local}
     for path in paths:
-        if path.suffix in CONDA_SUFFIXES:
-            _read_conda(path, asked)
-        elif path.name == "pyproject.toml":
-            _read_package(path, root, asked, reader.local)
-    asked.skipped = [name for name in found if root / name not in paths]
+        try:
+            _read_metadata(path, root, asked, is_included=path.parent in own)
+        except (OSError, *FAULTS) as error:
+            asked.unreadable = True
+            if path not in reader.read:
+                place = path.relative_to(root).as_posix()
+                asked.left.append(f"{place}: cannot be read: {error}")
+    if whole and root not in own:
+        asked.left += _old_package(root)
+    unread = [root / name for name in found if root / name not in paths]
+    for path in unread:
+        if path.parent not in own and _tells_anything(path):
+            asked.skipped.append(path.relative_to(root).as_posix())
     return asked
 
 
-def _read_package(
-    path: Path, root: Path, asked: Asked, included: Sequence[str]
-) -> None:
+def _read_metadata(path: Path, root: Path, asked: Asked, *, is_included: bool) -> None:
+    if path.suffix in CONDA_SUFFIXES:
+        _read_conda(path, asked)
+    elif path.name == "pyproject.toml":
+        _read_package(path, root, asked, is_included=is_included)
+
+
+def _old_package(root: Path) -> Iterator[str]:
+    """Yield what to do where setup.py or setup.cfg alone make the repository a package."""
+    path = root / "pyproject.toml"
+    with contextlib.suppress(OSError, *FAULTS):
+        if path.is_file() and read_pyproject(path, root).project:
+            return
+        for name, mark in (("setup.py", "setup("), ("setup.cfg", "[metadata]")):
+            path = root / name
+            if path.is_file() and mark in read_text(path):
+                yield f"{name}: {_not_installed(_BUILD_TELLS, '-e .')}"
+                return
+
+
+def _not_installed(why: str, local: str) -> str:
+    does = f'`local = ["{local}"]` in {BASE} does it'
+    return f"the package itself is not installed, as {why}; {does}"
+
+
+def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) -> None:
     """Read the Python that a pyproject.toml takes, its package, and what else it could ask for.
 
-    ``included``: the own packages that files name already.
+    ``is_included``: a file names the package already.
     """
-    place = path.relative_to(root).as_posix()
+    place, manifest = path.relative_to(root).as_posix(), read_pyproject(path, root)
     try:
-        manifest = read_pyproject(path, root)
         takes = SpecifierSet(manifest.project.get("requires-python", ""))
+        asked.requires_python &= takes
     except InvalidSpecifier as error:
         asked.left.append(f"{place}: requires-python: {error}")
-        takes = SpecifierSet()
-    except (OSError, ValueError) as error:
-        asked.left.append(f"{place}: cannot be read: {error}")
-        asked.unreadable = True
-        return
-    asked.requires_python &= takes
     asked.left += _unused_parts(manifest, place, asked.files)
     if "poetry" in manifest.document.get("tool", {}) and not manifest.project:
         asked.left.append(
@@ -203,20 +239,17 @@ def _read_package(
         asked.unreadable = True
     local = f"-e {path.parent.relative_to(root).as_posix()}"
     is_package = manifest.uv.get("package", "build-system" in manifest.document)
-    if not (is_package and manifest.name) or local in included:
+    if is_included or not (is_package and manifest.name):
         return
     if why := _hard_to_build(manifest):
-        asked.left.append(
-            f"{place}: the package itself is not installed, as {why}; "
-            f'`local = ["{local}"]` in {BASE} does it'
-        )
+        asked.left.append(f"{place}: {_not_installed(why, local)}")
     else:
         asked.local.append(local)
 
 
 def _hard_to_build(manifest: Pyproject) -> str:
     if not manifest.says("dependencies"):
-        return "only its build tells what it depends on"
+        return _BUILD_TELLS
     needs = manifest.document.get("build-system", {}).get("requires", ())
     names = {str(canonicalize_name(Requirement(text).name)) for text in needs}
     compiling = sorted(names & _COMPILING)
@@ -286,7 +319,7 @@ def _minor_of(versions: SpecifierSet) -> SpecifierSet:
 
 def not_used(asked: Asked, names: Sequence[str]) -> Iterator[str]:
     """Yield the files that nobody chose, and the command that takes one of them."""
-    paths = [path for path in asked.skipped if not path.endswith("pyproject.toml")]
+    paths = asked.skipped
     if paths and not asked.is_empty:
         more = f" and {len(paths) - 3} more" if paths[3:] else ""
         yield (

@@ -384,6 +384,65 @@ def test_the_only_file_of_a_repository_is_found_in_a_folder(tmp_path: Path) -> N
     assert result.left == ()
 
 
+def test_other_kinds_of_files_in_folders_are_found_too(tmp_path: Path) -> None:
+    dependencies = "[project]\nname = 'a'\ndependencies = ['einops']\n"
+    write(tmp_path, "pyproject.toml", "[tool.ruff]\nline-length = 80\n")
+    write(tmp_path, "service/pyproject.toml", dependencies)
+    assert init(tmp_path).left == ()
+    assert pip(tmp_path).files == ("service/pyproject.toml",)
+    assert "einops" in pip(tmp_path).requirements
+    two = tmp_path / "two"
+    write(two, "a/pyproject.toml", dependencies)
+    write(two, "b/environment-gpu.yml", "dependencies:\n- pip: [tqdm]\n")
+    write(two, "c/pyproject.toml", "[tool.ruff]\nline-length = 80\n")
+    found = init(two)
+    assert found.empty
+    assert found.left[:2] == (
+        "a/: pyproject.toml: not used",
+        "b/: environment-gpu.yml: not used",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("setup.py", "from setuptools import setup\nsetup(name='a')\n", True),
+        ("setup.cfg", "[metadata]\nname = a\n", True),
+        ("setup.cfg", "[pycodestyle]\nmax-line-length = 120\n", False),
+    ],
+)
+def test_a_package_that_only_its_build_describes_is_told(
+    tmp_path: Path, name: str, text: str, *, told: bool
+) -> None:
+    write(tmp_path, name, text)
+    write(tmp_path, "pyproject.toml", "[build-system]\nrequires = ['setuptools']\n")
+    lines = [line for line in init(tmp_path).left if line.startswith(f"{name}: ")]
+    assert bool(lines) == told
+    assert all('`local = ["-e ."]` in envs/base/project.toml' in line for line in lines)
+    write(tmp_path, "requirements.txt", "-e .\n")
+    (tmp_path / "envs" / "base" / "project.toml").unlink()
+    assert init(tmp_path, "arc-linux").left == ()  # which says it itself
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", "tool = 3\n"),
+        ("pyproject.toml", "[project\n"),
+        ("environment.yml", "dependencies: [\n"),
+    ],
+)
+def test_a_damaged_file_is_listed_and_not_raised(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    write(tmp_path, name, text)
+    write(tmp_path, "requirements.txt", "einops\n")
+    result = init(tmp_path)
+    (line,) = result.left
+    assert line.startswith(f"{name}: cannot be read: ")
+    assert "einops" in pip(tmp_path).requirements
+
+
 def test_a_file_with_a_fault_is_referred_to_and_the_fault_is_told(
     tmp_path: Path,
 ) -> None:
