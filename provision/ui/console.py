@@ -86,14 +86,14 @@ class Console:
         A narrow terminal gets it without ``spare`` columns, in their order, as far as need be;
         where its last column still were too narrow, each row is lines of ``name: value``.
         """
-        flat = tuple(tuple(" ".join(cell.split()) for cell in row) for row in rows)
+        flat = tuple(tuple(" ".join(cell.splitlines()) for cell in row) for row in rows)
         table = Table(tuple(columns), flat)
         if width := columns_of(self.out):
             table = table.narrowed(width, spare)
         if width and not table.has_room(width):
             for row in flat:
                 for name, cell in zip(columns, row, strict=True):
-                    self.line(f"{name.strip()}: {cell}")
+                    self.line(f"{name.strip()}: {cell.strip()}")
                 self.line()
             return
         styles = ("bold", *(styles or ("",) * len(rows)))

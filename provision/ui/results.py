@@ -161,15 +161,16 @@ def show_initialized(
 
 def _show_next(target: InitializedTarget, platform: str, console: Console) -> None:
     """Print the command that goes on; an environment is built where it runs."""
-    build = f"{console.program} build {target.name}"
-    if not target.locked:
-        console.line(f"next: {console.program} lock {target.name}")
-    elif platform == this_platform():
-        console.line(f"next: {build}")
+    is_built_here = platform == this_platform()
+    if target.locked and not is_built_here:
+        console.line(f"Next, on a machine of {platform}:")
     else:
-        console.line(f"next, on a machine of {platform}: {build}")
-        bundle = f"{console.program} bundle {target.name} -o DIR"
-        console.line(f"or here, what such a machine needs without a network: {bundle}")
+        console.line("Next:")
+    verb = "build" if target.locked else "lock"
+    console.command(f"{console.program} {verb} {target.name}")
+    if target.locked and not is_built_here:
+        console.line("or here, for such a machine that has no network:")
+        console.command(f"{console.program} bundle {target.name} -o DIR")
 
 
 def _together(said: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:

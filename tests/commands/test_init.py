@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import textwrap
 import tomllib
@@ -311,7 +310,7 @@ def test_nothing_carried_over_does_not_look_like_success(
     assert main(words) == 1
     shown = capsys.readouterr().out
     assert "none of the repository's requirements is in a spec" in shown
-    assert "next: " not in shown
+    assert "Next" not in shown
     assert f"not carried over: {line}" in shown
     # So the command that names one finds nothing in its way.
     assert not (tmp_path / "envs").exists()
@@ -461,11 +460,13 @@ def test_what_to_do_next_works_on_this_machine(
     words = ["init", "--project", str(tmp_path), "--target", here]
     assert main([*words, "--target", "mps-macos"]) == 0
     program, said = program_name(), capsys.readouterr().out
-    here_too = f"{program} bundle mps-macos -o DIR"
-    assert re.findall("^next.*|^or here.*", said, re.MULTILINE) == [
-        f"next: {program} build {here}",
-        f"next, on a machine of osx-arm64: {program} build mps-macos",
-        f"or here, what such a machine needs without a network: {here_too}",
+    assert said.partition("Next")[2].splitlines() == [
+        ":",
+        f"  {program} build {here}",
+        "Next, on a machine of osx-arm64:",
+        f"  {program} build mps-macos",
+        "or here, for such a machine that has no network:",
+        f"  {program} bundle mps-macos -o DIR",
     ]
 
 

@@ -335,3 +335,12 @@ def test_quiet_leaves_the_result_and_what_matters(
     assert "quick suite on toy: 1 owed, 1 passed" in quiet.out
     assert main(["lock", "--check", "-q", "--project", str(lab.project.root)]) == 2
     assert "error: " in capsys.readouterr().err
+
+
+def test_a_mark_before_a_name_stays_in_its_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown, _ = both(lambda: main(["detect", "--project", str(ROOT)]), 120, monkeypatch)
+    rows = shown.splitlines()
+    head = next(number for number, row in enumerate(rows) if "verdict" in row)
+    assert {row[:3] for row in rows[head:] if row[3:4].strip()} <= {"-> ", "   "}
