@@ -16,6 +16,7 @@ from provision.doctor.data import data
 from provision.doctor.locked import LockedDistribution
 from provision.doctor.rules.requirements import requirement
 from provision.environment.installed import name_of
+from provision.spec.pyproject import read_pyproject
 from provision.spec.requirement_files import logical_lines
 
 Table = dict[str, Any]
@@ -99,14 +100,15 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     if path.suffix == ".txt":
         lines = list(_lines(path, path.parent))
         packages, unread = _required(path, lines)
-    else:
+    elif "line" in form:
         document = tomllib.loads(read_text(path))
-        rows = at(document, form["rows"]) or []
-        if "line" in form:
-            packages = list(_locked(path, form, rows))
-        else:
-            places = [(_place(path, row), row) for row in rows]
-            packages, unread = _required(path, places)
+        packages = list(_locked(path, form, at(document, form["rows"]) or []))
+    else:
+        own = read_pyproject(path, path.parent)
+        document, said = own.document, own.says("dependencies")
+        asked = own.requirements(()) if said else ()
+        places = [(f"{path.name}:{line.number}", line.text) for line in asked]
+        packages, unread = _required(path, places)
     pythons = re.findall(r"\b3\.\d+", str(at(document, form.get("python", ""))))
     return RepositoryFile(
         name=path.name,
@@ -120,13 +122,6 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
 
 
 # --- requirements -------------------------------------------------------------------------
-
-
-def _place(path: Path, text: str) -> str:
-    """Return the file and line of a requirement."""
-    lines = read_text(path).splitlines()
-    number = next((n for n, line in enumerate(lines, 1) if text in line), 1)
-    return f"{path.name}:{number}"
 
 
 def _lines(

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from packaging.markers import Marker
 from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import (
     canonicalize_name,
     parse_sdist_filename,
@@ -250,6 +251,7 @@ class RequirementFiles:
                 lines = list(manifest.group(group))
             else:
                 lines = list(manifest.requirements(_split(extras)))
+                self._judge_python(manifest)
         for line in lines:
             with self._at(path, line.number):
                 if not self._follow(line, sources):
@@ -270,6 +272,17 @@ class RequirementFiles:
         for line in lines:
             with self._at(path, line.number):
                 self._follow(line, sources)
+
+    def _judge_python(self, manifest: Pyproject) -> None:
+        """Say where a project does not take the Python of the target, whatever patch it is."""
+        said = str(manifest.project.get("requires-python", ""))
+        python = self.target.python if self.target else ""
+        if python and not _takes(said, python):
+            number = manifest.line("project", "requires-python")
+            self.ignored.append(
+                f"{manifest.path}, line {number}: requires-python {said}: the target "
+                f"has Python {python}; `python` of a spec says which"
+            )
 
     def _read_settings(self, manifest: Pyproject) -> None:
         """Add the constraints of uv; name what else of its settings no lock reads."""
@@ -393,6 +406,14 @@ def is_assigned(target: Target, name: str) -> bool:
     """Whether a spec itself says which index a distribution comes from, by asking for it too."""
     own = map(requirement_name, target.pip.requirements)
     return target.pip.index_of(name) != "default" or name in own
+
+
+def _takes(said: str, python: str) -> bool:
+    try:
+        takes = SpecifierSet(said)
+    except InvalidSpecifier:  # which a build refuses
+        return True
+    return any(takes.contains(f"{python}.{patch}") for patch in (0, 99))
 
 
 def _split(extras: str) -> list[str]:

@@ -346,3 +346,18 @@ def test_a_source_can_be_an_archive_of_the_project(
         assert said in fault(root, 'files = ["pyproject.toml"]')
     else:
         assert load(root, 'files = ["pyproject.toml"]').pip.requirements == (text,)
+
+
+@pytest.mark.parametrize(
+    ("takes", "said"),
+    [(">=3.11.4,<3.12", False), (">=3.12", True), ("<3.11", True), ("^3.9", False)],
+)
+def test_a_python_that_the_project_does_not_take_is_noted(
+    tmp_path: Path, takes: str, said: bool
+) -> None:
+    text = f"[project]\nname = 'a'\nrequires-python = '{takes}'\n"
+    write(tmp_path, "pyproject.toml", text)
+    notes = load(tmp_path, 'files = ["pyproject.toml"]').inputs.notes
+    assert bool(notes) == said
+    assert all("line 3: requires-python" in note for note in notes)
+    assert not load(tmp_path, 'local = ["-e ."]').inputs.notes  # uv says it then
