@@ -180,6 +180,10 @@ def test_requirements_of_the_catalog_are_judged() -> None:
     (found,) = diagnose_lock(of, lock, needs)
     assert found.code == "triton-missing-or-incompatible"
     assert diagnose_lock(of, lock, {}) == []
+    alone = locked(of, "torch==2.9.1+xpu")
+    assert diagnose_lock(of, alone, needs)
+    without = of.with_pip(exclude=("pytorch-triton-xpu",))
+    assert diagnose_lock(without, alone, needs) == []
 
 
 @pytest.mark.parametrize("name", TARGETS)

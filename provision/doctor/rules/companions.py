@@ -220,8 +220,9 @@ def _unmet(torch: Dist, tritons: list[Dist], context: DoctorContext) -> str:
     pair = _TRITON_OF_TORCH.get(torch.minor)
     if windows and pair not in (None, windows.minor):
         return f"triton-windows=={pair}.*"
+    without = context.target.pip.exclude if context.target else ()
     for wanted in requirements(torch, context.env):
         met = [d for d in tritons if d.name == wanted.name and meets(d, wanted)]
-        if wanted.name in TRITONS and not met:
+        if wanted.name in TRITONS and not met and wanted.name not in without:
             return str(wanted)
     return ""
