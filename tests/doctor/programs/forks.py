@@ -12,7 +12,7 @@ import sys
 import traceback
 from pathlib import Path
 
-import torch  # noqa: F401
+import torch._dynamo  # noqa: F401 - which each optimizer loads
 
 
 def become(words, *streams):
