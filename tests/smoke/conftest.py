@@ -117,10 +117,10 @@ def play(
     def start(jobs: list[Job], processes: int = 1) -> Results:
         folder = tmp_path_factory.mktemp("jobs")
         # A process that has moved from the CPU to the pretend device, or on to a world, stays.
-        order = ("cpu", "pretend")
+        order = ("cpu", "pretend", "stand-ins")
         asked = [job | {"expect": base} for job in jobs]
         asked.sort(
-            key=lambda job: order.index(w) if (w := job["world"]) in order else 2
+            key=lambda job: order.index(w) if (w := job["world"]) in order else 3
         )
         file = folder / "jobs.json"
         file.write_text(json.dumps(asked), encoding="utf-8")

@@ -168,7 +168,11 @@ def play(path: Path, out: Path) -> int:
         except FileExistsError:
             continue
         faults = [BY_NAME[name] for name in job["faults"]]
-        if isinstance(job["world"], str):
+        if job["world"] == "stand-ins":
+            move_to_pretend()
+            wrong = importlib.import_module("stand_ins").wrong()
+            reported[job["name"]] = {"wrong": wrong}
+        elif isinstance(job["world"], str):
             reported[job["name"]] = in_process(job, faults)
         else:
             reported[job["name"]] = in_world(job["world"], faults)

@@ -1,11 +1,7 @@
-"""Runs inside an environment: what the capabilities say of machines that are not this one.
-
-``stand_ins.py OUT`` writes what is answered otherwise than expected to a JSON file.
-"""
+"""Runs inside an environment: what the capabilities say of machines that are not this one."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -15,16 +11,11 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from unittest.mock import patch
 
-HERE = Path(__file__).resolve().parent
-sys.dont_write_bytecode = True
-sys.path.append(str(HERE.parents[1]))
-sys.path.append(str(HERE))
+import pretend
+import torch
+from torch import distributed
 
-import pretend  # noqa: E402 - the path comes first
-import torch  # noqa: E402
-from torch import distributed  # noqa: E402
-
-from smoke.device import capabilities, compilers, devices  # noqa: E402
+from smoke.device import capabilities, compilers, devices
 
 DEVICE = pretend.DEVICE
 NO_FP64 = "Required aspect fp64 is not supported on the device"
@@ -185,12 +176,12 @@ def answers_of_devices() -> Answers:
         return {"ranks": (str(devices.alike(DEVICE)), "[0, 2]")}
 
 
-if __name__ == "__main__":
+def wrong() -> dict[str, tuple[str, str]]:
+    """Return what is answered otherwise than expected."""
     answers = answers_of_float64() | answers_of_collectives()
     answers |= answers_of_compilers() | answers_of_devices()
-    wrong = {
+    return {
         name: (answer, words)
         for name, (answer, words) in answers.items()
         if words not in answer or bool(answer) != bool(words)
     }
-    Path(sys.argv[1]).write_text(json.dumps(wrong), encoding="utf-8")
