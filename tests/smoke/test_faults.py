@@ -219,4 +219,3 @@ def test_no_table_excuses_the_loss_of_what_each_program_needs(python: Path) -> N
 def test_every_check_has_a_fault_with_a_finding() -> None:
     aimed = {fault.check.partition("@")[0] for fault in FAULTS if fault.code}
     assert aimed == check_ids()
-
