@@ -157,7 +157,8 @@ def _lock(
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)
     new = parse_lock(folder, pip, conda)
-    refuse_lock(target, new, _catalog_requirements(target, resolver.folder))
+    catalog, root = resolver.folder, resolver.folder.parents[1]
+    refuse_lock(target, new, _catalog_requirements(target, catalog), root)
     torch = new.versions.get("torch", "")
     for line in known_wrong_of(target, torch, resolver.folder):
         resolver.progress.note(f"{target.name}: {line}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from provision.catalog.devices import Devices
-from provision.core.findings import Finding, Level, described
+from provision.core.findings import Finding, Level, described, toml_table
 from provision.core.platforms import ACCELERATORS, Accelerator
 from provision.doctor.environment import STACK, Environment
 from provision.environment.installed import InstalledDistribution
@@ -92,9 +92,17 @@ def case(
     *,
     code: str | None = None,
     level: Level | None = None,
+    env: Environment | None = None,
     **facts: object,
 ) -> Finding:
-    """Return the finding of a case, with the facts that its texts name, and this code and level."""
+    """Return the finding of a case, with the facts that its texts name, and this code and level.
+
+    What Provision built has a remedy of its own, if the environment is given and the case has one.
+    """
     table = Path(__file__).with_name("cases.toml")
-    finding = described(table, name, *evidence, **facts)
-    return replace(finding, code=code or finding.code, level=level or finding.level)
+    finding = described(table, name, *evidence, env=env, **facts)
+    finding = replace(finding, code=code or finding.code, level=level or finding.level)
+    built = toml_table(table)[name].get("built")
+    if env and env.built_for and built:
+        return replace(finding, remedy=built.format(env=env, **facts))
+    return finding

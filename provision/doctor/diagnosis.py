@@ -54,6 +54,8 @@ def diagnose_environment(
     """
     base = host.variables.get("PYTHONUSERBASE", "")
     env = read_environment(python, home=home, base=base)
+    if target:
+        env = replace(env, excluded=target.pip.exclude)
     context = DoctorContext(
         env,
         host,

@@ -1,5 +1,7 @@
 """Model of a Python environment, read from disk: nothing in it is run or imported."""
 
+import contextlib
+import json
 import os
 import re
 import shlex
@@ -9,6 +11,7 @@ from pathlib import Path
 
 from provision.core.errors import UsageError
 from provision.core.platforms import PLATFORMS
+from provision.core.project import RECORD
 from provision.doctor.sites import prefix_of, sites_of
 from provision.environment.installed import InstalledDistribution, distributions_by_name
 from provision.environment.reading import list_names, read_text, venv_settings
@@ -82,6 +85,13 @@ class Environment:
     )
     state: str = "installed"  # what its packages are: or ``locked``, ``required``
     source: str = ""  # the file that requires them; "" where they are installed
+    built_for: str = (
+        ""  # the target whose lock or build it is; "" where Provision made neither
+    )
+    excluded: tuple[str, ...] = ()  # what that does without already
+    brought: Mapping[str, str] = field(
+        default_factory=dict
+    )  # who asks for each, as words
 
     @property
     def platform(self) -> str:
@@ -96,14 +106,25 @@ class Environment:
 
     def says(self, dist: InstalledDistribution) -> str:
         """Return the evidence that a distribution is there: installed, locked or required."""
-        return f"{dist} is {self.state}"
+        return f"{dist} is {self.state}{self.brought.get(dist.name, '')}"
 
     def leave_out(self, *names: str) -> str:
         """Return how to get rid of distributions, in an environment or in what requires them."""
+        if self.built_for:
+            every = ", ".join(f'"{name}"' for name in (*self.excluded, *names))
+            steps = f"then `provision lock {self.built_for}`"
+            if self.state == "installed":
+                steps += f" and `provision build {self.built_for}`"
+            spec = f"envs/{self.built_for}.toml"
+            return f"Write `exclude = [{every}]` into [pip] of {spec}, {steps}"
         if self.source:
             return f"Leave {' and '.join(names)} out of {self.source}"
         python = shlex.quote(str(self.prefix))
         return f"Run `uv pip uninstall --python {python} {' '.join(names)}`"
+
+    def require(self, pin: str) -> str:
+        """Return how to have another version where Provision builds it, "" in other environments."""
+        return f"`provision add {self.built_for} '{pin}'`" if self.built_for else ""
 
     @property
     def accelerator(self) -> str:
@@ -160,6 +181,7 @@ def read_environment(
         torch=_torch(site),
         leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
         user_site=distributions_by_name(_user_sites(home, minor, base)),
+        built_for=_built_for(prefix),
     )
 
 
@@ -186,6 +208,13 @@ def markers_of(
         "python_version": ".".join(full.split(".")[:2]),
         "python_full_version": full,
     }
+
+
+def _built_for(prefix: Path) -> str:
+    """Return the target that Provision built an environment for, or ""."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return str(json.loads(read_text(prefix / RECORD))["target"])
+    return ""
 
 
 def _version_of(site: Path) -> str:

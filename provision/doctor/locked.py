@@ -4,12 +4,13 @@ No requirement tells of builds for other accelerators, or what a compiled packag
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
-from provision.core.findings import Finding
+from provision.core.findings import Finding, Level
 from provision.doctor.context import DoctorContext
 from provision.doctor.environment import (
     Environment,
@@ -23,6 +24,7 @@ from provision.environment.installed import InstalledDistribution, parse_version
 from provision.host.model import Host
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
+from provision.spec.places import Places, read_places
 
 _NO_DEVICES = Devices({}, (), (), {}, {}, {})
 
@@ -37,17 +39,48 @@ class LockedDistribution(InstalledDistribution):
 
 
 def refuse_lock(
-    target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
+    target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]], root: Path
 ) -> None:
-    """Refuse a lock whose packages do not work together, with the line to write into the spec."""
-    findings = diagnose_lock(target, lock, requires)
-    if findings:
-        raise SpecError(
-            f"the packages locked for {target.name} do not work together",
-            evidence=_evidence(findings),
-            cause=findings[0].cause,
-            remedy=_remedy(findings[0], target, lock),
-        )
+    """Refuse a lock whose packages do not work together, or of which the spec forbids one.
+
+    The error has the lines to write into the spec, and who asks for what is in the way, by the files
+    of the project in ``root``.
+    """
+    if not diagnose_lock(target, lock, requires):
+        return
+    brought = _brought(lock, read_places(target, root))
+    findings = diagnose_lock(target, lock, requires, brought)
+    remedies = [_remedy(finding, target, lock) for finding in findings]
+    raise SpecError(
+        f"the packages locked for {target.name} do not work together",
+        evidence=_evidence(findings),
+        cause=findings[0].cause,
+        remedy="\n".join(dict.fromkeys(remedies)),
+    )
+
+
+def _brought(lock: Lock, places: Places) -> dict[str, str]:
+    """Return who asks for each package, up to the line of a file, as the end of a sentence."""
+    via = {artifact.name: artifact.via for artifact in lock.artifacts}
+    brought = {}
+    for name in via:
+        chain = _chain(name, via)
+        users = "".join(f", for {user}" for user in chain[1:])
+        brought[name] = f"{users}; {places.of(chain[-1])} asks for {chain[-1]}"
+    return brought
+
+
+def _chain(name: str, via: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the shortest way from a package to one that a line of the project asks for."""
+    chains = [[name]]
+    seen = {name}
+    for chain in chains:
+        users = via.get(chain[-1], ())
+        if "the spec" in users or not users:
+            return chain
+        chains += [[*chain, user] for user in users if user not in seen]
+        seen.update(users)
+    return chains[0]
 
 
 def refuse_built(prefix: Path, target: Target) -> None:
@@ -58,14 +91,20 @@ def refuse_built(prefix: Path, target: Target) -> None:
             f"the packages that were built for {target.name} do not work together",
             evidence=_evidence(findings),
             cause=findings[0].cause,
-            remedy=f"correct envs/{target.name}.toml, then `provision lock {target.name}`",
+            remedy="\n".join(dict.fromkeys(finding.remedy for finding in findings)),
         )
 
 
 def diagnose_lock(
-    target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
+    target: Target,
+    lock: Lock,
+    requires: Mapping[str, tuple[str, ...]],
+    brought: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Finding]:
-    """Return why locked wheels will not work together, with their ``Requires-Dist`` lines."""
+    """Return why locked wheels will not do, with their ``Requires-Dist`` lines.
+
+    ``brought`` is who asks for each, which the evidence tells.
+    """
     distributions = dict[str, tuple[LockedDistribution, ...]]()
     for artifact in lock.artifacts:
         lines = requires.get(artifact.filename, ())
@@ -81,13 +120,35 @@ def diagnose_lock(
         torch=_torch(lock),
         state="locked",
         source=f"envs/{target.name}.toml",
+        built_for=target.name,
+        excluded=target.pip.exclude,
+        brought=brought,
     )
-    return _bad(env, target)
+    return [*_forbidden(env, target), *_bad(env, target)]
+
+
+def _forbidden(env: Environment, target: Target) -> list[Finding]:
+    findings = []
+    for entry in target.pip.forbid:
+        for dist in env.present([entry.name]):
+            found = Finding(
+                code="forbidden-package",
+                level=Level.ERROR,
+                symptom=f"{dist} must not be in this environment",
+                cause=entry.reason,
+                remedy=env.leave_out(dist.name),
+                evidence=(env.says(dist),),
+            )
+            findings.append(found)
+    return findings
 
 
 def diagnose_built(prefix: Path, target: Target) -> list[Finding]:
     """Return why the packages of a built environment do not work together, worst first."""
-    return _bad(read_environment(prefix), target)
+    env = replace(
+        read_environment(prefix), built_for=target.name, excluded=target.pip.exclude
+    )
+    return _bad(env, target)
 
 
 def _bad(env: Environment, target: Target) -> list[Finding]:
@@ -156,4 +217,5 @@ def _one_release(lock: Lock, spec: str) -> str:
     # From 0.29 on a torchvision takes newer torches, too.
     vision = f"torchvision==0.{min(torch.minor, 14) + VISION_AHEAD}.*"
     minor = f"{torch.major}.{torch.minor}"
-    return f"require companions in {spec} that were built for torch {minor}: `{vision}`"
+    add = f"`provision add {lock.folder.name} '{vision}' --only-here`"
+    return f"{add}: companions that were built for torch {minor}"

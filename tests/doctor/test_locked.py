@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from provision.doctor.locked import (
     refuse_lock,
 )
 from provision.lockfile.pip import Artifact, Lock, read_lock
-from provision.spec.model import Pip, Target
+from provision.spec.model import ForbiddenDistribution, Inputs, Pip, Target
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ REFUSED = {
         target("both-cpu"),
         ("torch==2.13.0+cpu", "torchvision==0.27.1+cpu"),
         "torch-companion-mismatch",
-        "`torchvision==0.28.*`",
+        "`provision add thing 'torchvision==0.28.*' --only-here`",
     ),
     "a companion of another build": (
         target("both-cpu"),
@@ -113,13 +114,24 @@ REFUSED = {
         target("intel-xpu", accelerator="xpu"),
         ("torch==2.9.1+xpu", "intel-extension-for-pytorch==2.8.10+xpu"),
         "ipex-torch-version-mismatch",
-        "Leave intel-extension-for-pytorch out of envs/thing.toml",
+        '`exclude = ["intel-extension-for-pytorch"]` into [pip] of envs/thing.toml',
     ),
     "two packages of triton": (
         target("pytorch-xpu", accelerator="xpu"),
         ("torch==2.9.1+xpu", "pytorch-triton-xpu==3.5.0", "triton==3.5.0"),
         "triton-missing-or-incompatible",
-        "Leave triton out of envs/thing.toml",
+        (
+            'Write `exclude = ["triton"]` into [pip] of envs/thing.toml, '
+            "then `provision lock thing`"
+        ),
+    ),
+    "what the spec forbids": (
+        target(None).with_pip(
+            forbid=(ForbiddenDistribution(name="triton", reason="no use here"),)
+        ),
+        ("torch==2.13.0+cpu", "triton==3.7.1"),
+        "forbidden-package",
+        '`exclude = ["triton"]`',
     ),
     "triton-windows of another release": (
         target(None, platform="win-64", accelerator="cuda"),
@@ -134,12 +146,37 @@ REFUSED = {
 def test_a_lock_is_refused_with_the_line_to_write(name: str) -> None:
     of, pins, code, remedy = REFUSED[name]
     with pytest.raises(SpecError) as error:
-        refuse_lock(of, locked(of, *pins), {})
+        refuse_lock(of, locked(of, *pins), {}, Path())
     assert error.value.evidence.startswith(f"{code}: ")
     assert pins[-1].replace("==", " ") in error.value.evidence
     assert remedy in error.value.remedy
     assert error.value.cause
     assert " is installed" not in error.value.evidence
+
+
+def test_who_brings_what_is_in_the_way_is_told_with_the_line_that_asks_for_it(
+    tmp_path: Path,
+) -> None:
+    places = {"liger==0.8.0": "needs.txt, line 4"}
+    of = target("pytorch-xpu", accelerator="xpu").with_pip(
+        requirements=("torch", "liger==0.8.0"), exclude=("flash-attn",)
+    )
+    of = of.with_inputs(Inputs(places=places))
+    pins = ("torch==2.9.1+xpu", "pytorch-triton-xpu==3.5.0", "triton==3.5.0")
+    lock = locked(of, *pins, "kernels==1.0", "liger==0.8.0")
+    asked = {"triton": ("kernels",), "kernels": ("liger",)}
+    artifacts = [
+        dataclasses.replace(artifact, via=asked.get(artifact.name, ("the spec",)))
+        for artifact in lock.artifacts
+    ]
+    lock = dataclasses.replace(lock, artifacts=tuple(artifacts))
+    with pytest.raises(SpecError) as error:
+        refuse_lock(of, lock, {}, tmp_path)
+    assert (
+        "triton 3.5.0 is locked, for kernels, for liger; needs.txt, line 4 asks for liger"
+        in error.value.evidence
+    )
+    assert '`exclude = ["flash-attn", "triton"]`' in error.value.remedy
 
 
 ACCEPTED = {
@@ -207,4 +244,5 @@ def test_what_was_built_is_judged_by_its_metadata(env: Env) -> None:
     with pytest.raises(ToolError, match="do not work together") as error:
         refuse_built(env.prefix, of)
     assert "torchvision 0.28.0 is for torch 2.12.1" in error.value.evidence
-    assert "provision lock thing" in error.value.remedy
+    assert "envs/thing.toml" in error.value.remedy
+    assert "pip" not in error.value.remedy

@@ -26,7 +26,7 @@ TABLES = ("findings", "cases", "packages", "machine")
 def _texts(value: object, name: str = "") -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            remedies = key == "remedy" or name == "install"
+            remedies = key in {"remedy", "built"} or name == "install"
             yield from _texts(inner, "remedy" if remedies else key)
     elif isinstance(value, list):
         for inner in value:

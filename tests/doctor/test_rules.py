@@ -6,15 +6,18 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.cli.main import parser
 from provision.commands.freshness import lockable_names
 from provision.core.errors import UsageError
 from provision.core.findings import Level
-from provision.core.project import Project
+from provision.core.project import RECORD, Project
 from provision.doctor import rules
 from provision.doctor.context import Findings
 from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
@@ -294,6 +297,24 @@ def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> 
     for finding in found:
         assert finding.evidence
         assert finding.remedy
+
+
+FOREIGN = re.compile(r"\buv (pip|venv|add|sync)\b|\bpip install\b|\bconda install\b")
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "dirty"), CASES, ids=[f"{c}:{n}" for c, n, _ in CASES]
+)
+def test_what_provision_built_is_mended_by_its_own_verbs(
+    code: str, name: str, dirty: Callable[[Env], None], env: Env
+) -> None:
+    (env.prefix / RECORD).write_text('{"target": "thing-linux"}')
+    dirty(env)
+    for finding in env.diagnose():
+        assert not FOREIGN.search(finding.remedy), finding.remedy
+        for command in re.findall(r"`provision ([^`]+)`", finding.remedy):
+            words = shlex.split(command)
+            assert parser([words[0]]).parse_args(words)
 
 
 def test_every_rule_is_applied() -> None:

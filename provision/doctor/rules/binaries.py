@@ -46,7 +46,7 @@ def missing_libraries(context: DoctorContext) -> Findings:
             level = Level.NOTE
         facts = {
             "names": ", ".join(missing.name for missing in libraries[:6]),
-            "remedy": _remedy(libraries[0].name),
+            "remedy": _remedy(libraries[0].name, context.env.built_for),
         }
         evidence = [
             f"{missing.importer} imports {missing.name}, which is not found"
@@ -65,11 +65,13 @@ def _code_of(library: str, *, windows: bool) -> str:
     return "missing-dll-windows" if windows else "missing-library"
 
 
-def _remedy(library: str) -> str:
+def _remedy(library: str, built_for: str) -> str:
     for start, remedy in data("packages")["install"].items():
         if library.lower().startswith(start):
             return str(remedy)
     if is_library_of("cuda", library) or is_library_of("oneapi", library):
+        if built_for:
+            return f"`provision verify {built_for} --repair`, where the wheels have it"
         return (
             "Run `uv pip check`, which names the libraries that torch requires, and"
             " install them with `uv pip install --no-deps NAME==VERSION`; in a built"

@@ -58,7 +58,11 @@ def companions(context: DoctorContext) -> Findings:
                 wrong.append(f"{dist} is for torch {built_for}")
     if wrong:
         together = "Install all of them in one command from one index"
-        if env.source:
+        if env.built_for:
+            together = (
+                f"Name releases in envs/{env.built_for}.toml that belong together"
+            )
+        elif env.source:
             together = (
                 f"Name releases in {env.source} that belong together, from one index"
             )
@@ -140,14 +144,23 @@ def extensions(context: DoctorContext) -> Findings:
         if built_for:
             wrong.append(f"{dist} was built for torch {built_for}")
     if wrong:
+        names = [line.partition(" ")[0] for line in wrong]
         source = "--no-build-isolation --no-binary PACKAGE PACKAGE==VERSION"
+        remedy = (
+            "Take the wheel for this torch, Python and CUDA, or build it from source"
+            f" against this torch: `uv pip install --reinstall --no-deps {source}`"
+        )
+        if context.env.built_for or context.env.source:
+            remedy = (
+                f"Require a release that was built for torch {torch.minor}. To do without:"
+                f" {context.env.leave_out(*names)}"
+            )
         yield Finding(
             code="compiled-extension-abi-mismatch",
             level=Level.ERROR,
             symptom="A compiled extension was built for another torch",
             cause="torch was replaced later, or a wheel for another torch was chosen",
-            remedy="Take the wheel for this torch, Python and CUDA, or build it from source"
-            f" against this torch: `uv pip install --reinstall --no-deps {source}`",
+            remedy=remedy,
             evidence=(context.env.says(torch), *wrong[:4]),
         )
 
@@ -193,14 +206,13 @@ def tritons(context: DoctorContext) -> Findings:
             symptom = (
                 "A triton for other GPUs overwrites the one of torch for Intel GPUs"
             )
-        names = [dist.name for dist in foreign or tritons]
-        build = build_command(context.accelerator, env.platform)
-        remedy = f"{env.leave_out(*names)}, and install the one that torch requires; or {build}"
+        remedy = _one_triton(foreign or tritons, torch, context)
     elif wanted:
         symptom = "The triton that torch requires is not there"
         remedy = (
             f"Install the quoted one with --no-deps, from torch's own index: {wanted}"
         )
+        remedy = env.require(wanted.partition(";")[0].strip()) or remedy
         evidence.insert(0, f"{torch} requires {wanted}")
     else:
         return
@@ -211,6 +223,19 @@ def tritons(context: DoctorContext) -> Findings:
         cause="Another package, or a second index, brings another triton than torch requires",
         remedy=remedy,
         evidence=tuple(evidence),
+    )
+
+
+def _one_triton(tritons: list[Dist], torch: Dist | None, context: DoctorContext) -> str:
+    """Return how to get rid of what is in the way of torch's own triton."""
+    env, names = context.env, [dist.name for dist in tritons]
+    build = build_command(context.accelerator, env.platform)
+    if env.built_for:  # a build from another lock has torch's own, undamaged
+        own = {wanted.name for wanted in requirements(torch, env)} if torch else set()
+        others = [name for name in names if name not in own] or names
+        return f"{env.leave_out(*others)}; or {build}"
+    return (
+        f"{env.leave_out(*names)}, and install the one that torch requires; or {build}"
     )
 
 

@@ -13,15 +13,19 @@ _OWN_INDEX = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
 
 def installation(context: DoctorContext) -> Findings:
     """Files are gone, damaged or of two packages, or programs start another Python."""
+    env = context.env
     for name, faults in context.files.items():
         dists = list(faults)
+        names = [dist.name for dist in dists]
         if name == "overwritten":
             dists = dists[-1:]
         yield case(
             name,
             [f"{dist}: {_shortened(files)}" for dist, files in faults.items()][:5],
-            names=" ".join(dist.name for dist in faults),
-            prefix=quote(str(context.env.prefix)),
+            names=" ".join(names),
+            leave=env.leave_out(*names[:-1] or names),
+            env=env,
+            prefix=quote(str(env.prefix)),
             command=_reinstall(context, dists),
         )
 

@@ -24,13 +24,16 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
         reason = _not_of_core(ipex, cores[0])
     if reason:
         build = build_command("ipex-llm", env.platform)
+        remove = env.leave_out(IPEX)
+        if env.built_for:  # without ipex-llm's own, too
+            remove = f"`provision remove {env.built_for} {IPEX}`"
         yield Finding(
             code="ipex-llm-with-separate-ipex",
             level=Level.ERROR,
             symptom="A second IPEX stands beside ipex-llm, which brings its own",
             cause="Its operators, such as torch_ipex::mul_add, replace or lack those that"
             " ipex-llm was compiled for",
-            remedy=f"{env.leave_out(IPEX)}: ipex-llm[xpu] requires the IPEX that it was"
+            remedy=f"{remove}: ipex-llm[xpu] requires the IPEX that it was"
             f" built with. A clean environment of both: {build}",
             evidence=(env.says(ipex), reason),
         )
@@ -156,7 +159,7 @@ def old_accelerate(context: DoctorContext) -> Findings:
         return
     # ipex-llm pins an old Accelerate and does not use its offload.
     if accelerate.is_before("1.6") and not env.get("ipex-llm"):
-        yield case("old-accelerate", (env.says(accelerate),))
+        yield case("old-accelerate", (env.says(accelerate),), env=env)
 
 
 def retired(context: DoctorContext) -> Findings:

@@ -34,7 +34,7 @@ def half_installed(context: DoctorContext) -> Findings:
         lines = [*leftovers, *evidence.values()][:5]
         yield case("half-installed", lines, what=" ".join(sorted(evidence)), env=env)
     elif leftovers:
-        yield case("leftovers", leftovers[:5])
+        yield case("leftovers", leftovers[:5], env=env)
 
 
 def _is_incomplete(dist: InstalledDistribution) -> bool:

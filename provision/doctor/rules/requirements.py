@@ -36,12 +36,13 @@ def numpy2(context: DoctorContext) -> Findings:
     if not (numpy and numpy.parsed and torch):
         return
     if numpy.parsed.major >= 2 and torch.is_before(first):
+        install = f"Run `uv pip install --python {env.prefix} --no-deps numpy==1.26.4`"
         yield Finding(
             code="numpy2-abi",
             level=Level.ERROR,
             symptom=f"torch does not work with NumPy {numpy.version}",
             cause=f"It was built for NumPy 1; NumPy 2 needs torch {first}",
-            remedy=f"Run `uv pip install --python {env.prefix} --no-deps numpy==1.26.4`"
+            remedy=f"{env.require('numpy==1.26.4') or install}"
             " (Python 3.12 and older), or install a newer torch",
             evidence=(env.says(numpy), env.says(torch)),
         )

@@ -17,6 +17,7 @@ def transformers_for_ipex_llm(context: DoctorContext) -> Findings:
         yield case(
             "transformers-too-new",
             (f"{transformers} is installed", f"{llm} pins {names}"),
+            env=context.env,
             version=llm.version,
             newest=versions[-1],
             oldest=versions[0],
