@@ -82,7 +82,10 @@ class Contract:
             return facts | judge(("", finding) for finding in result.findings)
         # Of a run that was left out, because nothing changed since, the last report stands.
         report = getattr(result, "report", None) or last_report(
-            project, target, device=self._options.device or "0"
+            project,
+            target,
+            device=self._options.device or "0",
+            suite=suite_of(self._options),
         )
         assert report is not None  # noqa: S101 - see above
         comparison = getattr(result, "comparison", None)

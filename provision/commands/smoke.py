@@ -95,12 +95,19 @@ def _compared(
 
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
-    """Return the last verdict if neither this host nor the lock changed since; None otherwise."""
+    """Return the last verdict of the suite if neither this host nor the lock changed since.
+
+    None otherwise, and where the suite never ran or something failed in another one after it.
+    """
     target = request.target.name
     current = require_current(request.project, target)
     device = request.device or "0"
-    last = last_report(request.project, target, progress.note, device)
+    project, note = request.project, progress.note
+    last = last_report(project, target, note, device, request.suite)
     if last is None or last.broken:
+        return None
+    latest = last_report(project, target, note, device) or last
+    if latest.started > last.started and latest.failed:
         return None
     # Of a shared installation the record stays as it was built, whatever a user's run proved.
     ours = os.access(current.folder, os.W_OK)

@@ -12,6 +12,12 @@ from provision.core.project import Project
 from provision.report.model import Report, comparable, read_report
 
 REPORTS = "reports"
+# Suite -> those that run all of its checks: a verdict of the quick one says nothing of the full one.
+_COVERED_BY = {
+    "quick": ("quick", "full"),
+    "full": ("full",),
+    "health": ("health", "full"),
+}
 
 
 def new_report(project: Project, target: str, suite: str) -> Path:
@@ -63,12 +69,18 @@ def last_report(
     target: str,
     note: Callable[[str], None] = lambda _: None,
     device: str = "",
+    suite: str = "quick",
 ) -> Report | None:
-    """The newest report about a target's lock, or its device of a number; None without any."""
+    """The newest report about a target's lock that covers a suite, or its device of a number.
+
+    None without any.
+    """
     paths = history(project, target)
-    kept = [path for path in reversed(paths) if not path.stem.endswith("-health")]
-    for report in read_reports(kept, note):
-        if not device or report.scope in (device, "all"):
+    if suite != "health":
+        paths = [path for path in paths if not path.stem.endswith("-health")]
+    for report in read_reports(reversed(paths), note):
+        of_device = not device or report.scope in (device, "all")
+        if of_device and report.suite in _COVERED_BY[suite]:
             return report
     return None
 

@@ -97,6 +97,20 @@ def test_it_runs_only_if_a_driver_changed_on_the_device(
     assert len(history(ready.project, TARGET)) == 3
 
 
+def test_the_quick_checks_of_a_build_are_no_verdict_of_the_full_suite(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
+    capsys.readouterr()
+    for runs in (3, 3):
+        assert call(ready, "--full", "--if-driver-changed") == Exit.OK
+        assert len(history(ready.project, TARGET)) == runs
+    assert "all passed then" in capsys.readouterr().out
+    # All checks are also the quick ones.
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert len(history(ready.project, TARGET)) == 3
+
+
 # A suite that fails with an error text of oneDNN, as smoke/ reports an exception.
 RAISES = """
 import json, sys

@@ -22,7 +22,7 @@ def declare(parser: ArgumentParser) -> None:
     subjects.add_argument(
         "--if-driver-changed",
         action="store_true",
-        help="only where driver, kernel, runtime or lock differ from the last report",
+        help="only where driver, kernel, runtime or lock differ from the suite's last report",
     )
     subjects.add_argument(
         "--against",
