@@ -1,9 +1,8 @@
-"""Edit the requirements of specs and lock them; a spec that cannot be locked stays as it was."""
+"""Edit requirements of targets where they stand, and lock; what cannot be locked stays as it was."""
 
 import contextlib
 import datetime as dt
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import tomlkit
 from packaging.utils import canonicalize_name
 
 from provision.commands.build_request import BuildResult
+from provision.commands.edit_lines import distribution
 from provision.commands.freshness import lockable_names
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
@@ -21,7 +21,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
-from provision.spec.reader import load_spec, target_names
+from provision.spec.reader import load_spec, load_target, load_targets, target_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Edited:
 @contextlib.contextmanager
 def pip_table(path: Path) -> Iterator[Any]:
     """Give the table ``pip`` of a spec file to be edited; comments and layout stay."""
-    document = tomlkit.parse(_text(path))
+    document = tomlkit.parse(text_of(path))
     yield document.setdefault(
         "pip", tomlkit.table()
     )  # absent where a spec extends another
@@ -50,42 +50,50 @@ def add_to(path: Path, requirements: Sequence[str], index: str | None = None) ->
     with pip_table(path) as pip:
         listed = pip.setdefault("requirements", [])
         for requirement in requirements:
-            same = _places(listed, _name(requirement))
+            same = _places(listed, distribution(requirement))
             if len(same) == 1:
                 listed[same[0]] = requirement
             elif requirement not in listed:  # several differ by their markers
                 listed.append(requirement)
-            _take(pip, "drop", _name(requirement))
+            for key in ("drop", "exclude"):
+                take(pip, key, distribution(requirement))
         if index:
             table = pip.setdefault("index", {})
-            for name in map(_name, requirements):
+            for name in map(distribution, requirements):
                 for other in list(table):
-                    _take(table, other, name)
+                    take(table, other, name)
                 table.setdefault(index, []).append(name)
     return load_spec(path)
 
 
 def remove_from(path: Path, names: Sequence[str]) -> Target:
     """Remove requirements from a spec file; UsageError if it has no such distribution."""
-    wanted, required = [*map(_name, names)], _required(path)
-    if absent := [name for name in wanted if name not in required]:
-        raise UsageError(
-            f"{path} does not require {', '.join(absent)}",
-            cause=f"it requires {', '.join(sorted(required))}",
-            remedy="name one of these; what only these require goes with them",
-        )
+    require_required(path, names)
+    wanted = [*map(distribution, names)]
     with pip_table(path) as pip:
         for name in wanted:
-            _take(pip, "requirements", name)
+            take(pip, "requirements", name)
     if left := [name for name in wanted if name in _required(path)]:
         with pip_table(path) as pip:
             pip.setdefault("drop", []).extend(left)
     return load_spec(path)
 
 
+def require_required(path: Path, names: Iterable[str]) -> None:
+    """Raise UsageError if a spec, with all that it refers to, does not require something."""
+    required = _required(path)
+    absent = [name for name in map(distribution, names) if name not in required]
+    if absent:
+        raise UsageError(
+            f"{path} does not require {', '.join(absent)}",
+            cause=f"it requires {', '.join(sorted(required))}",
+            remedy="name one of these; what only these require goes with them",
+        )
+
+
 def still_locked(project: Project, named: str, words: Iterable[str]) -> Iterator[str]:
     """Yield what stays in the lock of a target, or of `all`, though it was removed, and why."""
-    names = set(map(_name, words))
+    names = set(map(distribution, words))
     for target in lockable_names(project) if named == "all" else [named]:
         for each in read_lock(project.lock(target)).artifacts:
             if each.name in names:
@@ -135,61 +143,90 @@ def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
     return load_spec(path)
 
 
-def _name(requirement: str) -> str:
-    found = re.match(r"\s*([A-Za-z0-9][\w.-]*)", requirement)
-    return str(canonicalize_name(found[1])) if found else ""
-
-
 def _required(path: Path) -> set[str]:
-    return {_name(requirement) for requirement in load_spec(path).pip.requirements}
+    return {
+        distribution(requirement) for requirement in load_spec(path).pip.requirements
+    }
 
 
 def _places(listed: Sequence[str], name: str) -> list[int]:
     return [
-        place for place, text in enumerate(listed) if name and _name(str(text)) == name
+        place
+        for place, text in enumerate(listed)
+        if name and distribution(str(text)) == name
     ]
 
 
-def _take(table: Any, key: str, name: str) -> None:  # noqa: ANN401 - of tomlkit
+def take(table: Any, key: str, name: str) -> None:  # noqa: ANN401 - of tomlkit
+    """Remove a distribution from a list of a table, and the list where it becomes empty."""
     for place in reversed(_places(table.get(key, ()), name)):
         del table[key][place]
         if not table[key]:
             del table[key]
 
 
-def _text(path: Path) -> str:
-    return decoded(path.read_bytes())  # with the line ends that it has
+def text_of(path: Path) -> str:
+    """Return the text of a file, with the line ends that it has."""
+    return decoded(path.read_bytes())
 
 
 def edit_and_lock(
     names: Sequence[str],
-    edit: Callable[[Path], Target],
+    edit: Callable[[Path], object],
     project: Project,
     resolver: Resolver,
 ) -> list[LockResult]:
-    """Edit the specs of some targets and lock them; if one fails, all stay as they were."""
-    specs = [project.specs / f"{name}.toml" for name in names]
-    locks = [
-        project.lock(name) / layer
-        for name in names
-        for layer in (PIP_LAYER, CONDA_LAYER)
-    ]
-    with _restored([*specs, *locks]):
-        results = lock([edit(path) for path in specs], project, resolver)
+    """Edit some targets, and lock them and all that share an edited file.
+
+    If one of them fails, all files are as they were.
+    """
+    with _restored(_files(project, names)) as before:
+        for name in names:
+            edit(project.specs / f"{name}.toml")
+        changed = {path for path in before if _text_if_any(path) != before[path]}
+        users = [*names, *_users(project, changed, names)]
+        targets = [load_target(project.specs, name) for name in users]
+        results = lock(targets, project, resolver)
         if error := next((result.error for result in results if result.error), None):
             raise error
     return results
 
 
+def _files(project: Project, names: Sequence[str]) -> list[Path]:
+    """Return all that an edit may change: specs, what they refer to, and locks."""
+    every = target_names(project.specs)
+    paths = [path for path in project.specs.rglob("*.toml") if path.is_file()]
+    for target in load_targets(project.specs, every)[0]:
+        paths += [project.root / name for name in target.inputs.digests]
+    for name in {*every, *names}:
+        paths += [project.lock(name) / layer for layer in (PIP_LAYER, CONDA_LAYER)]
+    return list(dict.fromkeys(path.resolve() for path in paths))
+
+
+def _users(
+    project: Project, changed: Collection[Path], names: Sequence[str]
+) -> Iterator[str]:
+    """Yield the other targets that have a lock, and read a changed file."""
+    others = [name for name in lockable_names(project) if name not in names]
+    for target in load_targets(project.specs, others)[0]:
+        read = (*target.inputs.specs, *target.inputs.digests)
+        reads = {(project.root / name).resolve() for name in read}
+        if reads & {*changed} and (project.lock(target.name) / PIP_LAYER).is_file():
+            yield target.name
+
+
+def _text_if_any(path: Path) -> str | None:
+    return text_of(path) if path.is_file() else None
+
+
 @contextlib.contextmanager
-def _restored(paths: Sequence[Path]) -> Iterator[None]:
-    """Give files their content back if the body fails or is interrupted."""
-    before = {path: _text(path) if path.is_file() else None for path in paths}
+def _restored(paths: Sequence[Path]) -> Iterator[dict[Path, str | None]]:
+    """Give files their content back if the body, which gets it, fails or is interrupted."""
+    before = {path: _text_if_any(path) for path in paths}
     try:
-        yield
+        yield before
     except BaseException as error:
-        now = {path: _text(path) if path.is_file() else None for path in paths}
-        changed = [path for path in paths if now[path] != before[path]]
+        changed = [path for path in paths if _text_if_any(path) != before[path]]
         for path in changed:
             if (text := before[path]) is None:
                 path.unlink()

@@ -126,8 +126,8 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
         yield lab
 
 
-def call(lab: Lab, verb: str, *words: str) -> int:
-    return main.main([verb, TARGET, *words, "--project", str(lab.project.root)])
+def call(lab: Lab, verb: str, *words: str, target: str = TARGET) -> int:
+    return main.main([verb, target, *words, "--project", str(lab.project.root)])
 
 
 def state(lab: Lab) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""add requirements to a spec, lock it and build it."""
+"""add requirements where they stand, lock and build."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -9,9 +9,11 @@ from provision.cli.options import add_build, add_target
 from provision.cli.verbs.build import build_target
 from provision.cli.verbs.lock import make_resolver
 from provision.commands.detect import why_device_is_absent
-from provision.commands.edit_spec import Edited, add_to, edit_and_lock
+from provision.commands.edit_places import Words, add
+from provision.commands.edit_spec import Edited, edit_and_lock
 from provision.commands.freshness import lockable_names
 from provision.commands.machine import host_reader
+from provision.core.errors import UsageError
 from provision.core.platforms import this_platform
 from provision.core.project import CURRENT
 from provision.host.model import Host
@@ -21,36 +23,75 @@ from provision.ui.results import show_edited
 
 
 def declare(parser: ArgumentParser) -> None:
-    declare_edit(parser, metavar="REQ", about="such as 'einops>=0.8'")
+    about = "such as 'einops>=0.8', or ./path of a package of your own"
+    declare_edit(parser, metavar="REQ", about=about)
     parser.add_argument(
         "--index", metavar="NAME", help="the catalog index that they come from"
+    )
+    parser.add_argument(
+        "--editable", action="store_true", help="install a ./path as editable"
     )
 
 
 def declare_edit(parser: ArgumentParser, metavar: str, about: str) -> None:
-    """Add what both verbs take that edit a spec."""
+    """Add what both verbs take that edit requirements."""
     add_target(parser, "a target's name, or `all`")
-    parser.add_argument("words", nargs="+", metavar=metavar, help=about)
+    parser.add_argument("words", nargs="*", metavar=metavar, help=about)
+    parser.add_argument(
+        "-r",
+        dest="files",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a requirements file to refer to; may be given again",
+    )
+    parser.add_argument(
+        "--only-here",
+        action="store_true",
+        help="edit the target's own spec, and no file that others refer to, too",
+    )
     parser.add_argument("--no-build", action="store_true", help="only edit and lock")
     add_build(parser)
 
 
 def handle(call: Call) -> Outcome:
-    words, index = call.arguments.words, call.arguments.index
-    return edit(lambda path: add_to(path, words, index), call)
+    words = words_of(call)
+    return edit(lambda path: add(path, words), call)
 
 
-def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
+def words_of(call: Call) -> Words:
+    """Return what was typed, told apart: requirements, folders and files."""
+    options = call.arguments
+    if not (options.words or options.files):
+        raise UsageError("nothing is named", remedy="name a requirement, or `-r FILE`")
+    folders = [word for word in options.words if _is_path(word)]
+    return Words(
+        [word for word in options.words if word not in folders],
+        [Path(folder) for folder in folders],
+        [Path(file) for file in options.files],
+        index=getattr(options, "index", None),
+        only_here=options.only_here,
+        editable=getattr(options, "editable", False),
+    )
+
+
+def _is_path(word: str) -> bool:
+    """Whether a word is a path, as pip takes it: of several parts, or `.`."""
+    return "://" not in word and (word[:1] == "." or "/" in word.partition(";")[0])
+
+
+def edit(change: Callable[[Path], object], call: Call) -> Outcome:
     """Edit and lock targets, then build those built before, or the named one if it fits here."""
     project, target = call.project, call.arguments.target
     names = lockable_names(project) if target == "all" else [target]
-    targets = [load_target(project.specs, name) for name in names]
+    for name in names:
+        load_target(project.specs, name)
     locks = edit_and_lock(names, change, project, make_resolver(call))
     host, edited = host_reader(project), []
-    for spec, lock in zip(targets, locks, strict=True):
+    for lock in locks:
         built = None
-        if _is_built(call, spec, host):
-            built = build_target(call, spec.name, host)
+        if _is_built(call, load_target(project.specs, lock.target), host):
+            built = build_target(call, lock.target, host)
         edited.append(Edited(lock, built))
     failed = any(one.build and not one.build.generation for one in edited)
     return Outcome(edited, each(show_edited), findings_if(failed))

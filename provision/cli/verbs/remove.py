@@ -1,19 +1,30 @@
-"""remove requirements from a spec, lock it and build it."""
+"""remove requirements from where they stand, lock and build."""
 
 from argparse import ArgumentParser
+from pathlib import Path
 
 from provision.cli.call import Call, Outcome
-from provision.cli.verbs.add import declare_edit, edit
-from provision.commands.edit_spec import remove_from, still_locked
+from provision.cli.verbs.add import declare_edit, edit, words_of
+from provision.commands.edit_places import remove, require_removable
+from provision.commands.edit_spec import still_locked
+from provision.commands.freshness import lockable_names
 
 
 def declare(parser: ArgumentParser) -> None:
-    declare_edit(parser, metavar="NAME", about="a distribution")
+    declare_edit(parser, metavar="NAME", about="a distribution, or ./path")
 
 
 def handle(call: Call) -> Outcome:
-    target, words = call.arguments.target, call.arguments.words
-    outcome = edit(lambda path: remove_from(path, words), call)
-    for stays in still_locked(call.project, target, words):
+    words, target, specs = words_of(call), call.arguments.target, call.project.specs
+    named = lockable_names(call.project) if target == "all" else [target]
+    paths = [specs / f"{name}.toml" for name in named]
+
+    def change(path: Path) -> None:
+        if path == paths[0]:  # before a file is edited that the next ones read, too
+            require_removable(paths, words)
+        remove(path, words)
+
+    outcome = edit(change, call)
+    for stays in still_locked(call.project, target, words.requirements):
         call.console.note(stays)
     return outcome

@@ -1,0 +1,94 @@
+"""Edit a requirement where it stands, in a file of any kind: all else of the file stays.
+
+Of requirement files, pyproject.toml, specs and environment.yml the reader tells file and line; see
+provision.spec.places.
+"""
+
+import json
+import re
+
+from packaging.utils import canonicalize_name
+
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
+_COMMENT = re.compile(r"\s+#.*$")
+
+
+def distribution(text: str) -> str:
+    """Return the normalised name of a requirement's distribution; "" of a path or an option."""
+    found = re.match(r"\s*([A-Za-z0-9][\w.-]*)", text)
+    return str(canonicalize_name(found[1])) if found else ""
+
+
+def with_line(text: str, suffix: str, number: int, name: str, new: str | None) -> str:
+    """Return a file's text with another requirement of a distribution in a line, or with none.
+
+    ``suffix``: of the file's name. ValueError where the line does not have the distribution.
+    """
+    lines = text.splitlines(keepends=True)
+    if not 0 < number <= len(lines):
+        raise ValueError(f"it has no line {number}")
+    first, last = number - 1, number - 1
+    if suffix == ".toml":
+        edited = _in_toml(lines[last], name, new)
+    elif suffix in {".yml", ".yaml"}:
+        edited = _in_yaml(lines[last], name, new)
+    else:
+        while first and _COMMENT.sub("", lines[first - 1]).rstrip().endswith("\\"):
+            first -= 1
+        edited = _in_requirements(lines[first : last + 1], name, new)
+    return "".join([*lines[:first], edited, *lines[last + 1 :]])
+
+
+def appended(text: str, requirement: str) -> str:
+    """Return the text of a requirement file with one more line, in its line ends."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    begun = end if text and not text.endswith(("\n", "\r")) else ""
+    return f"{text}{begun}{requirement}{end}"
+
+
+def _in_requirements(lines: list[str], name: str, new: str | None) -> str:
+    """Return a logical line; the hashes that it had are of another version."""
+    bare = lines[-1].rstrip("\r\n")
+    comment, end = _COMMENT.search(bare), lines[-1][len(bare) :]
+    if distribution(lines[0]) != name:
+        raise ValueError(f"{lines[0].strip()!r} is no line of {name}")
+    if new is None:
+        return ""
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    return f"{indent}{new}{comment[0] if comment else ''}{end}"
+
+
+def _in_yaml(line: str, name: str, new: str | None) -> str:
+    found = re.match(r"(\s*-\s+)([^#]*?)(\s+#.*|\s*)$", line, re.DOTALL)
+    if not found or distribution(found[2].strip("'\"")) != name:
+        raise ValueError(f"{line.strip()!r} is no line of {name}")
+    if new is None:
+        return ""
+    plain = re.fullmatch(
+        r"[\w.,<>=!~ -]+", new
+    )  # else YAML could take it for another thing
+    return f"{found[1]}{new if plain else json.dumps(new)}{found[3]}"
+
+
+def _in_toml(line: str, name: str, new: str | None) -> str:
+    for found in _QUOTED.finditer(line):
+        if distribution(found[0][1:-1]) != name:
+            continue
+        before, after = line[: found.start()], line[found.end() :]
+        if new is not None:
+            return f"{before}{_quoted(new, found[0][0])}{after}"
+        if not before.strip() and re.fullmatch(r"\s*,?\s*(#.*)?", after.strip()):
+            return ""
+        after = re.sub(r"^\s*,\s*", "", after)
+        if after.startswith("]"):
+            before = re.sub(r"\s*,\s*$", "", before)
+        return before + after
+    raise ValueError(f"{line.strip()!r} does not have {name}")
+
+
+def _quoted(text: str, quote: str) -> str:
+    if quote == "'" and "'" not in text:
+        return f"'{text}'"
+    if '"' in text and "'" not in text:
+        return f"'{text}'"
+    return json.dumps(text, ensure_ascii=False)

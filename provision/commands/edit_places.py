@@ -1,0 +1,244 @@
+"""Add requirements to the files that a spec refers to, and remove them from where they stand.
+
+A requirement stands in one place: the file that has it is edited, else the first one of
+``[pip] files`` that can be, and the spec only where it refers to none, or is to differ.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomlkit
+from packaging.markers import Marker
+from packaging.requirements import InvalidRequirement, Requirement
+
+from provision.commands.edit_lines import appended, distribution, with_line
+from provision.commands.edit_spec import (
+    add_to,
+    pip_table,
+    remove_from,
+    require_required,
+    take,
+    text_of,
+)
+from provision.core.errors import UsageError
+from provision.core.filesystem import write_atomic
+from provision.spec.extends import spec_chain
+from provision.spec.places import Line, read_places
+from provision.spec.pyproject import METADATA, local_folder, read_pyproject, relative
+from provision.spec.reader import load_spec
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a person wants to add or to remove."""
+
+    requirements: Sequence[str] = ()  # of `remove`, names
+    folders: Sequence[Path] = ()  # packages of one's own
+    files: Sequence[Path] = ()  # requirement files
+    index: str | None = None  # the catalog that the requirements come from
+    only_here: bool = False  # for this target alone
+    editable: bool = False  # of the folders
+
+
+def add(path: Path, words: Words) -> None:
+    """Add what is asked for to a spec, or to the files that it refers to."""
+    root = path.absolute().parents[1]
+    for requirement in words.requirements:
+        # An index is the spec's: other targets take theirs from somewhere else.
+        here = words.only_here or words.index
+        if here or not _add_to_file(path, root, requirement):
+            add_to(path, [requirement], words.index)
+    for folder in words.folders:
+        text = _entry(folder, root, METADATA)
+        _add_entry(path, root, "local", f"-e {text}" if words.editable else text, words)
+    for file in words.files:
+        _add_entry(path, root, "files", _entry(file, root, ()), words)
+
+
+def remove(path: Path, words: Words) -> None:
+    """Remove what is named from where it stands; UsageError if the spec does not have it."""
+    root = path.absolute().parents[1]
+    for name in map(distribution, words.requirements):
+        if words.only_here:
+            _leave_out(path, root, name)
+            continue
+        for _ in range(100):  # one line may hide another of the same distribution
+            lines = read_places(load_spec(path), root).about(name)
+            of_files = [one for one in lines if one.source == "file"]
+            asked = [one for one in of_files if one.key == "requirements"]
+            if not asked:
+                break
+            _edit(root, asked[0], None)
+        if any(one.key == "requirements" for one in lines):
+            remove_from(path, [name])
+    for folder in words.folders:
+        _remove_entry(path, root, "local", folder)
+    for file in words.files:
+        _remove_entry(path, root, "files", file)
+
+
+def require_removable(paths: Collection[Path], words: Words) -> None:
+    """Raise UsageError before anything is edited, if a spec does not require what is named."""
+    for path in paths:
+        require_required(path, words.requirements)
+
+
+def _leave_out(path: Path, root: Path, name: str) -> None:
+    """Let one target do without a distribution, though a file asks for it."""
+    lines = read_places(load_spec(path), root).about(name)
+    if all(one.source != "file" for one in lines):
+        remove_from(path, [name])
+        return
+    with pip_table(path) as pip:
+        take(pip, "requirements", name)
+        pip.setdefault("exclude", []).append(name)
+    load_spec(path)
+
+
+def _add_to_file(path: Path, root: Path, requirement: str) -> bool:
+    """Add a requirement to a file that the spec refers to; False if the spec is its place."""
+    target = load_spec(path)
+    lines = read_places(target, root).about(distribution(requirement))
+    for one in lines:
+        if one.key == "constraints" and one.source == "file":
+            _constrain(root, one, requirement)
+    asked = [one for one in lines if one.key in {"requirements", "overrides"}]
+    of_files = [one for one in asked if one.source == "file"]
+    shared = [one for one in asked if one.source == "inherited" and _in(root, one)]
+    if asked and not of_files and shared != asked:
+        return False  # it is the spec's own, or replaces what a shipped one asks for
+    if same := _same(of_files or shared, requirement):
+        _edit(root, same, _with_marker(requirement, same.text))
+        return True
+    beside = [one.place.rpartition(", line ")[0] for one in of_files]
+    entries = beside or target.pip.files
+    return any(_append(root, entry, requirement) for entry in entries)
+
+
+def _in(root: Path, line: Line) -> bool:
+    """Whether a line is in a file of the project, and is known by its number."""
+    file, _, number = line.place.rpartition(", line ")
+    return number.isdecimal() and (root / file).is_file()
+
+
+def _same(lines: Sequence[Line], requirement: str) -> Line | None:
+    """Return the line that a requirement replaces: of several that of the same marker."""
+    marker = _marker(requirement)
+    alike = [one for one in lines if _marker(one.text) == marker]
+    if len(lines) == 1 and not marker:
+        return lines[0]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _marker(text: str) -> str:
+    try:
+        return str(Requirement(text).marker or "")
+    except InvalidRequirement:  # the reader tells what is wrong with it
+        return ""
+
+
+def _with_marker(requirement: str, before: str) -> str:
+    """Return a requirement for where the one before it was, unless it has a marker of its own."""
+    if (marker := _marker(before)) and not _marker(requirement):
+        return f"{requirement} ; {Marker(marker)}"
+    return requirement
+
+
+def _constrain(root: Path, line: Line, requirement: str) -> None:
+    """Let a constraint say what the requirement does, or they could not both hold."""
+    try:
+        asked = Requirement(requirement)
+    except InvalidRequirement:
+        return
+    if asked.specifier:
+        _edit(root, line, _with_marker(f"{asked.name}{asked.specifier}", line.text))
+
+
+def _edit(root: Path, line: Line, new: str | None) -> None:
+    """Replace or remove a line where it stands."""
+    name, _, number = line.place.rpartition(", line ")
+    path = root / name
+    try:
+        text = with_line(text_of(path), path.suffix, int(number), line.name, new)
+    except ValueError as error:
+        raise UsageError(
+            f"{line.text!r} of {line.place} cannot be edited",
+            cause=str(error),
+            remedy=f"edit it there, then `provision lock`; the new line is {new or 'none'}",
+        ) from error
+    write_atomic(path, text)
+
+
+def _append(root: Path, entry: str, requirement: str) -> bool:
+    """Add a requirement to an entry of ``[pip] files``; False where nobody writes one by hand."""
+    path = root / entry.partition("[")[0]
+    if path.suffix in {".yml", ".yaml"} or ":" in path.name:
+        return False
+    if path.name != "pyproject.toml":
+        write_atomic(path, appended(text_of(path), requirement))
+        return True
+    manifest = read_pyproject(path, root)
+    if not manifest.says("dependencies"):
+        return False
+    document = tomlkit.parse(text_of(path))
+    document["project"].setdefault("dependencies", []).append(requirement)
+    write_atomic(path, tomlkit.dumps(document))
+    return True
+
+
+def _entry(path: Path, root: Path, has: Collection[str]) -> str:
+    """Return a path as a spec has it; UsageError unless it is of the project."""
+    bare = Path(str(path).partition("[")[0])
+    if has and not any((bare / name).is_file() for name in has):
+        raise UsageError(
+            f"{bare} is no package",
+            cause=f"it has none of {', '.join(has)}",
+            remedy="name the folder of a package",
+        )
+    if not bare.resolve().is_relative_to(root.resolve()):
+        raise UsageError(
+            f"{bare} is outside the project {root}",
+            remedy="move it below that folder: a lock refers to what is beside it",
+        )
+    return relative(bare.resolve(), root.resolve()) + str(path)[len(str(bare)) :]
+
+
+def _homes(path: Path, root: Path) -> list[Path]:
+    """Return the project's own files of a spec's chain, the spec first."""
+    files = [file.path for file in spec_chain(path)]
+    return [one for one in files if one.absolute().is_relative_to(root)]
+
+
+def _add_entry(path: Path, root: Path, key: str, text: str, words: Words) -> None:
+    """Add an entry where the spec, or what it extends in the project, has such ones."""
+    home = path
+    for one in [] if words.only_here else _homes(path, root):
+        pip = tomlkit.parse(text_of(one)).get("pip", {})
+        if {"files", "local"} & pip.keys():
+            home = one
+            break
+    with pip_table(home) as pip:
+        listed = pip.setdefault(key, [])
+        if text not in listed:
+            listed.append(text)
+    load_spec(path)
+
+
+def _remove_entry(path: Path, root: Path, key: str, gone: Path) -> None:
+    """Remove the entry of a file or a folder from wherever it stands."""
+    found = False
+    for home in _homes(path, root):
+        with pip_table(home) as pip:
+            listed = pip.get(key, [])
+            for place in reversed(range(len(listed))):
+                if local_folder(str(listed[place]), root) == gone.resolve():
+                    del listed[place]
+                    found = True
+            if key in pip and not listed:
+                del pip[key]
+    if not found:
+        raise UsageError(
+            f"{path} has no `{key}` {gone}", remedy=f"see `{key}` of [pip] in it"
+        )
+    load_spec(path)

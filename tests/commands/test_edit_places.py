@@ -1,0 +1,293 @@
+"""`add` and `remove` where requirements stand: the file that a spec refers to, and all who read it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.commands.edit_lines import appended, with_line
+from provision.commands.edit_places import Words, add, remove
+from provision.core.errors import Exit, UsageError
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_spec
+from tests.commands.test_edit_spec import call, shop
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.lab import Lab
+
+__all__ = ["shop"]  # a fixture
+
+REQUIREMENTS = """\
+# what we train with
+--extra-index-url https://example.org/simple
+numpy>=1.26  # the last with distutils
+einops==0.7.0 \\
+    --hash=sha256:aaaa \\
+    --hash=sha256:bbbb  # pinned
+-r more.txt
+
+tqdm ; python_version < "3.12"
+tqdm>=4.66 ; python_version >= "3.12"
+"""
+PYPROJECT = """\
+[project]
+name = "ours"
+version = "1"
+dependencies = [
+    # of the models
+    "numpy>=1.26", # a reason
+    'einops ; python_version > "3"',
+    "last",
+]
+optional-dependencies.audio = ["soundfile", "librosa>=0.10"]
+
+[dependency-groups]
+dev = ["pytest"]
+
+[tool.ruff]
+line-length = 88
+"""
+CONDA = """\
+dependencies:
+  - python=3.11
+  - pip:
+      - einops  # rearranges
+      - "tqdm>=4"
+"""
+SPEC = """\
+summary = "a target"
+accelerator = "cpu"
+platform = "linux-64"
+python = "3.11"
+
+[pip]
+cutoff = 2026-11-01
+requirements = ["own"]
+files = FILES
+"""
+
+
+@pytest.mark.parametrize(
+    ("suffix", "line", "new", "edited"),
+    [
+        (".txt", "einops==1  # why\n", "einops==2", "einops==2  # why\n"),
+        (".txt", "einops\n", None, ""),
+        (".txt", "einops\r\n", "einops>1", "einops>1\r\n"),
+        (".yml", "  - einops  # why\n", "einops>=1", "  - einops>=1  # why\n"),
+        (".yml", '  - "einops"\n', "einops ; x == 'y'", "  - \"einops ; x == 'y'\"\n"),
+        (".yml", "  - einops\n", None, ""),
+        (".toml", 'a = ["x", "einops"]\n', None, 'a = ["x"]\n'),
+        (".toml", 'a = ["einops", "x"]\n', None, 'a = ["x"]\n'),
+        (".toml", 'a = ["einops"]\n', None, "a = []\n"),
+        (".toml", '  "einops", # why\n', None, ""),
+        (".toml", "  'einops', # why\n", "einops<2", "  'einops<2', # why\n"),
+        (".toml", '"einops"\n', 'einops ; a == "b"', "'einops ; a == \"b\"'\n"),
+    ],
+)
+def test_a_line_is_edited_and_nothing_else(
+    suffix: str, line: str, new: str | None, edited: str
+) -> None:
+    end = "\r\n" if "\r\n" in line else "\n"
+    around = f"# before{end}{{}}# einops after{end}"
+    before, after = around.format(line), around.format(edited)
+    assert with_line(before, suffix, 2, "einops", new) == after
+    for number in (1, 3, 4):
+        with pytest.raises(ValueError, match=r"line|have"):
+            with_line(before, suffix, number, "einops", new)
+
+
+def test_a_line_is_appended_in_the_ends_of_the_file() -> None:
+    assert appended("", "einops") == "einops\n"
+    assert appended("tqdm", "einops") == "tqdm\neinops\n"
+    assert appended("tqdm\r\n", "einops") == "tqdm\r\neinops\r\n"
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    (tmp_path / "requirements.txt").write_text(REQUIREMENTS)
+    (tmp_path / "more.txt").write_text("-c limits.txt\nscipy\n")
+    (tmp_path / "limits.txt").write_text("protobuf==5.0\nscipy<2 # slow\n")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / "environment.yml").write_text(CONDA)
+    path = tmp_path / "envs" / "thing.toml"
+    path.parent.mkdir()
+    return refer(path, "requirements.txt")
+
+
+def refer(path: Path, *files: str) -> Path:
+    path.write_text(SPEC.replace("FILES", str(list(files)).replace("'", '"')))
+    return path
+
+
+def edited(path: Path, *requirements: str, **words: bool) -> tuple[str, str]:
+    """Add requirements; return the file that changed, and its text."""
+    root = path.parents[1]
+    before = {p: p.read_text() for p in root.rglob("*") if p.is_file()}
+    add(path, Words(requirements, **words))
+    changed = [p for p, text in before.items() if p.read_text() != text]
+    assert len(changed) == 1, changed
+    return changed[0].relative_to(root).as_posix(), changed[0].read_text()
+
+
+def test_the_line_of_a_requirement_file_is_replaced(spec: Path) -> None:
+    pinned = REQUIREMENTS[REQUIREMENTS.index("einops") : REQUIREMENTS.index("-r ")]
+    assert edited(spec, "Einops>=0.8") == (
+        "requirements.txt",
+        REQUIREMENTS.replace(pinned, "Einops>=0.8  # pinned\n"),
+    )
+
+
+def test_what_no_file_has_follows_in_the_first(spec: Path) -> None:
+    end = ("requirements.txt", REQUIREMENTS + "timm\n")
+    assert edited(spec, "timm") == end
+    refer(spec, "environment.yml", "requirements.txt")
+    remove(spec, Words(["timm"]))
+    assert edited(spec, "timm") == end
+
+
+def test_an_included_file_and_a_limit_are_edited_where_they_stand(spec: Path) -> None:
+    add(spec, Words(["scipy==2.1"]))
+    root = spec.parents[1]
+    assert (root / "more.txt").read_text() == "-c limits.txt\nscipy==2.1\n"
+    assert (root / "limits.txt").read_text() == "protobuf==5.0\nscipy==2.1 # slow\n"
+    add(spec, Words(["protobuf<5"]))  # limited, and asked for by nobody yet
+    assert (root / "limits.txt").read_text().startswith("protobuf<5\n")
+    assert (root / "requirements.txt").read_text() == REQUIREMENTS + "protobuf<5\n"
+
+
+def test_of_several_lines_that_of_the_marker_is_replaced(spec: Path) -> None:
+    asked = 'tqdm==4.60 ; python_version < "3.12"'
+    old = 'tqdm ; python_version < "3.12"'
+    assert edited(spec, asked)[1] == REQUIREMENTS.replace(old, asked)
+    both = REQUIREMENTS.replace(old, asked) + "tqdm<5\n"
+    assert edited(spec, "tqdm<5")[1] == both  # all of them hold
+    remove(spec, Words(["tqdm"]))
+    text = (spec.parents[1] / "requirements.txt").read_text()
+    assert text == REQUIREMENTS[: REQUIREMENTS.index("tqdm")]
+
+
+def test_pyproject_keeps_its_layout_and_a_marker(spec: Path) -> None:
+    refer(spec, "pyproject.toml[audio]")
+    marked = "'einops>=0.8 ; python_version > \"3\"'"
+    text = PYPROJECT.replace("'einops ; python_version > \"3\"'", marked)
+    assert edited(spec, "einops>=0.8") == ("pyproject.toml", text)
+    text = text.replace("librosa>=0.10", "librosa>=0.11")
+    assert edited(spec, "librosa>=0.11") == ("pyproject.toml", text)
+    text = text.replace('    "last",\n', '    "last",\n    "timm",\n')
+    assert edited(spec, "timm") == ("pyproject.toml", text)
+    remove(spec, Words(["timm", "numpy", "librosa"]))
+    text = (spec.parents[1] / "pyproject.toml").read_text()
+    gone = PYPROJECT.replace('    "numpy>=1.26", # a reason\n', "")
+    gone = gone.replace(', "librosa>=0.10"', "")
+    assert text == gone.replace("'einops ; python_version > \"3\"'", marked)
+
+
+def test_environment_yml_is_edited_where_it_has_the_line(spec: Path) -> None:
+    refer(spec, "environment.yml")
+    text = CONDA.replace('"tqdm>=4"', "tqdm>=4.66")
+    assert edited(spec, "tqdm>=4.66") == ("environment.yml", text)
+    # Nobody writes a new line into it, and there is no other file.
+    assert edited(spec, "timm")[0] == "envs/thing.toml"
+
+
+@pytest.mark.parametrize("requirement", ["own>=2", "timm"])
+def test_the_spec_has_its_own_and_what_is_for_it_alone(
+    spec: Path, requirement: str
+) -> None:
+    words = {"only_here": requirement == "timm"}
+    assert edited(spec, requirement, **words)[0] == "envs/thing.toml"
+    assert requirement in load_spec(spec).pip.requirements
+
+
+def test_a_target_can_do_without_what_a_file_asks_for(spec: Path) -> None:
+    remove(spec, Words(["numpy"], only_here=True))
+    assert load_spec(spec).pip.exclude == ("numpy",)
+    assert (spec.parents[1] / "requirements.txt").read_text() == REQUIREMENTS
+    add(spec, Words(["numpy"], only_here=True))
+    assert load_spec(spec).pip.exclude == ()
+
+
+def test_what_the_projects_shared_file_has_is_edited_there(spec: Path) -> None:
+    base = spec.parent / "base" / "project.toml"
+    base.parent.mkdir()
+    base.write_text('[pip]\nrequirements = ["kornia"] # all\nfiles = ["more.txt"]\n')
+    spec.write_text('extends = ["base/project", "cpu-linux"]\n')
+    assert edited(spec, "kornia>=1") == (
+        "envs/base/project.toml",
+        base.read_text(),
+    )
+    assert '["kornia>=1"] # all' in base.read_text()
+    # What a shipped spec asks for is replaced by the target's own.
+    assert edited(spec, "transformers")[0] == "envs/thing.toml"
+    assert edited(spec, "timm")[0] == "more.txt"
+
+
+def test_own_packages_and_files_stand_where_the_others_do(
+    spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = spec.parents[1]
+    monkeypatch.chdir(root)
+    base = spec.parent / "base" / "project.toml"
+    base.parent.mkdir()
+    base.write_text('[pip]\nfiles = ["more.txt"]\n')
+    spec.write_text('extends = ["base/project", "cpu-linux"]\n')
+    package = root / "libs" / "ours"
+    package.mkdir(parents=True)
+    shutil.copy(root / "pyproject.toml", package)
+    file = root / "requirements.txt"
+    add(spec, Words(folders=[package], files=[file], editable=True))
+    add(spec, Words(folders=[package], editable=True))
+    pip = load_spec(spec).pip
+    assert pip.local == ("-e libs/ours",)
+    assert pip.files == ("more.txt", "requirements.txt")
+    assert "local" in base.read_text()
+    remove(spec, Words(folders=[package], files=[file]))
+    assert base.read_text() == '[pip]\nfiles = ["more.txt"]\n'
+    for wrong in (Words(folders=[root / "envs"]), Words(files=[root.parent / "x.txt"])):
+        with pytest.raises(UsageError, match=r"is no package|is outside the project"):
+            add(spec, wrong)
+    with pytest.raises(UsageError, match="has no `local`"):
+        remove(spec, Words(folders=[package]))
+
+
+@pytest.mark.machine
+def test_all_who_read_the_file_are_locked_and_built_or_none(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two targets read it; the second one cannot have what the first one can."""
+    project = shop.project
+    file = project.root / "requirements.txt"
+    file.write_text("alpha  # the first\n")
+    first, second = project.specs / f"{TARGET}.toml", project.specs / "other.toml"
+    text = first.read_text().replace(
+        '["alpha"]', '["beta"]\nfiles = ["requirements.txt"]'
+    )
+    first.write_text(text)
+    second.write_text(text)
+    for name in (TARGET, "other"):
+        assert call(shop, "lock", target=name) == Exit.OK
+    assert call(shop, "build") == Exit.OK
+    assert call(shop, "add", "gamma") == Exit.OK
+    assert file.read_text() == "alpha  # the first\ngamma\n"
+    assert all(
+        "gamma" in read_lock(project.lock(n)).versions for n in (TARGET, "other")
+    )
+    assert shop.says("import gamma; print(gamma.version)") == "1.0"
+    assert not project.environments("other").exists()  # it was not built before
+    assert call(shop, "lock", "--check") == Exit.OK
+    second.write_text(text.replace("[pip]\n", '[pip]\nconstraints = ["gamma==1"]\n'))
+    assert call(shop, "lock", target="other") == Exit.OK
+    before = {p: p.read_bytes() for p in project.root.rglob("*.t*t") if p.is_file()}
+    assert call(shop, "add", "gamma==9") == Exit.USAGE
+    assert {p: p.read_bytes() for p in before} == before
+    assert "put back as before" in capsys.readouterr().err
+    assert call(shop, "remove", "gamma") == Exit.OK
+    assert file.read_text() == "alpha  # the first\n"
+    assert not any(
+        "gamma" in read_lock(project.lock(n)).versions for n in (TARGET, "other")
+    )
