@@ -1,5 +1,6 @@
 """The verb ``init``: make a project of a repository, or of an empty folder; asks nothing."""
 
+import contextlib
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -100,6 +101,7 @@ def initialize(
     if plan.asked.is_empty and plan.kept is None:
         return Initialized(project.root, (), (), tuple(left), empty=True)
     targets, written = _write_specs(project, bases, plan)
+    left += _faults(project, [t.spec for t in targets if t.spec], left)
     if _ignore(project.root / ".gitignore"):
         written.append(".gitignore")
     noxfile = project.root / "noxfile.py"
@@ -198,16 +200,25 @@ def _write_specs(
 def _write_spec(
     project: Project, base: Target, fitted: Fitter, common: Common
 ) -> InitializedTarget:
-    path, left = project.specs / f"{base.name}.toml", list(fitted.left)
+    path = project.specs / f"{base.name}.toml"
     write_atomic(path, spec_text(base, fitted, common))
-    place = path.relative_to(project.root).as_posix()
-    try:
+    locked = False
+    with contextlib.suppress(SpecError):  # said of all specs together
         locked = _take_lock(project, base, load_spec(path))
-    except SpecError as error:  # such as a source that cannot be followed
-        fault = (error.evidence or error.what).replace(f"{project.root}/", "")
-        left.append(f"{place} has to be corrected: {fault}")
-        locked = False
-    return InitializedTarget(base.name, place, tuple(fitted.done), tuple(left), locked)
+    place, done = path.relative_to(project.root).as_posix(), tuple(fitted.done)
+    return InitializedTarget(base.name, place, done, tuple(fitted.left), locked)
+
+
+def _faults(project: Project, specs: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Return what keeps new specs from being read, such as a source that cannot be followed."""
+    faults = dict[str, None]()
+    for spec in specs:
+        try:
+            load_spec(project.root / spec)
+        except SpecError as error:
+            text = (error.evidence or error.what).replace(f"{project.root}/", "")
+            faults |= dict.fromkeys(text.splitlines())
+    return [fault for fault in faults if fault not in known]
 
 
 def _take_lock(project: Project, base: Target, target: Target) -> bool:

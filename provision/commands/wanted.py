@@ -61,4 +61,7 @@ def together(lines: Iterable[Wanted]) -> SpecifierSet:
     wanted = SpecifierSet()
     for line in lines:
         wanted &= line.specifier
+    for part in wanted:  # one that the others admit says it all
+        if part.operator == "==" and wanted.contains(part.version, prereleases=True):
+            return SpecifierSet(str(part))
     return wanted
