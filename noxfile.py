@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import takewhile
 from pathlib import Path
 
@@ -23,6 +24,25 @@ EXE = ".exe" if os.name == "nt" else ""
 STAMP = "complete.stamp"
 OLD = HERE / ".tools-old"  # the tools that are being replaced
 AGAIN = 75  # exit code of nox: the tools for development have to be added, from outside of them
+# What is set up for them at once: all sessions below, but not those of targets.
+DEVELOPERS = {
+    "attacks",
+    "audit",
+    "bench",
+    "browser",
+    "coverage",
+    "docker",
+    "docs",
+    "faults",
+    "fleet",
+    "lint",
+    "pictures",
+    "profiles",
+    "release",
+    "tests",
+    "update-tools",
+    "wine",
+}
 # The settings of pip that decide what can be reached; any other (target, user, dry-run …) would
 # break the set-up or change it. With each the variable that uv has for it, as it reads no pip
 # configuration (https://docs.astral.sh/uv/pip/compatibility/); for no-index it has only an option.
@@ -272,8 +292,9 @@ def main() -> int:
         str(Path(__file__)),
         *sys.argv[1:],
     ]
+    sessions = takewhile(lambda word: word != "--", sys.argv[1:])
     try:
-        ensure_tools()
+        ensure_tools(dev=not DEVELOPERS.isdisjoint(sessions))
         code = subprocess.run(argv, check=False).returncode
         if code == AGAIN:
             ensure_tools(dev=True)
@@ -314,7 +335,8 @@ def refuse_unknown(known: set[str]) -> None:
             raise SystemExit(3)
 
 
-refuse_unknown(add_sessions(__file__, with_tools))
+OF_A_PROJECT = add_sessions(__file__, with_tools)
+refuse_unknown(OF_A_PROJECT)
 
 
 def tool(session: nox.Session, *words: str, **env: str) -> None:
@@ -331,6 +353,14 @@ def build_for_tests(session: nox.Session) -> None:
     """Build cpu-linux, whose torch tests use; the tests of the checks prove it."""
     provision = str(BIN / f"provision{EXE}")
     session.run(provision, "build", "cpu-linux", "--no-smoke", external=True)
+
+
+def compile_torch(prefix: Path) -> subprocess.Popen[bytes] | None:
+    """Start to compile torch, which else each of the first processes that import it would do."""
+    if any(prefix.glob("lib/python3*/site-packages/torch/__pycache__/__init__.*.pyc")):
+        return None
+    code = "import accelerate, torch._dynamo, transformers"
+    return subprocess.Popen([prefix / "bin" / "python", "-I", "-c", code])
 
 
 def run_tests(session: nox.Session, *runner: str) -> None:
@@ -354,12 +384,14 @@ def run_tests(session: nox.Session, *runner: str) -> None:
         "wine",
     )
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
-    built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
+    prefix = HERE / ".envs" / "cpu-linux" / "current"
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
     # `loadgroup`: xdist 3.8 with pytest 9.2 ignores its groups. In the order of tests/conftest.py:
     # xdist's own puts the files with few tests last, and those take longest here.
     parallel = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
-    tool(session, *runner, "pytest", *parallel, *chosen, **built)
+    with compile_torch(prefix) or nullcontext():
+        built = {"PROVISION_TEST_ENV": str(prefix)}
+        tool(session, *runner, "pytest", *parallel, *chosen, **built)
 
 
 @nox.session

@@ -34,11 +34,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 hypothesis.settings.register_profile("any machine", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("any machine")
 
-# Processes with torch, and files whose builds share a fixture.
+# Files whose builds share a fixture, and processes with torch, which is compiled meanwhile.
 LONGEST = (
-    "tests/smoke/",
     "tests/test_commands.py",
     "tests/test_action.py",
+    "tests/ui/test_live.py",
+    "tests/smoke/",
     "tests/commands/",
     "tests/cli/",
     "tests/doctor/test_failures.py",

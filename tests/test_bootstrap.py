@@ -70,6 +70,12 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield module
 
 
+def test_each_session_of_a_developer_gets_its_tools_at_once(door: Any) -> None:  # noqa: ANN401
+    from nox.registry import get
+
+    assert set(get()) - door.OF_A_PROJECT == door.DEVELOPERS
+
+
 def complete(folder: Path, door: Any, lock: Path) -> None:  # noqa: ANN401
     """Make what a finished set-up leaves."""
     (folder / door.BIN.name).mkdir(parents=True)
