@@ -35,7 +35,7 @@ TERMINALS: dict[
         24,
         {"provision init --target cpu-linux": 0, "provision build cpu-linux": 0},
     ),
-    "smoke": (42, {"provision smoke cpu-linux": 0}),
+    "smoke": (24, {"provision smoke cpu-linux": 0}),
     "doctor": (
         24,
         {

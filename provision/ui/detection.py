@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from provision.core.text import plural
 from provision.ui.console import Console
 
 if TYPE_CHECKING:
     from provision.commands.detect import Detection
 
 _FITS = {"fits": "green", "blocked": "yellow", "no": "dim"}
+
+
+def show_choice(result: Detection, console: Console) -> None:
+    """Print the machine, and the targets that a build may choose from."""
+    possible = tuple(fit for fit in result.fits if fit.verdict != "no")
+    if result.chosen is None or console.detailed:
+        possible = result.fits
+    show_detection(replace(result, fits=possible), console)
+    if others := len(result.fits) - len(possible):
+        why = f"`{console.program} detect` says why"
+        console.line(f"{plural(others, 'target')} for other machines: {why}", "dim")
 
 
 def show_detection(result: Detection, console: Console) -> None:

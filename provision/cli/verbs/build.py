@@ -26,7 +26,7 @@ from provision.commands.request import (
 from provision.core.process import run
 from provision.host.model import Host, host_layers
 from provision.spec.reader import load_target
-from provision.ui.detection import show_detection
+from provision.ui.detection import show_choice
 from provision.ui.results import show_build
 
 
@@ -41,7 +41,7 @@ def handle(call: Call) -> Outcome:
     host = host_reader(call.project)
     if name == "auto":
         detection = detect_machine(call.project, host())
-        show_detection(detection, call.console)
+        show_choice(detection, call.console)
         name, better = choose_target(detection), detection.better
     else:  # of another one the detection has said it
         _note_known_wrong(call, host)
