@@ -247,8 +247,8 @@ class Fitter:
     def _follow_open_torch(self, name: str, lines: Sequence[Wanted]) -> None:
         """Let what the repository says of torch and of a companion go together."""
         wanted = asked = together(lines)
-        if name == "torchaudio" and not asked:  # which does not tell its torch
-            wanted = self._open
+        if name == "torchaudio" and not asked and self._admits_before_2_9():
+            wanted = self._open  # which does not tell its torch
         if any(line.label for line in lines):
             why = "of which the default index has no build"
             self._settle(f"{name}{wanted}", lines, why)
@@ -256,6 +256,11 @@ class Fitter:
             self.requirements.append(f"{name}{wanted}")
         elif name in self._own:
             self.requirements.append(name)  # whose version the lines decide
+
+    def _admits_before_2_9(self) -> bool:
+        """Whether a torch with a torchaudio of its own can be meant; see ``with_torch``."""
+        versions = [f"2.{minor}.{patch}" for minor in range(9) for patch in range(3)]
+        return any(self._open.contains(version) for version in ("1.13.1", *versions))
 
     def _take_any(
         self, name: str, lines: Sequence[Wanted], *, one_for_all: bool

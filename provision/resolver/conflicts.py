@@ -11,7 +11,7 @@ from provision.resolver.derivation import NO_SOLUTION, shortest_proof, stated_fa
 from provision.resolver.judge import Catalog, Judge, Judged
 from provision.resolver.search import Search
 from provision.resolver.uv import UvResolver
-from provision.resolver.ways_out import Way
+from provision.resolver.ways_out import Fault, Way
 from provision.spec.model import Target
 from provision.spec.places import Line, Places
 
@@ -52,31 +52,37 @@ def explain_conflict(
 
 def _error(search: Search, judge: Judge) -> SpecError:
     """Return all that was found as one error."""
-    judged = [judge.judge(fault) for fault in search.faults]
-    words = [words for each in judged for words in each.words]
+    faults, unbuilt = list(search.faults), list[Fault]()
+    judged = [judge.judge(fault) for fault in faults]
     for fault in search.unbuilt:
+        if of_glibc := judge.of_glibc(fault):
+            faults.append(fault)
+            judged.append(of_glibc)
+        else:
+            unbuilt.append(fault)
+    words = [words for each in judged for words in each.words]
+    for fault in unbuilt:
         words += [*shortest_proof(fault.facts, fault.roots), *judge.with_wheel(fault)]
-    if search.unbuilt:
+    if unbuilt:
         words.append(
             "a build runs the code of a package, so only what the spec names is built"
         )
-    faults = [*search.faults, *search.unbuilt]
-    lines = dict.fromkeys(line for fault in faults for line in fault.lines)
+    build = sorted({name for fault in unbuilt for name in fault.build})
+    lines = dict.fromkeys(line for fault in [*faults, *unbuilt] for line in fault.lines)
     error = SpecError(
-        f"{judge.target.name}: {_subject(search, judge.target)}",
+        f"{judge.target.name}: {_subject(faults, build, judge.target)}",
         evidence="\n".join(map(_evidence, lines)),
         cause="\n".join(dict.fromkeys(words)),
-        remedy="\n".join(_remedies(judged, sorted(search.build), judge)),
+        remedy="\n".join(_remedies(judged, build, judge)),
     )
     error.requirements = tuple(text for fault in search.faults for text in fault.texts)
     return error
 
 
-def _subject(search: Search, target: Target) -> str:
-    if not search.faults:
-        names = ", ".join(sorted(search.build))
-        return f"there is no wheel of {names}, only source"
-    first = search.faults[0]
+def _subject(faults: Sequence[Fault], build: Sequence[str], target: Target) -> str:
+    if not faults:
+        return f"there is no wheel of {', '.join(build)}, only source"
+    first = faults[0]
     *others, last = dict.fromkeys(line.text for line in first.lines)
     text = f"{last} is not available"
     if others:
@@ -84,7 +90,7 @@ def _subject(search: Search, target: Target) -> str:
     for fact in first.facts:
         if fact.needs == "python":
             text = f"{fact.words}, and the target has Python {target.python}"
-    more = len(search.faults) - 1 + bool(search.unbuilt)
+    more = len(faults) - 1 + bool(build)
     return f"{text}, and {plural(more, 'more fault')}" if more else text
 
 
@@ -103,7 +109,7 @@ def _remedies(
             keep.add(each.ways[0])
             follow.add(each.ways[1])
     name, places = judge.target.name, judge.places
-    lines = sorted({*build, *places.own.get("build", ())}) if build else ()
+    lines = sorted({*build, *places.common_own.get("build", ())}) if build else ()
     if keep == follow:
         if text := keep.text(name, places, lines):
             yield text

@@ -13,13 +13,15 @@ from packaging.version import Version
 from provision.catalog.snapshot import Wheel
 from provision.core.platforms import ACCELERATORS
 from provision.lockfile.tags import best_wheel
-from provision.resolver.derivation import LATE, shortest_proof
+from provision.resolver.derivation import LATE, ONLY_SOURCE, shortest_proof
 from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault, Way, WaysOut, toml
 from provision.spec.model import Target
 from provision.spec.places import Places
 from provision.spec.requirement_files import requirement_name
 
+# What is compiled for a newer glibc looks like what has no wheel at all.
+_OF_GLIBC = re.compile(rf"has no wheel for manylinux|{ONLY_SOURCE}$")
 _ABSENT = re.compile(r"(?:there is no|no index has a package) (\S+)")
 Catalog = Mapping[str, Sequence[Wheel]]
 
@@ -46,14 +48,30 @@ class Judge:
         words = shortest_proof(fault.facts, fault.roots)
         if known := self._hidden(fault) or self._assigned(fault):
             return known._replace(words=[*words, *known.words])
-        ways = WaysOut(self.target, self.engine, self.places)
-        if two := ways.of(fault):
+        if two := self._ways.of(fault):
             return Judged(words, ways=two)
         change = self._change(fault)
-        if python := ways.other_python(fault):
+        if python := self._ways.other_python(fault):
             line = f'write `python = "{python}"` into {self.places.spec}'
             change = f"{line}, or {change}"
+        elif of_glibc := self.of_glibc(fault):
+            return of_glibc
         return Judged(words + self._nearest(fault), change)
+
+    @property
+    def _ways(self) -> WaysOut:
+        return WaysOut(self.target, self.engine, self.places)
+
+    def of_glibc(self, fault: Fault) -> Judged | None:
+        """Judge a fault of what is compiled for a newer glibc; None for any other."""
+        lacking = any(_OF_GLIBC.search(fact.words) for fact in fault.facts)
+        glibc = self._ways.newer_glibc(fault) if lacking else ""
+        if not glibc:
+            return None
+        words = shortest_proof(fault.facts, fault.roots)
+        words.append(f"there are wheels for glibc {glibc} and newer")
+        line = f'write `glibc = "{glibc}"` above the tables of {self.places.spec}'
+        return Judged(words, f"{line}, if each of its machines has that")
 
     def _hidden(self, fault: Fault) -> Judged | None:
         """Judge a fault of what is there, and hidden by the catalog's gaps or by the cut-off."""

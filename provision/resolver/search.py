@@ -34,16 +34,14 @@ class Search:
         self._own = {package.text: package for package in own}
         self.faults: list[Fault] = []  # that no build ends
         self.unbuilt: list[Fault] = []  # that one does
-        self.build: set[str] = set()  # what has to be built
 
     def go_on(self, failed: Completed) -> Completed | None:
         """Find the fault of a failed run; return the failed run on the rest, None where it fits."""
         texts, alone = self._smallest(failed)
         fault = self._fault(texts, alone.stderr)
         if names := self._only_unbuilt(texts, alone):
-            self.build |= names
-            self.unbuilt.append(fault)
-            self._target = _without(self._target, self.build)
+            self.unbuilt.append(fault._replace(build=tuple(sorted(names))))
+            self._target = _without(self._target, names)
         else:
             self.faults.append(fault)
             self._remaining = [text for text in self._remaining if text not in texts]

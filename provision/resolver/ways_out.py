@@ -6,12 +6,14 @@ the target inherits does.
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from provision.core.process import Completed
 from provision.resolver.derivation import Fact
@@ -20,6 +22,7 @@ from provision.spec.model import Override, Target
 from provision.spec.places import Line, Places
 
 _PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+_GLIBCS = ("2.31", "2.34", "2.35", "2.39", "2.40")  # of tags that wheels are built for
 _NO_TAG = re.compile(r"has no wheel for cp\d+$")
 
 
@@ -31,6 +34,7 @@ class Fault(NamedTuple):
     lines: tuple[Line, ...]  # that say them
     facts: tuple[Fact, ...]  # why they cannot
     said: str  # by uv
+    build: tuple[str, ...] = ()  # what has to be built, where that ends it
 
     @property
     def places(self) -> list[str]:
@@ -57,12 +61,19 @@ class Way:
         own = places.own
         drop = [*own.get("drop", []), *self.drop] if self.drop else []
         overrides = [*own.get("overrides", []), *self.overrides]
-        keys = {"drop": drop, "build": build}
-        keys["overrides"] = overrides if self.overrides else []
-        lines = [f"`{key} = {toml(value)}`" for key, value in keys.items() if value]
+        common = places.common or places.spec
+        said = {
+            (places.spec, "drop"): drop,
+            (common, "build"): build,
+            (places.spec, "overrides"): overrides if self.overrides else [],
+        }
+        lines = defaultdict[str, list[str]](list)
+        for (file, key), value in said.items():
+            if value:
+                lines[file].append(f"`{key} = {toml(value)}`")
         steps = list(self.says)
-        if lines:
-            steps.append(f"write {' and '.join(lines)} into [pip] of {places.spec}")
+        for file, written in lines.items():
+            steps.append(f"write {' and '.join(written)} into [pip] of {file}")
         if self.pins:
             pins = " ".join(f"'{pin}'" for pin in self.pins)
             steps.append(f"`provision add {name} {pins} --only-here`")
@@ -205,6 +216,20 @@ class WaysOut:
                 if ways.resolve([*fault.texts, *self._torch()]) is not None:
                     return python
         return ""
+
+    def newer_glibc(self, fault: Fault) -> str:
+        """Return the oldest glibc for which there are the wheels that a fault lacks, or ""."""
+        if not self.target.platform.startswith("linux"):
+            return ""
+        own = Version(self.target.glibc or "2.28")
+        newer = [glibc for glibc in _GLIBCS if Version(glibc) > own]
+        if not any(self._resolves_with(glibc, fault) for glibc in newer[-1:]):
+            return ""
+        return next(glibc for glibc in newer if self._resolves_with(glibc, fault))
+
+    def _resolves_with(self, glibc: str, fault: Fault) -> bool:
+        other = self.target.model_copy(update={"glibc": glibc})
+        return replace(self, target=other).resolve(fault.texts) is not None
 
     def _other_pythons(self) -> Iterator[tuple[str, "WaysOut"]]:
         """Yield the other Pythons, the nearest first, and what is a way out with each."""

@@ -46,6 +46,10 @@ class Places(NamedTuple):
     lines: tuple[Line, ...] = ()
     root: Path = Path()  # the project's folder
     own: Mapping[str, Any] = MappingProxyType({})  # [pip] of the spec itself
+    common: str = (
+        ""  # what targets of the project extend; the spec itself where it is alone
+    )
+    common_own: Mapping[str, Any] = MappingProxyType({})
 
     def line(self, text: str) -> Line:
         """Return the line with a text, or else that of its distribution: of the spec if none has."""
@@ -73,8 +77,18 @@ def read_places(target: Target, root: Path) -> Places:
             found = Line(key, text, target.inputs.places[text], "file")
         if found := found or _in_specs(chain[1:], root, key, text, "inherited"):
             lines.append(found)
+    folder = root / "envs"  # below it are the files that only others extend
+    bases = [f for f in chain if f.path.parent.is_relative_to(folder) and f != chain[0]]
+    common = next((f for f in bases if f.path.parent != folder), None)
     own = chain[0].data.get("pip", {}) if chain else {}
-    return Places(path.relative_to(root).as_posix(), tuple(lines), root, own)
+    return Places(
+        _shown(path, root),
+        tuple(lines),
+        root,
+        own,
+        _shown(common.path if common else path, root),
+        common.data.get("pip", {}) if common else own,
+    )
 
 
 def _entries(target: Target) -> Iterator[tuple[Key, str]]:

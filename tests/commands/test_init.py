@@ -576,6 +576,19 @@ def test_the_target_decides_on_the_index_of_torch_s_family(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("torch", "added"), [("2.8.0", {"torchaudio==2.8.0"}), ("2.13.0", set())]
+)
+def test_torchaudio_goes_with_torch_while_it_has_a_build_of_its_own(
+    tmp_path: Path, torch: str, added: set[str]
+) -> None:
+    write(tmp_path, "requirements.txt", f"torch=={torch}\ntorchaudio\n")
+    init(tmp_path, "cuda-linux")
+    asked = pip(tmp_path, "cuda-linux").requirements
+    assert {text for text in asked if "audio" in text} == {"torchaudio", *added}
+    assert f"torch=={torch}" in asked
+
+
+@pytest.mark.parametrize(
     ("more", "local"),
     [
         ("[build-system]\nrequires = ['hatchling']", ["-e ."]),

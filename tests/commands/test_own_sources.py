@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import platform
 import shutil
 import subprocess
+import sys
 import tarfile
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -257,9 +259,40 @@ def test_every_source_only_package_is_named_at_once(site: Site) -> None:
     with pytest.raises(SpecError) as error:
         site.lock()
     assert "another, deeper" in error.value.what
-    assert 'build = ["alone", "another", "deeper"]' in error.value.remedy
+    line = '`build = ["alone", "another", "deeper"]` into [pip] of envs/'
+    assert f"{line}tiny.toml" in error.value.remedy
     assert not site.project.lock("tiny").exists()
     assert not site.project.wheelhouse.exists()
+    base = site.project.specs / "base" / "project.toml"  # of several targets
+    base.parent.mkdir()
+    base.write_text('[pip]\nbuild = ["alone"]\n')
+    spec = site.project.specs / "tiny.toml"
+    text = spec.read_text().replace('build = ["alone"]', "")
+    spec.write_text(f'extends = "base/project"\n{text}')
+    with pytest.raises(SpecError) as error:
+        site.lock()
+    assert f"{line}base/project.toml" in error.value.remedy
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is of Linux")
+def test_what_is_compiled_for_a_newer_glibc_is_no_source_only_package(
+    site: Site, tmp_path: Path
+) -> None:
+    made = make_wheel(tmp_path / "made", "newer", "1.0", {"newer.py": ""}).read_bytes()
+    site.files[f"newer-1.0-py3-none-manylinux_2_34_{platform.machine()}.whl"] = made
+    site.sdist("newer")
+    site.spec('requirements = ["newer", "deeper"]')
+    with pytest.raises(SpecError) as error:
+        site.lock()
+    assert "there are wheels for glibc 2.34 and newer" in error.value.cause
+    assert 'write `build = ["deeper"]` into' in error.value.remedy
+    assert 'write `glibc = "2.34"` above the tables of' in error.value.remedy
+    path = site.project.specs / "tiny.toml"
+    path.write_text(f'glibc = "2.34"\n{path.read_text()}build = ["deeper"]\n')
+    assert {artifact.index for artifact in site.lock().artifacts} == {
+        "default",
+        "wheelhouse",
+    }
 
 
 def test_from_lock_to_environment_and_again_from_nothing(
