@@ -19,7 +19,7 @@ from provision.core.interruption import in_threads
 from provision.core.platforms import markers
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
-from provision.spec.requirement_files import logical_lines
+from provision.spec.pip_files import logical_lines
 
 # Both are needed for the set-up without a network: pip installs uv.txt, uv the rest; noxfile.py.
 RUNTIME = "runtime.txt"

@@ -16,8 +16,8 @@ from provision.doctor.data import data
 from provision.doctor.locked import LockedDistribution
 from provision.doctor.rules.requirements import requirement
 from provision.environment.installed import name_of
+from provision.spec.pip_files import logical_lines
 from provision.spec.pyproject import read_pyproject
-from provision.spec.requirement_files import logical_lines
 
 Table = dict[str, Any]
 FORMATS = data("formats")

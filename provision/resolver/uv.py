@@ -23,7 +23,7 @@ from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Override, Target
 from provision.spec.own import metadata_elsewhere, own_packages
-from provision.spec.requirement_files import logical_lines
+from provision.spec.pip_files import logical_lines
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
 # Distribution -> its version, and what requires it.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from provision.core.hashing import sha256_bytes
 from provision.spec.model import Target
+from provision.spec.pip_files import logical_lines
 from provision.spec.pyproject import METADATA, own_package
-from provision.spec.requirement_files import logical_lines
 
 # Of a requirements file, which setup.py reads, or setuptools for `dynamic` dependencies.
 _NAMED = re.compile(r"""["'\s]([\w./-]*require[\w./-]*\.(?:txt|in))\b""")

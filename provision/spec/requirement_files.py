@@ -1,42 +1,32 @@
 """What ``[pip] files`` of a spec refers to: requirement files, pyproject.toml, environment.yml.
 
 Options that choose an index are left out and named: the spec assigns each distribution to its own.
-The format of pip: https://pip.pypa.io/en/stable/reference/requirements-file-format/.
 """
 
-import contextlib
 import functools
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
 
-from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import (
     canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
 )
 
 from provision.core.errors import SpecError
-from provision.core.hashing import sha256_bytes
-from provision.core.limits import read_text
 from provision.core.text import plural
-from provision.spec.conda_environment import CONDA, conda_lines
+from provision.spec.collected import OTHER_INDEX
 from provision.spec.model import (
-    ARCHIVE,
     Inputs,
     Target,
     index_requirement,
     parse_requirement,
     source_requirement,
 )
+from provision.spec.pip_files import PipFiles
 from provision.spec.pyproject import (
     FAULTS,
-    METADATA,
     Line,
     Pyproject,
     local_folder,
@@ -47,7 +37,6 @@ from provision.spec.pyproject import (
     with_marker,
 )
 from provision.spec.uv_sources import (
-    ARCHIVES,
     Source,
     Sources,
     is_virtual,
@@ -57,47 +46,11 @@ from provision.spec.uv_sources import (
 _ENTRY = re.compile(
     r"(?P<path>(?:.*/)?pyproject\.toml)(?:\[(?P<extras>[\w., -]+)\]|:(?P<group>[\w.-]+))?"
 )
-_COMMENT = re.compile(r"(^|\s)#.*$")
-_OPTION = re.compile(
-    r"-(?:-(?=requirement\b|constraint\b|editable\b))?([rce])(?:equirement|onstraint|ditable)?"
-    r"[\s=]*(.*)"
-)
-_PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*$")
-# After a URL or a path, which may have semicolons itself.
-_MARKER = re.compile(r"\s+;\s*|;\s+")
-_OTHER_INDEX = ": ignored, as [pip.index] of the spec decides that"
 _OF_SPECS = {"override-dependencies": "overrides", "exclude-dependencies": "exclude"}
 
 
-@dataclass
-class RequirementFiles:
+class RequirementFiles(PipFiles):
     """The contents of files and of those that they include, for a target or for any."""
-
-    root: Path
-    target: Target | None = None
-    requirements: list[str] = field(default_factory=list)
-    constraints: list[str] = field(default_factory=list)
-    local: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    places: dict[str, str] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    # What each file says, in the order of reading; one that only constrains as well.
-    said: dict[Path, list[str]] = field(default_factory=dict)
-    _begun: set[tuple[Path, str]] = field(default_factory=set)
-
-    @property
-    def read(self) -> list[Path]:
-        """The files that were read."""
-        return list(self.said)
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """A digest of what each file says, by its path: of requirements, and of no comment."""
-        found = {}
-        for path, texts in self.said.items():
-            digest = sha256_bytes("\n".join(texts).encode())
-            found[relative(path, self.root)] = digest[:12]
-        return found
 
     def add(self, entry: str) -> None:
         """Read an entry of ``[pip] files`` and what it includes, each file once."""
@@ -117,128 +70,6 @@ class RequirementFiles:
                 self._read(path, constrains=False)
         except FAULTS as error:
             self.faults.append(str(error))
-
-    @contextlib.contextmanager
-    def _reading(self, path: Path, part: str) -> Iterator[bool]:
-        """Report what keeps a file from being read as a ValueError; False where it was read."""
-        new = (path, part) not in self._begun
-        self._begun.add((path, part))
-        if not path.is_relative_to(self.root) and not part.startswith("-e"):
-            raise ValueError(f"{path} is outside the project {self.root}")
-        self.said.setdefault(path, [])
-        try:
-            yield new
-        except (OSError, *FAULTS) as error:
-            reason = getattr(error, "strerror", None) or error
-            if str(reason).startswith(f"{path}"):  # of a file that it includes
-                raise
-            raise ValueError(f"{path}: {reason}") from error
-
-    @contextlib.contextmanager
-    def _at(self, path: Path, number: int) -> Iterator[None]:
-        """Give what is added its place, and what is wrong with it."""
-        lists = (self.requirements, self.constraints, self.local)
-        before = [len(texts) for texts in lists]
-        place = f"{relative(path, self.root)}, line {number}"
-        try:
-            yield
-        except FAULTS as error:
-            self.faults.append(f"{path}, line {number}: {error}")
-        for texts, start in zip(lists, before, strict=True):
-            for text in texts[start:]:
-                # Those of included files have their places already.
-                if text not in self.places:
-                    self.said[path].append(text)
-                self.places.setdefault(text, place)
-
-    # --- requirement files of pip -------------------------------------------------------------
-
-    def _read(self, path: Path, *, constrains: bool) -> None:
-        """Read a file; ValueError, which the line that includes it reports, if it cannot be."""
-        with self._reading(path, "-c" if constrains else "-r") as new:
-            lines = list(logical_lines(read_text(path))) if new else []
-        for number, line in lines:
-            with self._at(path, number):
-                self._add_line(line, path, number, constrains=constrains)
-
-    def _add_line(
-        self, line: str, path: Path, number: int, *, constrains: bool = False
-    ) -> None:
-        if "${" in line:
-            raise ValueError(f"{line!r} depends on a variable of the caller")
-        option, text = _OPTION.fullmatch(line), _PER_REQUIREMENT.sub("", line)
-        kind, value = option.groups() if option else ("", text)
-        if kind in {"r", "c"}:
-            if "://" in value:
-                raise ValueError(
-                    f"{line!r} is on a server; keep a copy of the file in the project"
-                )
-            self.said[path].append(line)
-            included = (path.parent / value).resolve()
-            self._read(included, constrains=constrains or kind == "c")
-        elif constrains and not line.startswith("-"):
-            self.constraints.append(index_requirement(text))
-        elif line.startswith("-") and not kind:
-            self.ignored.append(f"{path}, line {number}: {line}{_OTHER_INDEX}")
-        else:
-            self._add_requirement(kind, value, path.parent)
-
-    def _add_requirement(self, kind: str, value: str, folder: Path) -> None:
-        if not value:
-            raise ValueError("-e names no folder")
-        marker = ""
-        is_path = value[0] in "./" or ("/" in value and (self.root / value).is_dir())
-        if "://" in value or is_path or kind:
-            value, *rest = _MARKER.split(value, maxsplit=1)
-            marker = f" ; {rest[0]}" if rest else ""
-        if re.match(r"[a-z+]+://", value):
-            value, kind, is_path = f"{_name_in(value)} @ {value}", "", False
-        if not (kind or is_path):
-            self.requirements.append(source_requirement(value + marker))
-        elif value.endswith(ARCHIVES):
-            path = self._own_folder(value, folder)
-            text = (
-                f"{_name_of(path)} @ {ARCHIVE}{relative(self.root / path, self.root)}"
-            )
-            self.requirements.append(source_requirement(text + marker))
-        elif not marker or self._applies(marker.removeprefix(" ; ")):
-            place = self._own_folder(value, folder)
-            self.local.append(f"-e {place}" if kind else place)
-
-    def _applies(self, marker: str) -> bool:
-        markers = Marker(marker)
-        return self.target is None or markers.evaluate(
-            {**self.target.markers, "extra": ""}
-        )
-
-    def _own_folder(self, text: str, beside: Path) -> str:
-        """Return the folder of a package: of the project, as for pip, or beside the file."""
-        name, bracket, extras = text.partition("[")
-        for base in (self.root, beside):
-            path = base / name
-            if path.is_file() or any((path / each).is_file() for each in METADATA):
-                if base != self.root:
-                    name = relative((base / name).resolve(), self.root)
-                break
-        return f"{name}{bracket}{extras}"
-
-    # --- environment.yml ------------------------------------------------------------------------
-
-    def _read_conda(self, path: Path) -> None:
-        with self._reading(path, "conda") as new:
-            lines = list(conda_lines(path)) if new else []
-        unused = []
-        for line in lines:
-            if line.part != CONDA:
-                with self._at(path, line.number):
-                    self._add_line(line.text, path, line.number)
-            elif line.text != "pip":
-                unused.append(line.text)
-        if unused:
-            names = ", ".join(unused)
-            self.ignored.append(f"{path}: packages of conda are not used: {names}")
-
-    # --- pyproject.toml -------------------------------------------------------------------------
 
     def _read_pyproject(self, path: Path, extras: str, group: str = "") -> None:
         with self._reading(path, f"[{extras}]:{group}") as new:
@@ -311,7 +142,7 @@ class RequirementFiles:
         if names:
             number = manifest.line("tool.uv.index", "name", names[0])
             line = f"[[tool.uv.index]] {', '.join(names)}"
-            self.ignored.append(f"{path}, line {number}: {line}{_OTHER_INDEX}")
+            self.ignored.append(f"{path}, line {number}: {line}{OTHER_INDEX}")
 
     def _follow(self, line: Line, sources: Sources) -> bool:
         """Add a requirement from where its sources say; False where it comes from its index."""
@@ -460,33 +291,3 @@ def with_files(target: Target, root: Path) -> Target:
 def requirement_name(text: str) -> str:
     """Return the normalised name of a requirement."""
     return str(canonicalize_name(Requirement(text).name))
-
-
-def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the logical lines of a requirement file, each with the number of its last line."""
-    begun = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        begun += _COMMENT.sub("", line).strip()
-        if begun.endswith("\\"):
-            begun = f"{begun[:-1].rstrip()} "
-        elif begun:
-            yield number, begun
-            begun = ""
-
-
-def _name_of(path: str) -> str:
-    """Return the distribution of a wheel or an sdist, which its file's name says."""
-    filename = path.rpartition("/")[2]
-    if filename.endswith(".whl"):
-        return str(parse_wheel_filename(filename)[0])
-    return str(parse_sdist_filename(filename)[0])
-
-
-def _name_in(url: str) -> str:
-    """Return the distribution that a bare URL names, in its fragment or in its last part."""
-    parts = urlsplit(url)
-    leaf = unquote(parts.path).rstrip("/").rpartition("/")[2].partition("@")[0]
-    stem = (
-        leaf.removesuffix(".git") if url.startswith("git+") else leaf.partition("-")[0]
-    )
-    return parse_qs(parts.fragment).get("egg", [stem])[0]

@@ -361,3 +361,21 @@ def test_a_python_that_the_project_does_not_take_is_noted(
     assert bool(notes) == said
     assert all("line 3: requires-python" in note for note in notes)
     assert not load(tmp_path, 'local = ["-e ."]').inputs.notes  # uv says it then
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("environment.yml", f"dependencies: {'[' * 5000}"),
+        ("environment.yml", "dependencies: &a\n- pip: *a\n- *a\n- {"),
+        ("pyproject.toml", f"a = {'[' * 5000}"),
+        ("pyproject.toml", "[tool.uv]\nworkspace = 3\n[project]\nname = 'a'\n"),
+        ("pyproject.toml", "[project]\nname = 'a'\ndynamic = 3\n"),
+    ],
+)
+def test_attack_a_damaged_file_is_a_fault_that_names_it(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    """Somebody's file is nested deeper than a parser can follow, or has values of other types."""
+    write(tmp_path, name, text)
+    assert f"{tmp_path}/{name}" in fault(tmp_path, f'files = ["{name}"]')

@@ -1,0 +1,84 @@
+"""What files say together: requirements, each with its place, and what is wrong with them."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.markers import Marker
+
+from provision.core.hashing import sha256_bytes
+from provision.spec.model import Target
+from provision.spec.pyproject import FAULTS, relative
+
+OTHER_INDEX = ": ignored, as [pip.index] of the spec decides that"
+
+
+@dataclass
+class Collected:
+    """What files say together, for a target or for any."""
+
+    root: Path
+    target: Target | None = None
+    requirements: list[str] = field(default_factory=list)
+    constraints: list[str] = field(default_factory=list)
+    local: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    # What each file says, in the order of reading; one that only constrains as well.
+    said: dict[Path, list[str]] = field(default_factory=dict)
+    _begun: set[tuple[Path, str]] = field(default_factory=set)
+
+    @property
+    def read(self) -> list[Path]:
+        """The files that were read."""
+        return list(self.said)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """A digest of what each file says, by its path: of requirements, and of no comment."""
+        found = {}
+        for path, texts in self.said.items():
+            digest = sha256_bytes("\n".join(texts).encode())
+            found[relative(path, self.root)] = digest[:12]
+        return found
+
+    @contextlib.contextmanager
+    def _reading(self, path: Path, part: str) -> Iterator[bool]:
+        """Report what keeps a file from being read as a ValueError; False where it was read."""
+        new = (path, part) not in self._begun
+        self._begun.add((path, part))
+        if not path.is_relative_to(self.root) and not part.startswith("-e"):
+            raise ValueError(f"{path} is outside the project {self.root}")
+        self.said.setdefault(path, [])
+        try:
+            yield new
+        except (OSError, *FAULTS) as error:
+            reason = getattr(error, "strerror", None) or error
+            if str(reason).startswith(f"{path}"):  # of a file that it includes
+                raise
+            raise ValueError(f"{path}: {reason}") from error
+
+    @contextlib.contextmanager
+    def _at(self, path: Path, number: int) -> Iterator[None]:
+        """Give what is added its place, and what is wrong with it."""
+        lists = (self.requirements, self.constraints, self.local)
+        before = [len(texts) for texts in lists]
+        place = f"{relative(path, self.root)}, line {number}"
+        try:
+            yield
+        except FAULTS as error:
+            self.faults.append(f"{path}, line {number}: {error}")
+        for texts, start in zip(lists, before, strict=True):
+            for text in texts[start:]:
+                # Those of included files have their places already.
+                if text not in self.places:
+                    self.said[path].append(text)
+                self.places.setdefault(text, place)
+
+    def _applies(self, marker: str) -> bool:
+        markers = Marker(marker)
+        return self.target is None or markers.evaluate(
+            {**self.target.markers, "extra": ""}
+        )

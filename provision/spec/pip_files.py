@@ -1,0 +1,138 @@
+"""Requirement files of pip, and the ``pip`` part of conda's ``environment.yml``, which has their lines.
+
+The format: https://pip.pypa.io/en/stable/reference/requirements-file-format/.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from packaging.utils import parse_sdist_filename, parse_wheel_filename
+
+from provision.core.limits import read_text
+from provision.spec.collected import OTHER_INDEX, Collected
+from provision.spec.conda_environment import CONDA, conda_lines
+from provision.spec.model import ARCHIVE, index_requirement, source_requirement
+from provision.spec.pyproject import METADATA, relative
+from provision.spec.uv_sources import ARCHIVES
+
+_COMMENT = re.compile(r"(^|\s)#.*$")
+_OPTION = re.compile(
+    r"-(?:-(?=requirement\b|constraint\b|editable\b))?([rce])(?:equirement|onstraint|ditable)?"
+    r"[\s=]*(.*)"
+)
+_PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*$")
+# After a URL or a path, which may have semicolons itself.
+_MARKER = re.compile(r"\s+;\s*|;\s+")
+
+
+class PipFiles(Collected):
+    """What files of pip's format say, with those that they include."""
+
+    def _read(self, path: Path, *, constrains: bool) -> None:
+        """Read a file; ValueError, which the line that includes it reports, if it cannot be."""
+        with self._reading(path, "-c" if constrains else "-r") as new:
+            lines = list(logical_lines(read_text(path))) if new else []
+        for number, line in lines:
+            with self._at(path, number):
+                self._add_line(line, path, number, constrains=constrains)
+
+    def _add_line(
+        self, line: str, path: Path, number: int, *, constrains: bool = False
+    ) -> None:
+        if "${" in line:
+            raise ValueError(f"{line!r} depends on a variable of the caller")
+        option, text = _OPTION.fullmatch(line), _PER_REQUIREMENT.sub("", line)
+        kind, value = option.groups() if option else ("", text)
+        if kind in {"r", "c"}:
+            if "://" in value:
+                raise ValueError(
+                    f"{line!r} is on a server; keep a copy of the file in the project"
+                )
+            self.said[path].append(line)
+            included = (path.parent / value).resolve()
+            self._read(included, constrains=constrains or kind == "c")
+        elif constrains and not line.startswith("-"):
+            self.constraints.append(index_requirement(text))
+        elif line.startswith("-") and not kind:
+            self.ignored.append(f"{path}, line {number}: {line}{OTHER_INDEX}")
+        else:
+            self._add_requirement(kind, value, path.parent)
+
+    def _add_requirement(self, kind: str, value: str, folder: Path) -> None:
+        if not value:
+            raise ValueError("-e names no folder")
+        marker = ""
+        is_path = value[0] in "./" or ("/" in value and (self.root / value).is_dir())
+        if "://" in value or is_path or kind:
+            value, *rest = _MARKER.split(value, maxsplit=1)
+            marker = f" ; {rest[0]}" if rest else ""
+        if re.match(r"[a-z+]+://", value):
+            value, kind, is_path = f"{_name_in(value)} @ {value}", "", False
+        if not (kind or is_path):
+            self.requirements.append(source_requirement(value + marker))
+        elif value.endswith(ARCHIVES):
+            path = self._own_folder(value, folder)
+            text = (
+                f"{_name_of(path)} @ {ARCHIVE}{relative(self.root / path, self.root)}"
+            )
+            self.requirements.append(source_requirement(text + marker))
+        elif not marker or self._applies(marker.removeprefix(" ; ")):
+            place = self._own_folder(value, folder)
+            self.local.append(f"-e {place}" if kind else place)
+
+    def _own_folder(self, text: str, beside: Path) -> str:
+        """Return the folder of a package: of the project, as for pip, or beside the file."""
+        name, bracket, extras = text.partition("[")
+        for base in (self.root, beside):
+            path = base / name
+            if path.is_file() or any((path / each).is_file() for each in METADATA):
+                if base != self.root:
+                    name = relative((base / name).resolve(), self.root)
+                break
+        return f"{name}{bracket}{extras}"
+
+    def _read_conda(self, path: Path) -> None:
+        with self._reading(path, "conda") as new:
+            lines = list(conda_lines(path)) if new else []
+        unused = []
+        for line in lines:
+            if line.part != CONDA:
+                with self._at(path, line.number):
+                    self._add_line(line.text, path, line.number)
+            elif line.text != "pip":
+                unused.append(line.text)
+        if unused:
+            names = ", ".join(unused)
+            self.ignored.append(f"{path}: packages of conda are not used: {names}")
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the logical lines of a requirement file, each with the number of its last line."""
+    begun = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        begun += _COMMENT.sub("", line).strip()
+        if begun.endswith("\\"):
+            begun = f"{begun[:-1].rstrip()} "
+        elif begun:
+            yield number, begun
+            begun = ""
+
+
+def _name_of(path: str) -> str:
+    """Return the distribution of a wheel or an sdist, which its file's name says."""
+    filename = path.rpartition("/")[2]
+    if filename.endswith(".whl"):
+        return str(parse_wheel_filename(filename)[0])
+    return str(parse_sdist_filename(filename)[0])
+
+
+def _name_in(url: str) -> str:
+    """Return the distribution that a bare URL names, in its fragment or in its last part."""
+    parts = urlsplit(url)
+    leaf = unquote(parts.path).rstrip("/").rpartition("/")[2].partition("@")[0]
+    stem = (
+        leaf.removesuffix(".git") if url.startswith("git+") else leaf.partition("-")[0]
+    )
+    return parse_qs(parts.fragment).get("egg", [stem])[0]
