@@ -154,23 +154,34 @@ def show_initialized(
         console.line(f"not carried over: {text}", "yellow")
     if result.empty:
         console.line("none of the repository's requirements is in a spec", "red")
-        return
-    for target in result.targets:
-        _show_next(target, platforms[target.name], console)
-
-
-def _show_next(target: InitializedTarget, platform: str, console: Console) -> None:
-    """Print the command that goes on; an environment is built where it runs."""
-    is_built_here = platform == this_platform()
-    if target.locked and not is_built_here:
-        console.line(f"Next, on a machine of {platform}:")
     else:
+        _show_next(result.targets, console, platforms)
+
+
+def _show_next(
+    targets: Sequence[InitializedTarget],
+    console: Console,
+    platforms: Mapping[str, str],
+) -> None:
+    """Print the commands that go on."""
+    if open_ := [target.name for target in targets if not target.locked]:
         console.line("Next:")
-    verb = "build" if target.locked else "lock"
-    console.command(f"{console.program} {verb} {target.name}")
-    if target.locked and not is_built_here:
-        console.line("or here, for such a machine that has no network:")
-        console.command(f"{console.program} bundle {target.name} -o DIR")
+        console.command(f"{console.program} lock {' '.join(open_)}")
+    for target in targets:
+        if target.locked:
+            _show_build(target.name, platforms[target.name], console)
+
+
+def _show_build(name: str, platform: str, console: Console) -> None:
+    """Print the command that goes on; an environment is built where it runs."""
+    if platform == this_platform():
+        console.line("Next:")
+        console.command(f"{console.program} build {name}")
+        return
+    console.line(f"Next, on a machine of {platform}:")
+    console.command(f"{console.program} build {name}")
+    console.line("or here, for such a machine that has no network:")
+    console.command(f"{console.program} bundle {name} -o DIR")
 
 
 def _together(said: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:

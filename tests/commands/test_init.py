@@ -467,6 +467,12 @@ def test_what_to_do_next_works_on_this_machine(
         "or here, for such a machine that has no network:",
         f"  {program} bundle mps-macos -o DIR",
     ]
+    other = tmp_path / "other"
+    write(other, "requirements.txt", "einops\n")
+    words = ["init", "--project", str(other), "--target", here]
+    assert main([*words, "--target", "mps-macos"]) == 0
+    said = capsys.readouterr().out
+    assert said.partition("Next:")[2] == f"\n  {program} lock {here} mps-macos\n"
 
 
 def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> None:
