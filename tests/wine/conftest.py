@@ -68,7 +68,7 @@ class Windows:
     def call(self, *words: str | Path, code: int = 0, **extra: str) -> tuple[str, str]:
         """Run a Windows program to its end; return what it printed."""
         with self.start(*words, **extra) as process:
-            out, err = process.communicate(timeout=600)
+            out, err = process.communicate(timeout=1800)
         assert process.returncode == code, (out + err).decode(errors="replace")
         return out.decode(errors="replace"), err.decode(errors="replace")
 
