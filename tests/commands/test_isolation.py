@@ -173,7 +173,10 @@ def test_pollutants_of_each_kind(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_all_pollutants_in_a_folder_full_of_traps(lab: Lab, tmp_path: Path) -> None:
-    clean, trap = _tree(lab, {}, tmp_path), tmp_path / "trap"
+    built = lab.build().generation
+    assert built is not None
+    clean, trap = built.record.tree, tmp_path / "trap"
+    shutil.rmtree(lab.home)
     hostile = _polluted(lab, trap, list(POLLUTANTS))
     assert hostile.keys() == POLLUTANTS.keys()
     assert _tree(lab, hostile, _fake_modules(trap / "cwd")) == clean

@@ -144,24 +144,16 @@ def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
     assert finding.cause in (failure.text or "")
 
 
-@pytest.mark.parametrize("named", ["command", "folder", "bin", "interpreter"])
 def test_another_environment_is_checked_as_it_is_and_keeps_no_report(
-    lab: Lab,
-    named: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(sys.prefix)
     monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
-    words = {
-        "command": "python",
-        "folder": folder,
-        "bin": folder / "bin",
-        "interpreter": folder / "bin" / "python",
-    }
-    assert call(lab, "--against", str(words[named]), "--json") == Exit.OK
+    assert call(lab, "--against", "python", "--json") == Exit.OK
     assert json.loads(capsys.readouterr().out)["result"]["report"]["checks"]
     assert history(lab.project, TARGET) == []
+    for named in (folder, folder / "bin", folder / "bin" / "python"):
+        assert from_interpreter(named, run).prefix == folder
 
 
 def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
