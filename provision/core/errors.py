@@ -26,7 +26,6 @@ class ProvisionError(Exception):
     """Anything that stops a verb; rendered without a traceback unless ``--debug`` is given."""
 
     exit_code = Exit.TOOL
-    requirements: tuple[str, ...] = ()  # those of a spec that exclude each other
 
     def __init__(
         self, what: str, *, evidence: str = "", cause: str = "", remedy: str = ""

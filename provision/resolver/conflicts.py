@@ -1,5 +1,6 @@
 """Explain why the requirements of a target cannot be resolved, by the lines that say them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
@@ -15,6 +16,7 @@ from provision.resolver.ways_out import Fault, Way
 from provision.spec.model import Target
 from provision.spec.places import Line, Places
 
+_BUILD = re.compile(r"build backend|Failed to build")
 _STEP = 100  # columns of a step of the progress, which is one line
 
 
@@ -35,8 +37,7 @@ def explain_conflict(
     they can be. Of what lacks nothing but a build, only what would be built is left out.
     """
     if NO_SOLUTION not in failed.stderr:
-        remedy = f"correct what uv names, or {places.spec}"
-        failed.require(f"could not resolve {target.name}", remedy=remedy)
+        _refuse_tool(target, failed, places)
     search = Search(target, engine, places)
     run: Completed | None = failed
     while run and NO_SOLUTION in run.stderr:
@@ -48,6 +49,18 @@ def explain_conflict(
     # For --debug.
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)
     return error
+
+
+def _refuse_tool(target: Target, failed: Completed, places: Places) -> None:
+    """Raise the ToolError of a run that did not come to resolve, such as without a network."""
+    own = [line for line in places.lines if line.key == "local"]
+    if own and _BUILD.search(failed.stderr):
+        which = " or ".join(f"{line.text} ({line.place})" for line in own)
+        what = f"{target.name}: an own package cannot be read: {which}"
+        remedy = "correct its build, which tells what it requires"
+        failed.require(what, remedy=remedy)
+    remedy = f"correct what uv names, or {places.spec}"
+    failed.require(f"could not resolve {target.name}", remedy=remedy)
 
 
 def _error(search: Search, judge: Judge) -> SpecError:
@@ -69,14 +82,12 @@ def _error(search: Search, judge: Judge) -> SpecError:
         )
     build = sorted({name for fault in unbuilt for name in fault.build})
     lines = dict.fromkeys(line for fault in [*faults, *unbuilt] for line in fault.lines)
-    error = SpecError(
+    return SpecError(
         f"{judge.target.name}: {_subject(faults, build, judge.target)}",
         evidence="\n".join(map(_evidence, lines)),
         cause="\n".join(dict.fromkeys(words)),
         remedy="\n".join(_remedies(judged, build, judge)),
     )
-    error.requirements = tuple(text for fault in search.faults for text in fault.texts)
-    return error
 
 
 def _subject(faults: Sequence[Fault], build: Sequence[str], target: Target) -> str:

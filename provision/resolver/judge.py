@@ -153,7 +153,10 @@ class Judge:
     def with_wheel(self, fault: Fault) -> list[str]:
         """Return the first later version of what would be built that has a wheel, as a fact."""
         asked, bounds = fault.lines[0].name, _bounds(fault)
-        later = self.engine.above(self.target, asked, max(bounds)) if bounds else []
+        source_only = {f.about for f in fault.facts if f.words.endswith(ONLY_SOURCE)}
+        if not bounds or asked not in source_only:
+            return []
+        later = self.engine.above(self.target, asked, max(bounds))
         return [f"{asked} {version} has a wheel" for version in later]
 
     def _change(self, fault: Fault) -> str:

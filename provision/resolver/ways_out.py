@@ -21,6 +21,10 @@ from provision.resolver.uv import Pins, UvResolver
 from provision.spec.model import Override, Target
 from provision.spec.places import Line, Places
 
+_COMPANIONS = ("torchvision", "torchaudio")  # where torch comes from the default index
+_LOCAL = re.compile(
+    r"\+[\w.]+"
+)  # such as +cu128, which another target's index does not have
 _PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 _GLIBCS = ("2.31", "2.34", "2.35", "2.39", "2.40")  # of tags that wheels are built for
 _NO_TAG = re.compile(r"has no wheel for cp\d+$")
@@ -100,18 +104,18 @@ class WaysOut:
 
     def of(self, fault: Fault) -> tuple[Way, Way] | None:
         """Return how what the project says holds, and how what is inherited does; None for neither."""
-        theirs = [line for line in fault.lines if line.source == "inherited"]
+        named = [line for line in fault.lines if line.key == "requirements"]
+        theirs = [line for line in named if line.source == "inherited"]
         if not theirs:  # then the spec's own lines stand for the target
-            theirs = [line for line in fault.lines if line.source == "spec"]
+            theirs = [line for line in named if line.source == "spec"]
         ours = [line for line in fault.lines if line not in theirs]
         if ours and not theirs:
             theirs = self._fitted_to(ours[0])
-        if not (ours and theirs):
+        if not ours:
             return None
-        kept, followed = (
-            self._keep(fault, theirs, ours),
-            self._follow(fault, theirs, ours),
-        )
+        kept = self._keep(fault, theirs, ours) if theirs else None
+        kept = kept or self._public(fault)
+        followed = self._follow(fault, theirs, ours) if theirs else None
         if not (kept or followed):
             return None
         return kept or followed or Way(), followed or kept or Way()
@@ -120,7 +124,7 @@ class WaysOut:
     def _family(self) -> set[str]:
         """The distributions that come from torch's own catalog."""
         index = self.target.pip.index_of("torch")
-        return {"torch", *self.target.pip.index.get(index, ())}
+        return {"torch", *self.target.pip.index.get(index, _COMPANIONS)}
 
     def _fitted_to(self, line: Line) -> list[Line]:
         """Return the target's lines of torch's family, for a line of it that no build meets."""
@@ -176,6 +180,16 @@ class WaysOut:
                 write = f'write `python = "{python}"` into {self.places.spec}'
                 return Way(says=[write], pins=pins)
         return None
+
+    def _public(self, fault: Fault) -> Way | None:
+        """Return how a release is kept whose build of another accelerator is asked for."""
+        line = fault.lines[0]
+        text = _LOCAL.sub("", line.text)
+        if len(fault.texts) > 1 or text == line.text:
+            return None
+        entry = {"requirement": text, "reason": f"{line.place} asks for {line.text}"}
+        fits = self.resolve(fault.texts, Override(**entry)) is not None
+        return Way(overrides=[entry]) if fits else None
 
     def _follow(
         self, fault: Fault, theirs: Sequence[Line], ours: Sequence[Line]

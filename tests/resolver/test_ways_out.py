@@ -159,12 +159,12 @@ FAULTS = {
         ],
     ),
     "a torch that it does not have": (
-        "torch==2.7.0+cu128\n",
-        ["needs.txt, line 1 asks for torch==2.7.0+cu128"],
+        "torch==1.7.0+cu128\n",
+        ["needs.txt, line 1 asks for torch==1.7.0+cu128"],
         [
             (
                 'write `overrides = [{ requirement = "torch==2.8+xpu", '
-                'reason = "needs.txt, line 1 asks for torch==2.7.0+cu128" }]`'
+                'reason = "needs.txt, line 1 asks for torch==1.7.0+cu128" }]`'
             ),
         ],
     ),
@@ -175,6 +175,17 @@ FAULTS = {
             (
                 'write `python = "3.12"` into envs/thing.toml, and '
                 "`provision add thing 'torch==1.6+xpu' --only-here`"
+            ),
+            '`overrides = [{ requirement = "torch==2.8+xpu", ',
+        ],
+    ),
+    "a release of torch in another build": (
+        "torch==2.0+cu118\n",
+        ["needs.txt, line 1 asks for torch==2.0+cu118"],
+        [
+            (
+                '`overrides = [{ requirement = "torch==2.0", '
+                'reason = "needs.txt, line 1 asks for torch==2.0+cu118" }]`'
             ),
             '`overrides = [{ requirement = "torch==2.8+xpu", ',
         ],
@@ -317,6 +328,23 @@ def test_the_fault_of_an_own_package_is_at_its_own_line(
     assert evidence in error.evidence.splitlines()
     assert "tools" not in error.evidence
     assert remedy in error.remedy
+
+
+def test_an_own_package_whose_build_fails_is_named(
+    project: Project, index: PipConfig
+) -> None:
+    base = project.specs / "base" / "all.toml"
+    base.write_text(BASE.replace("[pip]\n", '[pip]\nlocal = ["-e app"]\n'))
+    (project.root / "app").mkdir()
+    fails = "def get_requires_for_build_editable(_=None):\n    raise SystemExit('no version')\n"
+    (project.root / "app" / "none.py").write_text(fails)
+    text = HEAD.replace('"none"', '"none"\nbackend-path = ["."]')
+    (project.root / "app" / "pyproject.toml").write_text(
+        f'{text}dynamic = ["version"]\n'
+    )
+    error = refused(project, index, "tools\n")
+    assert "-e app (envs/base/all.toml, line 6)" in error.what
+    assert "no version" in error.evidence
 
 
 def test_an_own_package_that_is_none_is_named_with_its_place(
