@@ -123,16 +123,14 @@ class _Plan:
     asked: Asked
     kept: dict[str, Any] | None  # `[pip]` of the common file, where it exists
     new: list[str]  # entries of `[pip] files` that are not there
+    local: list[str]  # entries of `[pip] local` that are not there
     accelerators: set[str]  # of the targets
 
     def common(self) -> Common:
         """Return what all targets get."""
         files = [entry for entry in self.new if not accelerators_named(entry)]
-        of_base = (self.kept or {}).get("local", ())
-        local = [text for text in self.asked.local if text not in of_base]
-        return Common(
-            tuple(files), tuple(local), tuple((self.kept or {}).get("drop", ()))
-        )
+        drop = (self.kept or {}).get("drop", ())
+        return Common(tuple(files), tuple(self.local), tuple(drop))
 
     def of_hardware(self, target: Target) -> list[str]:
         """Return what a target gets of the files that are named after an accelerator."""
@@ -165,9 +163,14 @@ def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
     files = with_parts(root, named, choice.extras, choice.groups)
     of_base = list((kept or {}).get("files", ()))
     new = [entry for entry in files if entry not in of_base]
-    whole = not choice.files and kept is None
+    whole = not choice.files
     asked = read_repository(root, [*of_base, *new], found, whole=whole)
-    return _Plan(asked, kept, new, {target.accelerator for target in targets})
+    local: list[str] = []
+    if kept is None or choice.files:  # else the common file has what the user wants
+        of_base = list((kept or {}).get("local", ()))
+        local = [text for text in asked.local if text not in of_base]
+    accelerators = {target.accelerator for target in targets}
+    return _Plan(asked, kept, new, local, accelerators)
 
 
 def _write_specs(

@@ -179,15 +179,13 @@ def read_repository(
         paths |= dict.fromkeys(root / name for name in _USUAL if name in found)
     own = {own_package(text, root) for text in reader.local}
     for path in paths:
-        try:
-            _read_metadata(path, root, asked, is_included=path.parent in own)
-        except (OSError, *FAULTS) as error:
-            asked.unreadable = True
-            if path not in reader.read:
-                place = path.relative_to(root).as_posix()
-                asked.left.append(f"{place}: cannot be read: {error}")
+        faults = _read_metadata(path, root, asked, is_included=path.parent in own)
+        asked.left += [] if path in reader.read else faults
     if whole and root not in own:
         asked.left += _old_package(root)
+    # Which Python the repository takes holds for each of its files.
+    for path in dict.fromkeys([*paths, root / "pyproject.toml"]):
+        _read_python(path, root, asked)
     unread = [root / name for name in found if root / name not in paths]
     for path in unread:
         if path.parent not in own and _tells_anything(path):
@@ -195,11 +193,19 @@ def read_repository(
     return asked
 
 
-def _read_metadata(path: Path, root: Path, asked: Asked, *, is_included: bool) -> None:
-    if path.suffix in CONDA_SUFFIXES:
-        _read_conda(path, asked)
-    elif path.name == "pyproject.toml":
-        _read_package(path, root, asked, is_included=is_included)
+def _read_metadata(
+    path: Path, root: Path, asked: Asked, *, is_included: bool
+) -> list[str]:
+    """Read what a file says beside its requirements; return what keeps it from being read."""
+    try:
+        if path.suffix in CONDA_SUFFIXES:
+            _read_conda(path, asked)
+        elif path.name == "pyproject.toml":
+            _read_package(path, root, asked, is_included=is_included)
+    except (OSError, *FAULTS) as error:
+        asked.unreadable = True
+        return [f"{path.relative_to(root).as_posix()}: cannot be read: {error}"]
+    return []
 
 
 def _old_package(root: Path) -> Iterator[str]:
@@ -221,16 +227,11 @@ def _not_installed(why: str, local: str) -> str:
 
 
 def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) -> None:
-    """Read the Python that a pyproject.toml takes, its package, and what else it could ask for.
+    """Read the package of a pyproject.toml, and what else it could ask for.
 
     ``is_included``: a file names the package already.
     """
     place, manifest = path.relative_to(root).as_posix(), read_pyproject(path, root)
-    try:
-        takes = SpecifierSet(manifest.project.get("requires-python", ""))
-        asked.requires_python &= takes
-    except InvalidSpecifier as error:
-        asked.left.append(f"{place}: requires-python: {error}")
     asked.left += _unused_parts(manifest, place, asked.files)
     if "poetry" in manifest.document.get("tool", {}) and not manifest.project:
         asked.left.append(
@@ -245,6 +246,21 @@ def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) ->
         asked.left.append(f"{place}: {_not_installed(why, local)}")
     else:
         asked.local.append(local)
+
+
+def _read_python(path: Path, root: Path, asked: Asked) -> None:
+    if path.name != "pyproject.toml" or not path.is_file():
+        return
+    try:
+        manifest = read_pyproject(path, root)
+        asked.requires_python &= SpecifierSet(
+            manifest.project.get("requires-python", "")
+        )
+    except InvalidSpecifier as error:
+        place = path.relative_to(root).as_posix()
+        asked.left.append(f"{place}: requires-python: {error}")
+    except (OSError, *FAULTS):  # said where the rest of it is read
+        return
 
 
 def _hard_to_build(manifest: Pyproject) -> str:

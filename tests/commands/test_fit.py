@@ -173,6 +173,18 @@ def test_the_python_is_one_that_the_repository_takes_and_its_torch_has(
     assert bool(said) == (python != "3.12")
 
 
+def test_the_python_holds_for_files_that_are_named_and_for_later_targets(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.13"\n')
+    write(tmp_path, "more/requirements.txt", "einops\n")
+    init(tmp_path, "arc-linux", files=("more/requirements.txt",))
+    init(tmp_path, "cpu-linux")
+    for name in ("arc-linux", "cpu-linux"):
+        assert load_target(tmp_path / "envs", name).python == "3.13"
+    assert pip(tmp_path).files == ("more/requirements.txt",)
+
+
 def test_a_python_that_no_target_has_is_told(tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", '[project]\nrequires-python = "<3.10"\n')
     result = init(tmp_path, "arc-linux")

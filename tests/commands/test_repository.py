@@ -278,3 +278,7 @@ def test_what_is_a_package_and_can_be_built_is_installed(
     assert said(tmp_path, "base/project").get("local") == local
     told = [line for line in result.left if '`local = ["-e ."]`' in line]
     assert bool(told) == ("cmake" in more)
+    base = tmp_path / "envs" / "base" / "project.toml"
+    base.write_text('[pip]\nfiles = ["pyproject.toml"]\n', encoding="utf-8")
+    init(tmp_path, "arc-linux")
+    assert pip(tmp_path, "arc-linux").local == ()  # as the common file says
