@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from provision.lockfile.pip import read_lock
 from tests.projects.record import PROJECTS, open_project
-from tests.test_commands import ROOT, Block, shown
+from tests.test_commands import ROOT, Block, blocks, shown
 
 PAGE = "docs/how-to/comfyui.md"
 # The part of torch's version that tells its build, by the row of the page.
@@ -55,6 +55,10 @@ def test_the_example_locks_real_requirements_for_three_accelerators(
         assert done.returncode == stale, f"{block.text}{done.stdout}{done.stderr}"
         if stale:
             assert "requirements.txt" in done.stdout
+    for block in blocks(PAGE):
+        if block.kind == "toml":  # as init wrote it, but for its comments
+            name, _, rest = block.text.removeprefix("# ").partition("\n")
+            assert rest in (root / name).read_text(encoding="utf-8")
     for target, build in BUILDS.items():
         assert f"| `{target}` |" in text
         versions = read_lock(root / "lockfiles" / target).versions
