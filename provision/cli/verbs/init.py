@@ -55,5 +55,8 @@ def handle(call: Call) -> Outcome:
     result = initialize(here, names, choice)
     targets = (load_target(shipped().specs, name) for name in names)
     platforms = {target.name: target.platform for target in targets}
-    show = partial(show_initialized, platforms=platforms)
-    return Outcome(result, show, findings_if(result.empty))
+    return Outcome(
+        result,
+        partial(show_initialized, platforms=platforms),
+        findings_if(result.empty),
+    )
