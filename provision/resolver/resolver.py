@@ -180,7 +180,8 @@ class Resolver:
 
     def _warn(self, target: Target, pins: Pins) -> None:
         for index, names in target.pip.index.items():
-            unused = [name for name in names if name not in pins]
+            without = {*pins, *target.pip.exclude}
+            unused = [name for name in names if name not in without]
             if "torch" in names and "torch" in pins:
                 unused = [name for name in unused if name not in _COMPANIONS]
             if unused:
@@ -261,7 +262,8 @@ def offered(target: Target, folder: Path) -> Served:
         snapshot = load_snapshot(folder, index, Index)
         wheels: list[Wheel] = []
         for name in names:
-            wheels += _usable(target, index, name, snapshot.of(name))
+            if name not in target.pip.exclude:
+                wheels += _usable(target, index, name, snapshot.of(name))
         served[index] = tuple(wheels)
     return served
 

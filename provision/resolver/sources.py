@@ -19,7 +19,8 @@ from provision.core.hashing import sha256_file
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel
 from provision.resolver.uv import Pins, UvResolver
-from provision.spec.model import Target
+from provision.spec.model import Override, Target
+from provision.spec.requirement_files import requirement_name
 
 _BUILDING = (
     threading.Lock()
@@ -54,6 +55,8 @@ def build_urls(
 ) -> tuple[Target, list[BuiltWheel]]:
     """Build what a spec requires by URL; return the spec with pins in place of the URLs."""
     requirements, built = [], []
+    overrides = list(target.pip.overrides)
+    decided = {requirement_name(each.requirement) for each in overrides}
     system = target.markers
     for text in target.pip.requirements:
         requirement = Requirement(text)
@@ -70,9 +73,16 @@ def build_urls(
             extras = ",".join(sorted(requirement.extras))
             pin = f"{wheel.name}[{extras}]" if extras else wheel.name
             version = parse_wheel_filename(wheel.path.name)[1]
-            requirements.append(f"{pin}=={version}")
+            exact = f"{pin}=={version}"
+            requirements.append(exact)
             built.append(wheel)
-    return target.with_pip(requirements=tuple(requirements)), built
+            if target.pip.local and wheel.name not in decided:
+                # An own package can require the same URL, which is in no index.
+                overrides.append(Override(requirement=exact, reason=f"from {url}"))
+    changed = target.with_pip(
+        requirements=tuple(requirements), overrides=tuple(overrides)
+    )
+    return changed, built
 
 
 def build_sdists(

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from provision.core.errors import ToolError
+from provision.core.errors import SpecError, ToolError
 from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
@@ -26,6 +26,7 @@ from provision.spec.own import metadata_elsewhere, own_packages
 from provision.spec.pip_files import logical_lines
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
+_REFERENCE = re.compile(r"^([a-z0-9-]+ @ \S+)(?:\s+# via (.+))?$", re.MULTILINE)
 # Distribution -> its version, and what requires it.
 Pins = dict[str, tuple[str, tuple[str, ...]]]
 REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
@@ -96,6 +97,20 @@ def parse_pins(text: str) -> Pins:
     return pins
 
 
+def _refuse_references(target: Target, text: str) -> None:
+    """Refuse what is not from an index, and so in no lock: builds of own packages can ask for it."""
+    found = _REFERENCE.findall(text)
+    if found:
+        asked = ", ".join(f'"{reference}"' for reference, _ in found)
+        raise SpecError(
+            f"{target.name}: an own package takes {found[0][0].partition(' ')[0]} from a URL",
+            evidence="\n".join(f"{by} requires {what}" for what, by in found),
+            cause="only its build says so, and the lock has only what was built before",
+            remedy=f"write `requirements = [{asked}]` into [pip] of "
+            f"envs/{target.name}.toml; a folder goes into `local`",
+        )
+
+
 def locked_wheel(
     package: Package,
     via: tuple[str, ...],
@@ -148,7 +163,10 @@ class UvResolver:
         options += ["--excludes", EXCLUDES]
         options += ["--annotation-style", "line"]
         done = self._compile(target, files, [*options, REQUIREMENTS])
-        return done if done.returncode else parse_pins(done.stdout)
+        if done.returncode:
+            return done
+        _refuse_references(target, done.stdout)
+        return parse_pins(done.stdout)
 
     def is_asked_for(self, target: Target, name: str, pins: Pins) -> bool:
         """Whether a package of a lock asks for a distribution that the target excludes."""

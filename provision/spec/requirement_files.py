@@ -102,7 +102,13 @@ class RequirementFiles(PipFiles):
                 lines = list(manifest.requirements(_split(extras)))
         for line in lines:
             with self._at(path, line.number):
-                self._follow(line, sources)
+                if not self._follow(line, sources):
+                    self._add_if_built(line.text)
+
+    def _add_if_built(self, text: str) -> None:
+        """Add what an own package takes from a URL: it is built like what a spec names."""
+        if parse_requirement(text).url and requirement_name(text) not in self._decided:
+            self.requirements.append(source_requirement(text))
 
     def _judge_python(self, manifest: Pyproject) -> None:
         """Say where a project does not take the Python of the target, whatever patch it is."""

@@ -443,6 +443,31 @@ def test_an_archive_in_the_project_is_locked_by_its_hash(site: Site) -> None:
         with_built_wheels(site.project, locked, site.supply, run, site.listener)
 
 
+def test_what_an_own_package_takes_from_a_url_is_locked_or_refused(
+    site: Site, tmp_path: Path
+) -> None:
+    repository(tmp_path / "git")
+    asked = f"gitty @ git+file://{tmp_path}/git@v1#subdirectory=python"
+    own = site.project.root / "own"
+    own.mkdir()
+    (own / "pyproject.toml").write_text(manifest("own", asked, "plain"))
+    site.spec('local = ["-e own"]')
+    found = site.artifacts()
+    assert found.keys() == {"gitty", "plain"}
+    assert found["gitty"].source.startswith(f"git+file://{tmp_path}/git@")
+    assert "gitty" not in site.asked
+    # Where only a build tells, it is told which line to write, and that line does it.
+    text = manifest("own", asked, "plain", more='dynamic = ["dependencies"]\n')
+    (own / "pyproject.toml").write_text(text)
+    with pytest.raises(
+        SpecError, match="an own package takes gitty from a URL"
+    ) as told:
+        site.lock()
+    line = told.value.remedy.partition("`")[2].partition("`")[0]
+    site.spec(f'local = ["-e own"]\n{line}')
+    assert site.artifacts().keys() == found.keys()
+
+
 def test_the_file_that_makes_a_lock_stale_is_named(site: Site) -> None:
     root = site.project.root
     (root / "pyproject.toml").write_text(manifest("app", "plain<2"))

@@ -118,6 +118,16 @@ def test_no_line_gives_way_and_exclude_leaves_out_whoever_asks(root: Path) -> No
     assert target.digest() != target.with_pip(exclude=()).digest()
 
 
+def test_a_file_that_limits_can_also_be_asked_for(root: Path) -> None:
+    (root / "needs" / "all.txt").write_text("-c more.txt\n")
+    spec = root / "envs" / "thing.toml"
+    spec.write_text(SPEC.replace('"needs/all.txt"', '"needs/all.txt", "limits.txt"'))
+    (root / "needs" / "more.txt").write_text("-r ../limits.txt\npandas<3\n")
+    pip = load_spec(spec).pip
+    assert pip.requirements == ("einops", "protobuf<5")
+    assert pip.constraints == ("protobuf<5", "pandas<3")
+
+
 def test_a_text_that_stands_alone_says_what_the_files_say(root: Path) -> None:
     spec = root / "envs" / "thing.toml"
     spec.write_text(SPEC + 'exclude = ["zed"]\n')
