@@ -276,13 +276,13 @@ def _unused_parts(
     manifest: Pyproject, place: str, files: Sequence[str]
 ) -> Iterator[str]:
     """Yield what extras and groups there are that no file of the spec names."""
-    taken = " ".join(files)
+    taken = re.split(r"[\[\],:\s]+", " ".join(files))
     groups = manifest.document.get("dependency-groups", {})
     for kind, names, form in (
         ("extras", manifest.extras.values(), f"{place}[NAME]"),
         ("groups", groups, f"{place}:NAME"),
     ):
-        unused = [name for name in names if not re.search(rf"\b{name}\b", taken)]
+        unused = [name for name in names if name not in taken]
         if unused:
             yield (
                 f"{place}: {kind} not used: {', '.join(unused)}; "
@@ -324,7 +324,8 @@ def _versions(text: str) -> SpecifierSet:
     if one := _ONE.fullmatch(text):
         is_exact = one["equal"] == "==" and "*" not in text
         return SpecifierSet(f"=={one['version']}{'' if is_exact else '.*'}")
-    return SpecifierSet(text.split(maxsplit=1)[0] if text else "")
+    ranges = re.sub(r"([<>=!~,|])\s+", r"\1", text)  # a build string may follow
+    return SpecifierSet(ranges.partition(" ")[0])
 
 
 def _minor_of(versions: SpecifierSet) -> SpecifierSet:
