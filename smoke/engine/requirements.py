@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import sys
@@ -24,6 +25,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@functools.cache
 def installed() -> dict[str, set[str]]:
     """Return every installed distribution with its versions: two, where an old one was left."""
     found: dict[str, set[str]] = {}
@@ -33,6 +35,7 @@ def installed() -> dict[str, set[str]]:
     return found
 
 
+@functools.cache
 def top_level() -> dict[str, list[str]]:
     """Return the public modules of every installed distribution, by its normalised name."""
     found: dict[str, list[str]] = {name: [] for name in installed()}
