@@ -167,7 +167,9 @@ def _completed(
     return document | {
         "suite": request.suite,
         "asked": request.scope,
-        "checks": with_causes(document["checks"]),
+        "checks": with_causes(
+            document["checks"], request.target.name if subject.lock else ""
+        ),
         "accelerator": request.target.accelerator,
         "host": platform.node(),
         "node": node,  # its name in a scheduler

@@ -12,11 +12,13 @@ from provision.core.findings import Diagnosis, worst_first
 from provision.core.process import run
 from provision.core.project import Project
 from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
+from provision.doctor.environment import built_for
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import Log, read_log
 from provision.doctor.repository import FORMATS, read_repository
 from provision.doctor.rules.locks import judge
 from provision.doctor.sites import locate
+from provision.doctor.targets import in_own_verbs
 from provision.host.model import Host
 from provision.host.probe import read_host
 from provision.lockfile.pip import read_lock
@@ -43,9 +45,16 @@ def read_log_file(name: str) -> Log:
     return log
 
 
-def with_log(result: Diagnosis | None, name: str, log: Log | None) -> Diagnosis:
+def with_log(
+    result: Diagnosis | None, name: str, log: Log | None, prefix: Path | None = None
+) -> Diagnosis:
     """Return what a log tells, and with it what was found in the environment that it is of."""
     findings = findings_of(log) if log else []
+    if prefix and (target := built_for(prefix)):
+        findings = [
+            replace(finding, remedy=in_own_verbs(finding.remedy, target))
+            for finding in findings
+        ]
     if not result:
         return Diagnosis(name, tuple(findings))
     return replace(result, findings=tuple(worst_first([*findings, *result.findings])))

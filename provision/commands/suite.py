@@ -20,6 +20,7 @@ from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.doctor import diagnose_evidence
+from provision.doctor.targets import in_own_verbs
 from provision.report.model import read_report
 from provision.spec.model import Target
 
@@ -171,17 +172,25 @@ def require_device(request: SmokeRequest, subject: Subject, run: Run) -> None:
     )
 
 
-def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the checks of a report, each error that the doctor recognises with its cause."""
-    return [check | {"finding": _with_cause(check["finding"])} for check in checks]
+def with_causes(checks: list[dict[str, Any]], target: str = "") -> list[dict[str, Any]]:
+    """Return the checks of a report, each error that the doctor recognises with its cause.
+
+    With the name of the target that the environment was built for, remedies are for that.
+    """
+    return [
+        check | {"finding": _with_cause(check["finding"], target)} for check in checks
+    ]
 
 
-def _with_cause(finding: dict[str, Any] | None) -> dict[str, Any] | None:
+def _with_cause(finding: dict[str, Any] | None, target: str) -> dict[str, Any] | None:
     if not finding or finding["code"] not in _UNEXPLAINED:
         return finding
     diagnosis = diagnose_evidence([finding["symptom"], *finding["evidence"]])
     if not diagnosis:
         return finding
     # Symptom and evidence stay as the suite wrote them.
-    texts = {"cause": diagnosis.cause, "remedy": diagnosis.remedy}
+    remedy = diagnosis.remedy
+    if target:
+        remedy = in_own_verbs(remedy, target)
+    texts = {"cause": diagnosis.cause, "remedy": remedy}
     return finding | {"code": diagnosis.code} | texts

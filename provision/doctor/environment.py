@@ -181,7 +181,7 @@ def read_environment(
         torch=_torch(site),
         leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
         user_site=distributions_by_name(_user_sites(home, minor, base)),
-        built_for=_built_for(prefix),
+        built_for=built_for(prefix),
     )
 
 
@@ -210,7 +210,7 @@ def markers_of(
     }
 
 
-def _built_for(prefix: Path) -> str:
+def built_for(prefix: Path) -> str:
     """Return the target that Provision built an environment for, or ""."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         return str(json.loads(read_text(prefix / RECORD))["target"])

@@ -157,7 +157,11 @@ class Judge:
         if not bounds or asked not in source_only:
             return []
         later = self.engine.above(self.target, asked, max(bounds))
-        return [f"{asked} {version} has a wheel" for version in later]
+        place = fault.lines[0].place
+        return [
+            f"{asked} {version} has a wheel, and {place} asks for an older one"
+            for version in later
+        ]
 
     def _change(self, fault: Fault) -> str:
         """Return what to do where only other requirements help."""

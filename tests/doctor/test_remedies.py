@@ -13,6 +13,7 @@ import pytest
 from provision.cli.main import verb_names
 from provision.doctor.data import data
 from provision.doctor.logs import LAYERS
+from provision.doctor.targets import in_own_verbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +84,22 @@ def test_every_other_command_is_of_a_known_kind_and_can_be_parsed(command: str) 
         assert command.split()[1] in verb_names()
         return
     assert any(re.fullmatch(kind, _filled(command)) for kind in KINDS["kinds"]), command
+
+
+OF_PIP = [
+    text for text in REMEDIES if re.search("uv pip (install|uninstall|check)", text)
+]
+
+
+@pytest.mark.parametrize("remedy", OF_PIP)
+def test_what_provision_built_gets_its_own_verbs_instead(remedy: str) -> None:
+    filled = remedy.replace("{wanted}", KINDS["placeholders"]["{wanted}"])
+    told = in_own_verbs(filled, "cuda-linux")
+    # Of a missing package the text has both ways itself; cases.toml has the remedies of builds.
+    both = "-c now.txt" in remedy or "{" in filled
+    assert both or not re.search("uv pip|pip install", told), told
+    for command in re.findall(r"`provision ([^`]+)`", told):
+        assert shlex.split(command)[0] in verb_names()
 
 
 def test_kinds_that_no_command_has_are_removed() -> None:

@@ -49,7 +49,7 @@ def handle(call: Call) -> Outcome:
         found, host, prefix = diagnose(
             call.project, python=options.python, target=options.target
         )
-    result = with_log(found, options.log, log)
+    result = with_log(found, options.log, log, prefix)
     code = findings_if(result.bad)
     if not result.bad:
         for finding in reversed(result.findings):
