@@ -142,7 +142,7 @@ def draw(termtosvg: Path, cast: Path, picture: Path) -> None:
             cast,
             picture,
             "-m",
-            "200",
+            "250",  # of one frame: they lie below each other, and browsers draw 32767 pixels
             "-M",
             "2500",
             "-t",

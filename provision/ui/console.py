@@ -91,16 +91,20 @@ class Console:
         if width := columns_of(self.out):
             table = table.narrowed(width, spare)
         if width and not table.has_room(width):
-            for row in flat:
-                for name, cell in zip(columns, row, strict=True):
-                    self.line(f"{name.strip()}: {cell.strip()}")
-                self.line()
+            self._records(table)
             return
         styles = ("bold", *(styles or ("",) * len(rows)))
         for line, style in zip(table.lines(), styles, strict=True):
             self.line(line, style, table.last)
         if left_out := [name for name in spare if name not in table.columns]:
             self.line(f"a wider terminal shows also: {', '.join(left_out)}", "dim")
+
+    def _records(self, table: Table) -> None:
+        """Print each row as lines of ``name: value``."""
+        for row in table.rows:
+            for name, cell in zip(table.columns, row, strict=True):
+                self.line(f"{name.strip()}: {cell.strip()}")
+            self.line()
 
     def remark(self, text: str) -> None:
         """Print a part of the result that nobody should miss."""
