@@ -51,7 +51,22 @@ MISSING = "ImportError: libsycl.so.8: cannot open shared object file: No such fi
 TRACEBACK = 'Traceback (most recent call last):\n  File "{}", line 3, in start\n'
 
 
-diagnosed = cache(diagnose_log)  # several tests are about the same texts
+FIRED = set[int]()  # the rules that a text of `diagnosed` matched
+_matches = doctor_logs._matches
+
+
+def _noted(*args: object, **options: bool) -> list[doctor_logs.Match]:
+    result = _matches(*args, **options)  # type: ignore[arg-type]
+    FIRED.update(id(match.rule) for match in result)
+    return result
+
+
+@cache
+def diagnosed(text: str, *, smoke: bool = False) -> list[Finding]:
+    """Diagnose a text, once for all tests that are about it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctor_logs, "_matches", _noted)
+        return findings_of(read_log(text), smoke=smoke)
 
 
 def codes_of(text: str | bytes) -> list[str]:
@@ -89,24 +104,14 @@ def test_provoked_failures() -> None:
         assert codes_of(run["log"])[0] == run["code"], run["id"]
 
 
-def test_every_rule_fires_in_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    fired = set[int]()
-    matches = doctor_logs._matches
-
-    def noted(*args: object, **options: bool) -> list[doctor_logs.Match]:
-        result = matches(*args, **options)  # type: ignore[arg-type]
-        fired.update(id(match.rule) for match in result)
-        return result
-
-    monkeypatch.setattr(doctor_logs, "_matches", noted)
+def test_every_rule_fires_in_an_example() -> None:
     for text in EVERYTHING:
-        findings_of(read_log(text))
+        diagnosed(text)
     for text in [case["text"] for case in CASES["evidence"]]:
-        findings_of(read_log(text), smoke=True)
+        diagnosed(text, smoke=True)
     for failure in MISSION["failure"]:
-        name = failure.get("exception", "")
-        findings_of(read_log(name + failure["line"]), smoke=True)
-    idle = [(rule.code, rule.any[0]) for rule in log_rules() if id(rule) not in fired]
+        diagnosed(failure.get("exception", "") + failure["line"], smoke=True)
+    idle = [(rule.code, rule.any[0]) for rule in log_rules() if id(rule) not in FIRED]
     assert idle == []
 
 
