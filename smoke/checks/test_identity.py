@@ -16,12 +16,14 @@ from importlib import metadata
 from importlib.machinery import PathFinder
 from itertools import product
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from smoke import PATH_AT_START
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.finding import fail, fail_if
-from smoke.engine.requirements import NOT_CODE, installed
+from smoke.engine.requirements import NOT_CODE, installed, normal
 from smoke.engine.runner import OWN
 
 REBUILD = "build the environment again from its lock"
@@ -48,16 +50,21 @@ def test_python(expect: Expect) -> None:
         )
     outside = "modules can be imported from outside of the environment: "
     fail_if(
-        [outside + path for path in _foreign_paths()], "wrong-interpreter-site-packages"
+        [outside + path for path in _foreign_paths(expect)],
+        "wrong-interpreter-site-packages",
     )
 
 
-def _foreign_paths() -> list[str]:
-    """Return the folders on sys.path that belong neither to the environment nor to its Python."""
+def _foreign_paths(expect: Expect) -> list[str]:
+    """Return the folders on sys.path that are not of the environment, its Python or its user.
+
+    Those of the user are packages that stay editable, which no lock has.
+    """
     ours = Path(__file__).resolve().parents[2]
     homes = [
         Path(home).resolve() for home in (sys.prefix, sys.base_prefix, sys.exec_prefix)
     ]
+    homes += _editable(expect)
     user = Path(site.getusersitepackages()).resolve()
 
     def foreign(entry: str) -> bool:
@@ -66,6 +73,17 @@ def _foreign_paths() -> list[str]:
         return path != ours and (not inside or path.is_relative_to(user))
 
     return [entry for entry in PATH_AT_START if entry and foreign(entry)]
+
+
+def _editable(expect: Expect) -> list[Path]:
+    """Return the folders of editable packages (PEP 610) that are not of the lock."""
+    found = []
+    for each in metadata.distributions():
+        told = json.loads(each.read_text("direct_url.json") or "{}")
+        is_own = normal(each.metadata["Name"] or "") not in expect.packages
+        if is_own and told.get("dir_info", {}).get("editable"):
+            found.append(Path(url2pathname(urlsplit(told["url"]).path)).resolve())
+    return found
 
 
 @check("identity.versions", stands_for="a later install replaced the locked torch")
