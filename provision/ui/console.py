@@ -92,10 +92,10 @@ class Console:
             table = table.narrowed(width, spare)
         if width and not table.has_room(width):
             self._records(table)
-            return
-        styles = ("bold", *(styles or ("",) * len(rows)))
-        for line, style in zip(table.lines(), styles, strict=True):
-            self.line(line, style, table.last)
+        else:
+            styles = ("bold", *(styles or ("",) * len(rows)))
+            for line, style in zip(table.lines(), styles, strict=True):
+                self.line(line, style, table.last)
         if left_out := [name for name in spare if name not in table.columns]:
             self.line(f"a wider terminal shows also: {', '.join(left_out)}", "dim")
 

@@ -265,6 +265,21 @@ def test_a_table_too_wide_becomes_records(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+def test_records_leave_out_what_a_narrow_table_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [("dpcpp-cpp-rt-of-a-long-name", "2026-10-16", "ipex-llm-linux")]
+    table = ("package", "uploaded", "targets")
+    shown, piped = both(
+        lambda: Console("p").table(table, rows, spare=("uploaded",)), 40, monkeypatch
+    )
+    assert shown == (
+        "package: dpcpp-cpp-rt-of-a-long-name\ntargets: ipex-llm-linux\n\n"
+        "a wider terminal shows also: uploaded\n"
+    )
+    assert "2026-10-16" in piped
+
+
 def test_a_command_in_a_sentence_is_not_parted(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "its lock is stale, so run `provision lock cpu-linux` and then build it"
     narrow, _ = judge(lambda: Console("p").line(text), 40, monkeypatch)
