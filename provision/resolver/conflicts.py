@@ -45,7 +45,7 @@ def explain_conflict(
         progress.step(f"{target.name}: {first}; looking for more")
         run = search.go_on(run)
     progress.step(f"{target.name}: trying what ends it")
-    error = _error(search, Judge(target, engine, catalog, places))
+    error = _error(search, Judge(target, engine, catalog, places, search.rest))
     # For --debug.
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)
     return error

@@ -42,13 +42,15 @@ class Judge:
     engine: UvResolver
     catalog: Catalog
     places: Places
+    rest: tuple[Target, tuple[str, ...]]  # see Search.rest
 
     def judge(self, fault: Fault) -> Judged:
         """Return a fault in words, and what ends it."""
         words = shortest_proof(fault.facts, fault.roots)
         if known := self._hidden(fault) or self._assigned(fault):
             return known._replace(words=[*words, *known.words])
-        if two := self._ways.of(fault):
+        unbuilt, texts = self.rest
+        if two := WaysOut(unbuilt, self.engine, self.places, texts).of(fault):
             return Judged(words, ways=two)
         change = self._change(fault)
         if python := self._ways.other_python(fault):

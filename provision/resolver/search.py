@@ -35,6 +35,11 @@ class Search:
         self.faults: list[Fault] = []  # that no build ends
         self.unbuilt: list[Fault] = []  # that one does
 
+    @property
+    def rest(self) -> tuple[Target, tuple[str, ...]]:
+        """What is no part of a fault, and fits together: a target without builds, requirements."""
+        return self._target, tuple(self._remaining)
+
     def go_on(self, failed: Completed) -> Completed | None:
         """Find the fault of a failed run; return the failed run on the rest, None where it fits."""
         texts, alone = self._smallest(failed)

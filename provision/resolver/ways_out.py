@@ -26,6 +26,7 @@ _LOCAL = re.compile(
     r"\+[\w.]+"
 )  # such as +cu128, which another target's index does not have
 _PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+_COMPANIONS = ("torchvision", "torchaudio")  # whose releases are of one torch
 _GLIBCS = ("2.31", "2.34", "2.35", "2.39", "2.40")  # of tags that wheels are built for
 _NO_TAG = re.compile(r"has no wheel for cp\d+$")
 
@@ -101,6 +102,7 @@ class WaysOut:
     target: Target
     engine: UvResolver
     places: Places
+    rest: tuple[str, ...] = ()  # what else the target has to meet
 
     def of(self, fault: Fault) -> tuple[Way, Way] | None:
         """Return how what the project says holds, and how what is inherited does; None for neither."""
@@ -161,10 +163,9 @@ class WaysOut:
             return []
         mine = [line for name in sorted(family) for line in self.places.about(name)]
         mine = [line for line in mine if line.source != "file"]
-        texts = [
-            text for text in fault.texts if text not in [line.text for line in mine]
-        ]
-        free = [_unbounded(line.text) for line in mine]
+        bound = [line.text for line in mine]
+        texts = [text for text in (*fault.texts, *self.rest) if text not in bound]
+        free = [_unbounded(text) for text in bound]
         pins = self.resolve([*free, *texts]) or {}
         agreed = [
             f"{line.name}=={pins[line.name][0]}" for line in mine if line.name in pins
@@ -202,14 +203,15 @@ class WaysOut:
                 "requirement": text,
                 "reason": f"{line.place} asks for {line.text}",
             }
-            if text and self.resolve(fault.texts, Override(**entry)) is not None:
+            every = (*fault.texts, *self.rest)
+            if text and self.resolve(every, Override(**entry)) is not None:
                 return Way(overrides=[entry])
         return None
 
     def _fitting(self, line: Line, theirs: Sequence[Line]) -> str:
         """Return the version of a distribution that fits lines of the target, as a requirement."""
         texts = [their.text for their in theirs]
-        found = self.resolve([*texts, _unbounded(line.text)]) or {}
+        found = self.resolve([*texts, *self.rest, _unbounded(line.text)]) or {}
         return f"{line.name}=={found[line.name][0]}" if line.name in found else ""
 
     def resolve(self, texts: Iterable[str], *overrides: Override) -> Pins | None:

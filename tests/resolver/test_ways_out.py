@@ -39,6 +39,7 @@ DEFAULT = (
     wheel("numpy-2.0-py3-none-any.whl"),
     wheel("picky-1.0-py3-none-any.whl", "numpy<2"),
     wheel("chain-1.0-py3-none-any.whl", "picky"),
+    wheel("vision-1.0-py3-none-any.whl", "torch==2.8"),
     wheel("modern-1.0-py3-none-any.whl", requires_python=">=3.13"),
     wheel("old_one-1.0-py3-none-any.whl"),
     wheel("olden-1.0-py3-none-any.whl", "old-one"),
@@ -195,6 +196,20 @@ FAULTS = {
         [TORCH, "needs.txt, line 1 asks for tools>=5"],
         [
             "`provision add thing 'torch==2.0+xpu' --only-here`",
+            (
+                '`overrides = [{ requirement = "tools==4.0", '
+                'reason = "needs.txt, line 1 asks for tools>=5" }]`'
+            ),
+        ],
+    ),
+    "a package that another torch allows, which a third one does not": (
+        "tools>=5\nvision\n",
+        [TORCH, "needs.txt, line 1 asks for tools>=5"],
+        [
+            (
+                '`overrides = [{ requirement = "tools>=5", '
+                'reason = "torch>=2.8+xpu needs tools<5" }]`'
+            ),
             (
                 '`overrides = [{ requirement = "tools==4.0", '
                 'reason = "needs.txt, line 1 asks for tools>=5" }]`'
