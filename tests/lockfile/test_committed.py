@@ -23,21 +23,18 @@ NAMES = freshness.lockable_names(PROJECT)
 GPU = ("nvidia-", "triton", "intel-sycl", "dpcpp")
 
 
+def test_names_no_host() -> None:
+    for name in NAMES:
+        text = (PROJECT.lock(name) / PIP_LAYER).read_text(encoding="utf-8")
+        assert not re.search(r"://|127\.0\.0\.1|\.(com|org|io)\b", text), name
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_is_fresh(name: str) -> None:
+def test_is_fresh_and_has_files_of_its_platform_from_the_assigned_indexes(
+    name: str,
+) -> None:
     locked, target = read_lock(PROJECT.lock(name)), load_target(PROJECT.specs, name)
     assert freshness.staleness(target, PROJECT.catalog, locked) is None
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_no_host(name: str) -> None:
-    text = (PROJECT.lock(name) / PIP_LAYER).read_text(encoding="utf-8")
-    assert not re.search(r"://|127\.0\.0\.1|\.(com|org|io)\b", text)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_has_files_of_its_platform_from_the_assigned_indexes(name: str) -> None:
-    locked, target = read_lock(PROJECT.lock(name)), load_target(PROJECT.specs, name)
     for wheel in locked.artifacts:
         assert best_wheel([wheel.filename], *target.machine)
         assert wheel.index == target.pip.index_of(wheel.name)

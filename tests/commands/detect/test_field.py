@@ -101,7 +101,14 @@ def _system(root: Path, machine: dict[str, Any]) -> None:
         (root / path).symlink_to(target)
 
 
-def test_detect(machine: dict[str, Any], host: Host) -> None:
+def test_a_machine_is_judged_alike_by_detect_and_doctor(
+    machine: dict[str, Any], host: Host, devices: Devices
+) -> None:
+    judge_detect(machine, host)
+    judge_doctor(machine, host, devices)
+
+
+def judge_detect(machine: dict[str, Any], host: Host) -> None:
     found = detect(TARGETS, host)
     assert is_published("detect", found)
     verdicts = {fit.target: fit.verdict.value for fit in found.fits}
@@ -119,7 +126,7 @@ def test_detect(machine: dict[str, Any], host: Host) -> None:
     assert [word for word in machine.get("never", ()) if word in said] == [], said
 
 
-def test_doctor(machine: dict[str, Any], host: Host, devices: Devices) -> None:
+def judge_doctor(machine: dict[str, Any], host: Host, devices: Devices) -> None:
     diagnosis = diagnose_machine(host, devices)
     assert is_published("doctor", diagnosis)
     found = diagnosis.findings
