@@ -3,6 +3,7 @@
 No requirement tells of builds for other accelerators, or what a compiled package was built against.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,13 +20,15 @@ from provision.doctor.environment import (
     read_environment,
 )
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
-from provision.doctor.rules.companions import COMPANIONS, VISION_AHEAD
+from provision.doctor.rules.companions import COMPANIONS, TRITONS, VISION_AHEAD
 from provision.environment.installed import InstalledDistribution, parse_version
 from provision.host.model import Host
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
 from provision.spec.places import Places, read_places
 
+# The beginning of a remedy that leaves packages out: its line, with the names.
+_EXCLUDE = re.compile(r"(Write `exclude = \[)([^\]]*)(\]` into [^`]*`[^`]*`)")
 _NO_DEVICES = Devices({}, (), (), {}, {}, {})
 
 
@@ -51,12 +54,23 @@ def refuse_lock(
     brought = _brought(lock, read_places(target, root))
     findings = diagnose_lock(target, lock, requires, brought)
     remedies = [_remedy(finding, target, lock) for finding in findings]
+    remedies = _with_one_exclude(remedies)
     raise SpecError(
         f"the packages locked for {target.name} do not work together",
         evidence=_evidence(findings),
         cause=findings[0].cause,
         remedy="\n".join(dict.fromkeys(remedies)),
     )
+
+
+def _with_one_exclude(remedies: Sequence[str]) -> list[str]:
+    """Return remedies with the lines of all that leave packages out as one line."""
+    lines = [line for line in map(_EXCLUDE.match, remedies) if line]
+    if len(lines) < 2:
+        return list(remedies)
+    names = dict.fromkeys(name for line in lines for name in line[2].split(", "))
+    whole = f"{lines[0][1]}{', '.join(names)}{lines[0][3]}"
+    return [whole, *(text for text in remedies if not _EXCLUDE.match(text))]
 
 
 def _brought(lock: Lock, places: Places) -> dict[str, str]:
@@ -124,7 +138,16 @@ def diagnose_lock(
         excluded=target.pip.exclude,
         brought=brought,
     )
-    return [*_forbidden(env, target), *_bad(env, target)]
+    forbidden = _forbidden(env, target)
+    explained = {
+        evidence.partition(" ")[0] for f in forbidden for evidence in f.evidence
+    }
+    if explained.intersection(TRITONS):  # which is the same fault
+        bad = [
+            f for f in _bad(env, target) if f.code != "triton-missing-or-incompatible"
+        ]
+        return [*forbidden, *bad]
+    return [*forbidden, *_bad(env, target)]
 
 
 def _forbidden(env: Environment, target: Target) -> list[Finding]:
@@ -191,7 +214,7 @@ def _evidence(findings: Sequence[Finding]) -> str:
 
 def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
     """Return the remedy: for companions the line of the spec to write."""
-    if finding.code != "torch-companion-mismatch":
+    if finding.code != "torch-companion-mismatch" or _EXCLUDE.match(finding.remedy):
         return finding.remedy
     spec = f"envs/{target.name}.toml"
     return _one_index(target, lock, spec) or _one_release(lock, spec)

@@ -179,6 +179,18 @@ def test_who_brings_what_is_in_the_way_is_told_with_the_line_that_asks_for_it(
     assert '`exclude = ["flash-attn", "triton"]`' in error.value.remedy
 
 
+def test_what_is_in_the_way_is_left_out_by_one_line() -> None:
+    forbid = (ForbiddenDistribution(name="triton", reason="it is not for this GPU"),)
+    of = target("pytorch-xpu", accelerator="xpu").with_pip(forbid=forbid)
+    pins = ("torch==2.9.1+xpu", "pytorch-triton-xpu==3.5.0", "triton==3.5.0")
+    with pytest.raises(SpecError) as error:
+        refuse_lock(of, locked(of, *pins, "xformers==0.0.33"), {}, Path())
+    assert error.value.remedy == (
+        'Write `exclude = ["triton", "xformers"]` into [pip] of envs/thing.toml, then '
+        "`provision lock thing`"
+    )
+
+
 ACCEPTED = {
     "one index": (target("both-cpu"), ("torch==2.13.0+cpu", "torchvision==0.28.0+cpu")),
     "the default index": (
