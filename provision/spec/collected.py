@@ -29,6 +29,8 @@ class Collected:
     # What each file says, in the order of reading; one that only constrains as well.
     said: dict[Path, list[str]] = field(default_factory=dict)
     _begun: set[tuple[Path, str]] = field(default_factory=set)
+    # How much of requirements, constraints and own packages has its place.
+    _placed: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     @property
     def read(self) -> list[Path]:
@@ -70,12 +72,12 @@ class Collected:
             yield
         except FAULTS as error:
             self.faults.append(f"{path}, line {number}: {error}")
-        for texts, start in zip(lists, before, strict=True):
-            for text in texts[start:]:
-                # Those of included files have their places already.
-                if text not in self.places:
-                    self.said[path].append(text)
+        for which, (texts, start) in enumerate(zip(lists, before, strict=True)):
+            # Those of included files have their places already.
+            for text in texts[max(start, self._placed[which]) :]:
+                self.said[path].append(text)
                 self.places.setdefault(text, place)
+            self._placed[which] = len(texts)
 
     def _applies(self, marker: str) -> bool:
         markers = Marker(marker)

@@ -225,3 +225,23 @@ def test_faults_name_file_and_line_all_at_once(
         load_spec(root / "envs" / "thing.toml")
     assert said in error.value.evidence
     assert str(root / "needs" / "all.txt") in error.value.evidence
+
+
+def test_a_file_that_says_what_another_one_says_has_its_own_digest(root: Path) -> None:
+    spec = root / "envs" / "thing.toml"
+    files = {"needs/all.txt": "-r more.txt\nnumpy\n", "needs/more.txt": "pandas\n"}
+    files["other.txt"] = "pandas\n"
+    for name, text in files.items():
+        (root / name).write_text(text)
+    both = '["needs/all.txt", "other.txt"]'
+    spec.write_text(SPEC.replace('["needs/all.txt"]', both))
+
+    def digests() -> dict[str, str]:
+        return input_digests(load_spec(spec), root)
+
+    before = digests()
+    for name in ("needs/more.txt", "other.txt"):
+        (root / name).write_text("pandas>=2\n")
+        changed = [each for each, digest in digests().items() if digest != before[each]]
+        assert changed == [name]
+        (root / name).write_text(files[name])
