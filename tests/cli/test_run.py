@@ -93,10 +93,9 @@ def ran_again(
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("dashes", [(), ("--",)])
-def test_the_program_and_its_code(lab: Lab, dashes: tuple[str, ...]) -> None:
+def test_the_program_and_its_code(lab: Lab) -> None:
     code = "import alpha, sys; print(sys.argv[1:]); sys.exit(7)"
-    done = ran(lab, *dashes, "python", "-c", code, "--json", "--", "-v", "--")
+    done = ran(lab, "python", "-c", code, "--json", "--", "-v", "--")
     assert (done.returncode, done.stdout) == (7, "['--json', '--', '-v', '--']\n")
 
 
