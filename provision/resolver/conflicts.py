@@ -120,7 +120,7 @@ def _remedies(
             keep.add(each.ways[0])
             follow.add(each.ways[1])
     name, places = judge.target.name, judge.places
-    lines = sorted({*build, *places.common_own.get("build", ())}) if build else ()
+    lines = sorted({*build, *places.own.get("build", ())}) if build else ()
     if keep == follow:
         if text := keep.text(name, places, lines):
             yield text

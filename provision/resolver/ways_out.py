@@ -6,7 +6,6 @@ the target inherits does.
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -66,19 +65,16 @@ class Way:
         own = places.own
         drop = [*own.get("drop", []), *self.drop] if self.drop else []
         overrides = [*own.get("overrides", []), *self.overrides]
-        common = places.common or places.spec
-        said = {
-            (places.spec, "drop"): drop,
-            (common, "build"): build,
-            (places.spec, "overrides"): overrides if self.overrides else [],
-        }
-        lines = defaultdict[str, list[str]](list)
-        for (file, key), value in said.items():
-            if value:
-                lines[file].append(f"`{key} = {toml(value)}`")
+        keys = {"drop": drop, "build": build}
+        keys["overrides"] = overrides if self.overrides else []
+        lines = [f"`{key} = {toml(value)}`" for key, value in keys.items() if value]
         steps = list(self.says)
-        for file, written in lines.items():
-            steps.append(f"write {' and '.join(written)} into [pip] of {file}")
+        if lines:
+            steps.append(f"write {' and '.join(lines)} into [pip] of {places.spec}")
+        if (
+            build and places.common
+        ):  # what has a wheel elsewhere would be built there too
+            steps[-1] += f" (`build` of what has no wheel at all: of {places.common})"
         if self.pins:
             pins = " ".join(f"'{pin}'" for pin in self.pins)
             steps.append(f"`provision add {name} {pins} --only-here`")

@@ -86,8 +86,7 @@ def read_places(target: Target, root: Path) -> Places:
         tuple(lines),
         root,
         own,
-        _shown(common.path if common else path, root),
-        common.data.get("pip", {}) if common else own,
+        _shown(common.path, root) if common else "",
     )
 
 
