@@ -178,7 +178,7 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(
     code = [outputs["python"], "-c", "import alpha; print(alpha.version)"]
     assert subprocess.check_output(code, text=True) == "1.0\n"
     assert job.summary.startswith(f"### Provision: `{TARGET}`\n~~~~~~text\n")
-    assert "tiny.check" in job.summary
+    assert "ok   tiny 1" in job.summary
 
 
 @pytest.mark.network

@@ -215,7 +215,7 @@ def test_the_files_are_on_the_disk_before_the_record(
     from provision.commands import build, populate
 
     seen: list[tuple[str, bool]] = []
-    places = {"sync_folder": populate, "swap_link": build}
+    places = {"sync_folder": populate, "use": build}
     real = {name: getattr(place, name) for name, place in places.items()}
 
     def watch(name: str) -> object:
@@ -228,7 +228,7 @@ def test_the_files_are_on_the_disk_before_the_record(
     for name, place in places.items():
         monkeypatch.setattr(place, name, watch(name))
     lab.build()
-    assert seen == [("sync_folder", False), ("swap_link", True)]
+    assert seen == [("sync_folder", False), ("use", True)]
 
 
 def test_a_file_system_without_locks_is_named(
