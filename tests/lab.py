@@ -108,7 +108,7 @@ class Lab:
         return sorted(
             p.name
             for p in self.home.iterdir()
-            if p.name not in {".lock", ".seals", ".used", "reports"}
+            if p.name not in {".lock", ".not-passed-on", ".seals", ".used", "reports"}
         )
 
 

@@ -9,7 +9,7 @@ from provision.core.filesystem import write_atomic
 from provision.core.limits import read_if_any
 
 _NAMED = (
-    "not-passed-on"  # a file in the folder of a target's environments, a name in a line
+    ".not-passed-on"  # a file in the folder of a target's environments, a name in a line
 )
 
 

@@ -74,7 +74,7 @@ def argv(lab: Lab, *words: str) -> list[str]:
 
 def ran(lab: Lab, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run as if nothing had been run there before."""
-    (lab.home / "not-passed-on").unlink(missing_ok=True)
+    (lab.home / ".not-passed-on").unlink(missing_ok=True)
     return ran_again(lab, *words, **variables)
 
 
