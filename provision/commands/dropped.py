@@ -8,9 +8,7 @@ from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.limits import read_if_any
 
-_NAMED = (
-    ".not-passed-on"  # a file in the folder of a target's environments, a name in a line
-)
+_NAMED = ".not-passed-on"  # a file in the folder of a target's environments, a name in a line
 
 
 def not_yet_named(environments: Path, dropped: Sequence[str]) -> list[str]:
