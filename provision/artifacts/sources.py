@@ -36,6 +36,10 @@ from provision.spec.model import ARCHIVE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LACKING = re.compile(r"No solution found when resolving: (.*)")
+# uv has no Python of the version, and cannot get one.
+_NO_PYTHON = re.compile(
+    r"python-build-standalone|No interpreter found|Failed to inspect Python interpreter"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +108,7 @@ class SourceBuilder:
                     re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr)))
                 )
                 if complete is None or lacking <= named:
-                    raise ToolError(
-                        f"could not build {name} from {source}",
-                        evidence=done.tail,
-                        cause="its build failed in an environment of its own, without the "
-                        "settings of the caller",
-                        remedy="install the compiler or the libraries that it names, or "
-                        "require another version",
-                    )
+                    raise _build_error(name, source, self.python, done)
                 named |= lacking
                 requires = complete(sorted(named))
                 if kept := self._kept(source, requires):
@@ -293,4 +290,21 @@ def _isolated(home: Path) -> dict[str, str]:
     }
     return clean_environment(
         extra={"HOME": str(home), "USERPROFILE": str(home), **caches, **fixed}
+    )
+
+
+def _build_error(name: str, source: str, python: str, done: Completed) -> ToolError:
+    """Return why the build of a package failed: by its own code, or for want of its Python."""
+    cause = "its build failed in an environment of its own, without the settings of the caller"
+    remedy = "install the compiler or the libraries that it names, or require another version"
+    if _NO_PYTHON.search(done.stderr):
+        cause = f"Python {python}, which builds it, is not on this machine"
+        remedy = (
+            f"install Python {python}, or check the network from which uv takes one"
+        )
+    return ToolError(
+        f"could not build {name} from {source}",
+        evidence=done.tail,
+        cause=cause,
+        remedy=remedy,
     )
