@@ -88,6 +88,12 @@ class LockResult:
     error: ProvisionError | None = None
     """Why there is no new lock; the old one is unchanged then."""
 
+    @property
+    def is_first(self) -> bool:
+        """Whether there was no lock before: each package is added."""
+        added = [change for change in self.changes if change.kind == "added"]
+        return len(added) == self.packages > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:

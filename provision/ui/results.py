@@ -248,10 +248,13 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
 def show_lock(result: LockResult, console: Console) -> None:
     """Print one target's new lock and what changed in it."""
     state = "changed" if result.differs else "unchanged"
+    if result.is_first:
+        state = "locked for the first time"
     console.line(
         f"{result.target}: {plural(result.packages, 'package')}, {state}", "green"
     )
-    _changes(result.changes, console)
+    if console.detailed or not result.is_first:
+        _changes(result.changes, console)
 
 
 def show_edited(result: Edited, console: Console) -> None:
