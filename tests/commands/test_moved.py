@@ -95,7 +95,7 @@ def test_attack_rollback_to_what_was_built_elsewhere(lab: Lab, tmp_path: Path) -
     lab.project.root.rename(elsewhere)
     tool(lab, "build", TARGET, at=elsewhere)
     said = tool(lab, "rollback", TARGET, at=elsewhere, code=2).stderr
-    assert "the oldest one that runs here" in said
+    assert "none that runs here was in use before" in said
 
 
 def test_a_project_reached_by_a_link_was_not_moved(
