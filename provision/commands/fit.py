@@ -18,6 +18,7 @@ from packaging.version import Version
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.commands.wanted import Wanted, together
 from provision.core.findings import toml_table
+from provision.core.platforms import PYTHONS
 from provision.core.project import shipped
 from provision.lockfile.pip import read_lock
 from provision.lockfile.tags import best_wheel
@@ -58,9 +59,7 @@ class Fitter:
     def _serving_pythons(self) -> list[str]:
         """Return the Pythons that the repository takes, the nearest to the target's first."""
         usual = self.target.python
-        pythons = sorted(
-            _TABLES["pythons"], key=lambda each: abs(_minor(each) - _minor(usual))
-        )
+        pythons = sorted(PYTHONS, key=lambda each: abs(_minor(each) - _minor(usual)))
         serving = [each for each in pythons if _takes(self.requires_python, each)]
         if not serving:
             self.left.append(

@@ -68,6 +68,8 @@ def _platform(row: dict[str, Any]) -> Platform:
 
 
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
+# Of which catalogs hold wheels: what a project may choose between.
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = {name: _platform(row) for name, row in _TABLES["platform"].items()}
 ACCELERATORS = {
     name: Accelerator(**row) for name, row in _TABLES["accelerator"].items()

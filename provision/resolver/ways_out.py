@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from provision.core.platforms import PYTHONS
 from provision.core.process import Completed
 from provision.resolver.derivation import Fact
 from provision.resolver.uv import Pins, UvResolver
@@ -24,7 +25,6 @@ _COMPANIONS = ("torchvision", "torchaudio")  # where torch comes from the defaul
 _LOCAL = re.compile(
     r"\+[\w.]+"
 )  # such as +cu128, which another target's index does not have
-_PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 _COMPANIONS = ("torchvision", "torchaudio")  # whose releases are of one torch
 _GLIBCS = ("2.31", "2.34", "2.35", "2.39", "2.40")  # of tags that wheels are built for
 _NO_TAG = re.compile(r"has no wheel for cp\d+$")
@@ -246,7 +246,7 @@ class WaysOut:
     def _other_pythons(self) -> Iterator[tuple[str, "WaysOut"]]:
         """Yield the other Pythons, the nearest first, and what is a way out with each."""
         now = _minor(self.target.python)
-        for python in sorted(_PYTHONS, key=lambda each: abs(_minor(each) - now))[1:]:
+        for python in sorted(PYTHONS, key=lambda each: abs(_minor(each) - now))[1:]:
             other = self.target.model_copy(update={"python_version": python})
             yield python, replace(self, target=other)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from provision.catalog.snapshot import Channel, Index, load_snapshot
+from provision.core.platforms import PYTHONS
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import parse_requirement
 from provision.spec.reader import load_target
 
 ENVS = Path(__file__).parents[2] / "envs"
-PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 @pytest.mark.parametrize(
