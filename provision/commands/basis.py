@@ -29,6 +29,8 @@ from provision.report.history import suite_digest
 CHANGED = "changed"  # of a package of the user's own that the checks may run
 PURE = " pure: "  # before the modules of a distribution that is pure Python
 # Modules that each start of Python runs.
+_OF_COMMANDS = {"console_scripts", "gui_scripts"}  # groups of entry points
+_PROGRAMS = {"\x7fELF"}  # the first bytes
 _AT_START = (".pth", "customize.py", "_virtualenv.py")
 
 
@@ -75,7 +77,23 @@ def _is_active(dist: InstalledDistribution) -> bool:
     """Whether it is more than Python that runs only where it is imported."""
     files = [entry.path for entry in dist.entries]
     runs = any(is_native(path) or path.endswith(_AT_START) for path in files)
-    return runs or _extends_torch(dist)
+    bytecode = any(path.endswith(".pyc") for path in files) and not modules_of(dist)
+    return runs or bytecode or _is_loaded_by_others(dist) or _has_program(dist)
+
+
+def _is_loaded_by_others(dist: InstalledDistribution) -> bool:
+    """Whether it has entry points that another distribution loads, as triton its back ends."""
+    groups = re.findall(r"^\[(.+)\]", read_text(dist.folder / "entry_points.txt"), re.M)
+    return not {*groups} <= _OF_COMMANDS
+
+
+def _has_program(dist: InstalledDistribution) -> bool:
+    """Whether a file without a suffix is a program of the machine, such as a compiler."""
+    for entry in dist.entries:
+        path = dist.folder.parent / entry.path
+        if not path.suffix and read_text(path, 4)[:4] in _PROGRAMS:
+            return True
+    return False
 
 
 def _extends_torch(dist: InstalledDistribution) -> bool:

@@ -6,11 +6,23 @@ provision.spec.places.
 
 import json
 import re
+import tomllib
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
-_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
+# A text of TOML, or the begin of a comment.
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|#")
 _COMMENT = re.compile(r"\s+#.*$")
+
+
+class Edit(NamedTuple):
+    """Where a requirement stands that is edited."""
+
+    suffix: str  # of the file's name
+    number: int  # of the line
+    name: str  # of its distribution
+    text: str  # what it says
 
 
 def distribution(text: str) -> str:
@@ -19,18 +31,19 @@ def distribution(text: str) -> str:
     return str(canonicalize_name(found[1])) if found else ""
 
 
-def with_line(text: str, suffix: str, number: int, name: str, new: str | None) -> str:
+def with_line(text: str, at: Edit, new: str | None) -> str:
     """Return a file's text with another requirement of a distribution in a line, or with none.
 
-    ``suffix``: of the file's name. ValueError where the line does not have the distribution.
+    ValueError where the line does not have the distribution, or has it more than once.
     """
+    number, name = at.number, at.name
     lines = text.splitlines(keepends=True)
     if not 0 < number <= len(lines):
         raise ValueError(f"it has no line {number}")
     first, last = number - 1, number - 1
-    if suffix == ".toml":
-        edited = _in_toml(lines[last], name, new)
-    elif suffix in {".yml", ".yaml"}:
+    if at.suffix == ".toml":
+        edited = _in_toml(lines[last], at, new)
+    elif at.suffix in {".yml", ".yaml"}:
         edited = _in_yaml(lines[last], name, new)
     else:
         while first and _COMMENT.sub("", lines[first - 1]).rstrip().endswith("\\"):
@@ -70,20 +83,35 @@ def _in_yaml(line: str, name: str, new: str | None) -> str:
     return f"{found[1]}{new if plain else json.dumps(new)}{found[3]}"
 
 
-def _in_toml(line: str, name: str, new: str | None) -> str:
+def _in_toml(line: str, at: Edit, new: str | None) -> str:
+    start, end = _place_in_toml(line, at)
+    before, quote, after = line[:start], line[start], line[end:]
+    if new is not None:
+        return f"{before}{_quoted(new, quote)}{after}"
+    if not before.strip() and re.fullmatch(r"\s*,?\s*(#.*)?", after.strip()):
+        return ""
+    after = re.sub(r"^[ \t]*,[ \t]*", "", after)
+    if after.startswith("]"):
+        before = re.sub(r"[ \t]*,[ \t]*$", "", before)
+    return before + after
+
+
+def _place_in_toml(line: str, at: Edit) -> tuple[int, int]:
+    """Return where the text of a requirement begins and ends in a line."""
+    same: list[tuple[int, int]] = []
+    alike: list[tuple[int, int]] = []
     for found in _QUOTED.finditer(line):
-        if distribution(found[0][1:-1]) != name:
-            continue
-        before, after = line[: found.start()], line[found.end() :]
-        if new is not None:
-            return f"{before}{_quoted(new, found[0][0])}{after}"
-        if not before.strip() and re.fullmatch(r"\s*,?\s*(#.*)?", after.strip()):
-            return ""
-        after = re.sub(r"^\s*,\s*", "", after)
-        if after.startswith("]"):
-            before = re.sub(r"\s*,\s*$", "", before)
-        return before + after
-    raise ValueError(f"{line.strip()!r} does not have {name}")
+        if found[0] == "#":
+            break
+        if distribution(found[0][1:-1]) == at.name:
+            alike.append(found.span())
+            if tomllib.loads(f"text = {found[0]}")["text"] == at.text:
+                same.append(found.span())
+    for spans in (same, alike):
+        if len(spans) == 1:
+            return spans[0]
+    wrong = f"has {at.name} more than once" if alike else f"does not have {at.name}"
+    raise ValueError(f"{line.strip()!r} {wrong}")
 
 
 def _quoted(text: str, quote: str) -> str:

@@ -12,7 +12,7 @@ import tomlkit
 from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 
-from provision.commands.edit_lines import appended, distribution, with_line
+from provision.commands.edit_lines import Edit, appended, distribution, with_line
 from provision.commands.edit_spec import (
     add_to,
     pip_table,
@@ -47,6 +47,7 @@ def add(path: Path, words: Words) -> None:
     for requirement in words.requirements:
         # An index is the spec's: other targets take theirs from somewhere else.
         here = words.only_here or words.index
+        _take_back(path, distribution(requirement))
         if here or not _add_to_file(path, root, requirement):
             add_to(path, [requirement], words.index)
     for folder in words.folders:
@@ -82,6 +83,28 @@ def require_removable(paths: Collection[Path], words: Words) -> None:
     """Raise UsageError before anything is edited, if a spec does not require what is named."""
     for path in paths:
         require_required(path, words.requirements)
+        root, pip = path.absolute().parents[1], load_spec(path).pip
+        named = [("local", one, pip.local) for one in words.folders]
+        named += [("files", one, pip.files) for one in words.files]
+        for key, gone, listed in named:
+            if not any(_is_entry(text, root, gone) for text in listed):
+                raise UsageError(
+                    f"{path} has no `{key}` {gone}",
+                    remedy=f"see `{key}` of [pip] in it",
+                )
+
+
+def _take_back(path: Path, name: str) -> None:
+    """Let a target have again what its own spec excludes; UsageError where another one does."""
+    if name not in load_spec(path).pip.exclude:
+        return
+    with pip_table(path) as pip:
+        take(pip, "exclude", name)
+    if name in load_spec(path).pip.exclude:
+        raise UsageError(
+            f"what {path} extends excludes {name}",
+            remedy=f"take {name} out of `exclude` there",
+        )
 
 
 def _leave_out(path: Path, root: Path, name: str) -> None:
@@ -158,9 +181,10 @@ def _constrain(root: Path, line: Line, requirement: str) -> None:
 def _edit(root: Path, line: Line, new: str | None) -> None:
     """Replace or remove a line where it stands."""
     name, _, number = line.place.rpartition(", line ")
-    path = root / name
+    path = (root / name).resolve()  # a link stays one
+    at = Edit(Path(name).suffix, int(number), line.name, line.text)
     try:
-        text = with_line(text_of(path), path.suffix, int(number), line.name, new)
+        text = with_line(text_of(path), at, new)
     except ValueError as error:
         raise UsageError(
             f"{line.text!r} of {line.place} cannot be edited",
@@ -172,7 +196,7 @@ def _edit(root: Path, line: Line, new: str | None) -> None:
 
 def _append(root: Path, entry: str, requirement: str) -> bool:
     """Add a requirement to an entry of ``[pip] files``; False where nobody writes one by hand."""
-    path = root / entry.partition("[")[0]
+    path = (root / entry.partition("[")[0]).resolve()  # a link stays one
     if path.suffix in {".yml", ".yaml"} or ":" in path.name:
         return False
     if path.name != "pyproject.toml":
@@ -226,19 +250,20 @@ def _add_entry(path: Path, root: Path, key: str, text: str, words: Words) -> Non
 
 
 def _remove_entry(path: Path, root: Path, key: str, gone: Path) -> None:
-    """Remove the entry of a file or a folder from wherever it stands."""
-    found = False
+    """Remove the entry of a file or a folder from wherever it stands, if it still does."""
     for home in _homes(path, root):
+        listed = tomlkit.parse(text_of(home)).get("pip", {}).get(key, [])
+        if not any(_is_entry(str(text), root, gone) for text in listed):
+            continue
         with pip_table(home) as pip:
-            listed = pip.get(key, [])
-            for place in reversed(range(len(listed))):
-                if local_folder(str(listed[place]), root) == gone.resolve():
-                    del listed[place]
-                    found = True
-            if key in pip and not listed:
+            for place in reversed(range(len(pip[key]))):
+                if _is_entry(str(pip[key][place]), root, gone):
+                    del pip[key][place]
+            if not pip[key]:
                 del pip[key]
-    if not found:
-        raise UsageError(
-            f"{path} has no `{key}` {gone}", remedy=f"see `{key}` of [pip] in it"
-        )
     load_spec(path)
+
+
+def _is_entry(text: str, root: Path, path: Path) -> bool:
+    """Whether an entry of a spec is a file or a folder, be it with extras or editable."""
+    return local_folder(text, root) == path.resolve()

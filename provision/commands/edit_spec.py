@@ -180,15 +180,20 @@ def edit_and_lock(
 
     If one of them fails, all files are as they were.
     """
+    every = target_names(project.specs)
+    broken = load_targets(project.specs, every)[1]
     with _restored(_files(project, names)) as before:
         for name in names:
             edit(project.specs / f"{name}.toml")
-        changed = {path for path in before if _text_if_any(path) != before[path]}
+        changed = {path for path in before if _bytes_if_any(path) != before[path]}
+        for name, error in load_targets(project.specs, every)[1].items():
+            if name not in broken:  # the edit took what another target relies on
+                raise error
         users = [*names, *_users(project, changed, names)]
         targets = [load_target(project.specs, name) for name in users]
         results = lock(targets, project, resolver)
-        if error := next((result.error for result in results if result.error), None):
-            raise error
+        if failed := next((result.error for result in results if result.error), None):
+            raise failed
     return results
 
 
@@ -215,23 +220,23 @@ def _users(
             yield target.name
 
 
-def _text_if_any(path: Path) -> str | None:
-    return text_of(path) if path.is_file() else None
+def _bytes_if_any(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 @contextlib.contextmanager
-def _restored(paths: Sequence[Path]) -> Iterator[dict[Path, str | None]]:
+def _restored(paths: Sequence[Path]) -> Iterator[dict[Path, bytes | None]]:
     """Give files their content back if the body, which gets it, fails or is interrupted."""
-    before = {path: _text_if_any(path) for path in paths}
+    before = {path: _bytes_if_any(path) for path in paths}
     try:
         yield before
     except BaseException as error:
-        changed = [path for path in paths if _text_if_any(path) != before[path]]
+        changed = [path for path in paths if _bytes_if_any(path) != before[path]]
         for path in changed:
-            if (text := before[path]) is None:
+            if (content := before[path]) is None:
                 path.unlink()
             else:
-                write_atomic(path, text)
+                write_atomic(path, content)
         if isinstance(error, ProvisionError) and changed:
             error.evidence += f"\nput back as before: {', '.join(map(str, changed))}"
         raise

@@ -107,7 +107,7 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     if last is None or last.broken:
         return None
     latest = last_report(project, target, note, device) or last
-    if latest.started > last.started and latest.failed:
+    if latest.started > last.started and (latest.failed or latest.broken):
         return None
     # Of a shared installation the record stays as it was built, whatever a user's run proved.
     ours = os.access(current.folder, os.W_OK)

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -31,21 +32,25 @@ def extended(path: str | Path) -> str:
     return f"\\\\?\\UNC{full[1:]}" if full.startswith("\\\\") else f"\\\\?\\{full}"
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part."""
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part.
+
+    A text is written as UTF-8. Who may read and write the file stays as it was.
+    """
+    # Not in the platform's line ends: locks and images are compared by their bytes.
+    data = content.encode() if isinstance(content, str) else content
     # It is flushed to the disk before it is renamed: else a power loss can leave it empty.
     with os_errors(f"cannot write {path}", "check its folder and the free space"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
-            # newline: locks and images are compared by their bytes, on Windows too.
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(name).chmod(
-                0o644
-            )  # mkstemp makes it private, but other users run environments
+            # mkstemp makes it private, but other users run environments.
+            mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o644
+            Path(name).chmod(mode)
             Path(name).replace(path)
             sync_folder(path.parent)
         except BaseException:  # Ctrl-C, too, must leave no temporary file

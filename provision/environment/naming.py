@@ -41,15 +41,17 @@ def code_of(dist: InstalledDistribution) -> Iterator[Path]:
 
 def is_named(words: Iterable[str], files: Iterable[Path]) -> bool:
     """Whether a file imports or quotes one of some words; true if one cannot be read."""
-    spelled = set[bytes]()
+    spelled, in_library = set[bytes](), list[bytes]()
     for word in words:
         for form in (word, word.replace("-", "_"), word.replace("_", "-")):
             spelled.add(form.lower().encode())
+            # As C keeps the name of a module, or of one in a package.
+            in_library += [form.encode() + b"\0", form.encode() + b"."]
     either = b"|".join(map(re.escape, spelled))
     source = re.compile(
-        rb"\b(?:from|import)\b[^\n]*\b(?:%b)\b|[\"'](?:%b)(?![\w-])" % (either, either)
+        rb"\b(?:from|import)\b(?:\\\n|[^\n])*\b(?:%b)\b|[\"'][^\n]*(?<![\w-])(?:%b)(?![\w-])"
+        % (either, either)
     )
-    in_library = [word + b"\0" for word in spelled]  # as C keeps the name of a module
     return any(_names(path, spelled, source, in_library) for path in files)
 
 

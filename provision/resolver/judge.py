@@ -180,7 +180,11 @@ class Judge:
 def _bounds(fault: Fault) -> list[Version]:
     """Return the versions in a single requirement that is at fault itself."""
     asked, bounds = fault.lines[0], list[Version]()
-    if len(fault.texts) > 1 or asked.name not in {fact.about for fact in fault.facts}:
+    if (
+        len(fault.texts) > 1
+        or not asked.name
+        or asked.name not in {fact.about for fact in fault.facts}
+    ):
         return []
     for specifier in Requirement(asked.text).specifier:
         if specifier.operator != "===":  # which need not be a version

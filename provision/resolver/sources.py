@@ -55,6 +55,7 @@ def build_urls(
 ) -> tuple[Target, list[BuiltWheel]]:
     """Build what a spec requires by URL; return the spec with pins in place of the URLs."""
     requirements, built = [], []
+    pinned: dict[str, str] = {}
     overrides = list(target.pip.overrides)
     decided = {requirement_name(each.requirement) for each in overrides}
     system = target.markers
@@ -64,7 +65,14 @@ def build_urls(
         if not url:
             requirements.append(text)
         elif not requirement.marker or requirement.marker.evaluate(system):
-            wheel = _build(target, name, builder.pinned(url), engine, builder)
+            source = builder.pinned(url)
+            if pinned.setdefault(str(canonicalize_name(name)), source) != source:
+                raise SpecError(
+                    f"{target.name}: {name} is asked for from two places",
+                    evidence=f"{url}\n{pinned[str(canonicalize_name(name))]}",
+                    remedy="keep one of them, in the spec or in the file that it refers to",
+                )
+            wheel = _build(target, name, source, engine, builder)
             if wheel.name != canonicalize_name(name):
                 raise SpecError(
                     f"{target.name}: {url} is {wheel.name}, not {name}",

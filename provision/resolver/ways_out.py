@@ -182,7 +182,7 @@ class WaysOut:
         """Return how a release is kept whose build of another accelerator is asked for."""
         line = fault.lines[0]
         text = _LOCAL.sub("", line.text)
-        if len(fault.texts) > 1 or text == line.text:
+        if len(fault.texts) > 1 or text == line.text or _has_url(line.text):
             return None
         entry = {"requirement": text, "reason": f"{line.place} asks for {line.text}"}
         fits = self.resolve(fault.texts, Override(**entry)) is not None
@@ -200,7 +200,9 @@ class WaysOut:
                 "reason": f"{line.place} asks for {line.text}",
             }
             every = (*fault.texts, *self.rest)
-            if text and self.resolve(every, Override(**entry)) is not None:
+            if not text or _has_url(text):  # which no override can say
+                continue
+            if self.resolve(every, Override(**entry)) is not None:
                 return Way(overrides=[entry])
         return None
 
@@ -269,3 +271,7 @@ def _unbounded(text: str) -> str:
     asked = Requirement(text)
     extras = f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
     return f"{canonicalize_name(asked.name)}{extras}"
+
+
+def _has_url(text: str) -> bool:
+    return Requirement(text).url is not None

@@ -60,7 +60,14 @@ def source_requirement(text: str) -> str:
 def _is_inside(path: str) -> bool:
     parts = PurePosixPath(path).parts
     # Windows has further ways to say that a path begins elsewhere.
-    return bool(parts) and not ({"..", "/"} & {*parts}) and not {*":\\"} & {*path}
+    # Windows' "//server/share" is one part, and no "/".
+    is_absolute = path.startswith("/")
+    return (
+        bool(parts)
+        and not is_absolute
+        and not ({"..", "/"} & {*parts})
+        and not {*":\\"} & {*path}
+    )
 
 
 def index_requirement(text: str) -> str:

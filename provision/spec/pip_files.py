@@ -17,6 +17,7 @@ from provision.spec.model import ARCHIVE, index_requirement, source_requirement
 from provision.spec.pyproject import METADATA, relative
 from provision.spec.uv_sources import ARCHIVES
 
+_BARE_ARCHIVE = re.compile(r"[^@;\s]+\.(?:whl|zip|tar\.gz|tgz)\s*(?:;|$)")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _OPTION = re.compile(
     r"-(?:-(?=requirement\b|constraint\b|editable\b))?([rce])(?:equirement|onstraint|ditable)?"
@@ -53,6 +54,8 @@ class PipFiles(Collected):
             self.said[path].append(line)
             included = (path.parent / value).resolve()
             self._read(included, constrains=constrains or kind == "c")
+        elif constrains and kind:
+            raise ValueError(f"{line!r} constrains no version")
         elif constrains and not line.startswith("-"):
             self.constraints.append(index_requirement(text))
         elif line.startswith("-") and not kind:
@@ -65,6 +68,8 @@ class PipFiles(Collected):
             raise ValueError("-e names no folder")
         marker = ""
         is_path = value[0] in "./" or ("/" in value and (self.root / value).is_dir())
+        # Such a name is valid of a distribution, too: pip takes the file.
+        is_path = is_path or bool(_BARE_ARCHIVE.match(value))
         if "://" in value or is_path or kind:
             value, *rest = _MARKER.split(value, maxsplit=1)
             marker = f" ; {rest[0]}" if rest else ""
@@ -118,6 +123,8 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         elif begun:
             yield number, begun
             begun = ""
+    if begun.strip():  # the last line goes on, and there is none
+        yield number, begun.strip()
 
 
 def _name_of(path: str) -> str:

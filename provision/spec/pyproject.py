@@ -20,9 +20,11 @@ from provision.core.toml import parse_toml
 from provision.spec.model import parse_requirement
 
 Data = dict[str, Any]
-FAULTS = (ValueError, TypeError)  # of what a file says
+FAULTS = (ValueError, TypeError, AttributeError)  # of what a file says
 METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
 _DEPENDENCIES, _EXTRAS = "dependencies", "optional-dependencies"
+# Texts and what is between them: no comment begins in it.
+_BEFORE_COMMENT = r"""(?:"[^"]*"|'[^']*'|[^#"'])*?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,8 @@ class Pyproject:
         lines = self.text.replace('\\"', '"').splitlines()
         at = _first(lines, rf"\s*\[+\s*{re.escape(header)}\s*\]", 0)
         at = _first(lines, rf"""\s*["']?{re.escape(key)}["']?\s*=""", at)
-        return 1 + _first(lines, rf""".*["']{re.escape(text)}["']""", at)
+        quoted = rf"""["']{re.escape(text)}["']"""
+        return 1 + _first(lines, rf"{_BEFORE_COMMENT}{quoted}", at)
 
     def _dependencies(self) -> list[Line]:
         texts = texts_of(self.project, _DEPENDENCIES)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.edit_lines import appended, with_line
-from provision.commands.edit_places import Words, add, remove
+from provision.commands.edit_lines import Edit, appended, with_line
+from provision.commands.edit_places import Words, add, remove, require_removable
 from provision.core.errors import Exit, UsageError
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_spec
@@ -86,6 +87,8 @@ files = FILES
         (".toml", 'a = ["einops"]\n', None, "a = []\n"),
         (".toml", '  "einops", # why\n', None, ""),
         (".toml", "  'einops', # why\n", "einops<2", "  'einops<2', # why\n"),
+        (".toml", '"einops>1", # not "einops"\n', None, ""),
+        (".toml", '["einops", "einops<9"]\n', "einops>2", '["einops>2", "einops<9"]\n'),
         (".toml", '"einops"\n', 'einops ; a == "b"', "'einops ; a == \"b\"'\n"),
     ],
 )
@@ -95,10 +98,10 @@ def test_a_line_is_edited_and_nothing_else(
     end = "\r\n" if "\r\n" in line else "\n"
     around = f"# before{end}{{}}# einops after{end}"
     before, after = around.format(line), around.format(edited)
-    assert with_line(before, suffix, 2, "einops", new) == after
+    assert with_line(before, Edit(suffix, 2, "einops", "einops"), new) == after
     for number in (1, 3, 4):
         with pytest.raises(ValueError, match=r"line|have"):
-            with_line(before, suffix, number, "einops", new)
+            with_line(before, Edit(suffix, number, "einops", "einops"), new)
 
 
 def test_a_line_is_appended_in_the_ends_of_the_file() -> None:
@@ -140,6 +143,40 @@ def test_the_line_of_a_requirement_file_is_replaced(spec: Path) -> None:
         "requirements.txt",
         REQUIREMENTS.replace(pinned, "Einops>=0.8  # pinned\n"),
     )
+
+
+def test_a_link_stays_one_and_its_file_is_edited(spec: Path) -> None:
+    named = spec.parents[1] / "requirements.txt"
+    real = named.rename(named.with_name("real.txt"))
+    real.chmod(0o664)
+    named.symlink_to("real.txt")
+    add(spec, Words(["timm"]))
+    assert named.is_symlink()
+    assert real.read_text() == REQUIREMENTS + "timm\n"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o664
+
+
+def test_no_comment_of_a_pyproject_is_taken_for_a_requirement(spec: Path) -> None:
+    refer(spec, "pyproject.toml")
+    path = spec.parents[1] / "pyproject.toml"
+    hidden = PYPROJECT.replace('    "last",', '    # "last>=1",\n    "last>=1",')
+    path.write_text(hidden)
+    assert edited(spec, "last==2")[1] == hidden.replace(
+        '    "last>=1"', '    "last==2"'
+    )
+    remove(spec, Words(["last"]))
+    assert path.read_text() == PYPROJECT.replace('    "last",', '    # "last>=1",')
+
+
+def test_what_one_target_did_without_is_added_again(spec: Path) -> None:
+    text = spec.read_text()
+    remove(spec, Words(["einops"], only_here=True))
+    assert 'exclude = ["einops"]' in spec.read_text()
+    add(spec, Words(["einops>=0.8"]))
+    assert "exclude" not in spec.read_text()
+    lines = (spec.parents[1] / "requirements.txt").read_text().splitlines()
+    assert [line for line in lines if "einops" in line] == ["einops>=0.8  # pinned"]
+    assert spec.read_text() == text
 
 
 def test_what_no_file_has_follows_in_the_first(spec: Path) -> None:
@@ -252,7 +289,7 @@ def test_own_packages_and_files_stand_where_the_others_do(
         with pytest.raises(UsageError, match=r"is no package|is outside the project"):
             add(spec, wrong)
     with pytest.raises(UsageError, match="has no `local`"):
-        remove(spec, Words(folders=[package]))
+        require_removable([spec], Words(folders=[package]))
 
 
 @pytest.mark.machine

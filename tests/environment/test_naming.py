@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         "version('gamma-ray')",
         'require("gamma-ray>=2")',
         "lazy = {'gamma_ray': None}",
+        "import os, \\\n    gamma_ray",
+        "for name in 'yaml gamma_ray'.split(): __import__(name)",
     ],
 )
 def test_it_is_named_in_source(tmp_path: Path, text: str) -> None:
@@ -37,8 +39,9 @@ def test_it_is_named_in_source(tmp_path: Path, text: str) -> None:
 
 def test_a_library_names_it_by_a_string_of_c(tmp_path: Path) -> None:
     path = tmp_path / "native.cpython-311.so"
-    path.write_bytes(b"\x7fELF\0numpy\0gamma_ray\0")
-    assert is_named(["gamma-ray"], [path])
+    path.write_bytes(b"\x7fELF\0numpy\0gamma_ray\0IPython\0yaml.reader\0")
+    for word in ("gamma-ray", "IPython", "yaml"):
+        assert is_named([word], [path])
     assert not is_named(["gamma"], [path])
 
 

@@ -173,6 +173,16 @@ def test_an_own_package_beside_the_file_that_names_it(root: Path) -> None:
     assert pip.local == ("-e needs/lib[fast]", "-e ./own")
 
 
+def test_the_name_of_a_file_is_no_name_of_a_package(root: Path) -> None:
+    wheel = "mylib-1.0-py3-none-any.whl"
+    (root / "needs" / wheel).write_bytes(b"")
+    (root / "needs" / "all.txt").write_text(f"{wheel}\nscipy \\\n")
+    pip = load_spec(root / "envs" / "thing.toml").pip
+    assert f"mylib @ file:needs/{wheel}" in pip.requirements
+    assert "scipy" in pip.requirements  # though its line goes on to no other
+    assert wheel not in pip.requirements
+
+
 def test_an_own_package_is_in_no_image_and_no_bundle(root: Path) -> None:
     assert own_package("-e own[x]", root) == root / "own"
     assert own_package("-e .", root) is None  # which has envs/ and no package
@@ -215,6 +225,7 @@ def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> N
         ("foo @ https://user:word@example.org/foo.zip", "has a login"),
         ("foo @ git+https://token@example.org/foo", "has a login"),
         ("-e", "-e names no folder"),
+        ("foo @ file://tmp/foo-1.0-py3-none-any.whl", "foo-1.0"),
     ],
 )
 def test_faults_name_file_and_line_all_at_once(
