@@ -24,6 +24,9 @@ from provision.spec.pyproject import (
 ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz")
 
 _WHEN = {"marker", "extra", "group"}
+_POETRY = "dependencies"  # below [tool.poetry]
+_ELSEWHERE = {"git", "url", "path", "file", "source"}
+_OF_POETRY = {"version", "python", "extras", "optional"}  # which [project] says
 _KINDS = {
     "git": {"git", "rev", "tag", "branch", "subdirectory"},
     "url": {"url", "subdirectory"},
@@ -40,11 +43,12 @@ class Source:
     name: str
     said: Data  # of no kind, where it is no table
     manifest: Pyproject
+    table: str = "tool.uv.sources"  # that says it
 
     @property
     def number(self) -> int:
         """Its line."""
-        return self.manifest.line("tool.uv.sources", self.name)
+        return self.manifest.line(self.table, self.name)
 
     @property
     def kind(self) -> str:
@@ -122,7 +126,7 @@ class Sources:
 def sources_of(manifest: Pyproject, project: Path) -> Sources:
     """Return the sources that hold for a pyproject: its own, and else those of its workspace."""
     root = _workspace_root(manifest, project)
-    by_name: dict[str, list[Source]] = {}
+    by_name = _of_poetry(manifest)
     for each in [root, manifest] if root else [manifest]:
         for name, said in table(each.uv, "sources").items():
             found = []
@@ -131,6 +135,24 @@ def sources_of(manifest: Pyproject, project: Path) -> Sources:
             by_name[str(canonicalize_name(name))] = found
     members = dict(_members(root, project)) if root else {}
     return Sources(by_name, members, root or manifest)
+
+
+def _of_poetry(manifest: Pyproject) -> dict[str, list[Source]]:
+    """Return what Poetry takes from elsewhere than the index: it names the same kinds of places.
+
+    https://python-poetry.org/docs/dependency-specification/: beside [project], that is all it adds.
+    """
+    by_name: dict[str, list[Source]] = {}
+    poetry = table(table(manifest.document, "tool"), "poetry")
+    for name, said in table(poetry, _POETRY).items():
+        for one in said if isinstance(said, list) else [said]:
+            if isinstance(one, dict) and _ELSEWHERE & one.keys():
+                of_uv = {k: v for k, v in one.items() if k not in _OF_POETRY}
+                if "source" in of_uv:
+                    of_uv["index"] = of_uv.pop("source")
+                source = Source(name, of_uv, manifest, f"tool.poetry.{_POETRY}")
+                by_name.setdefault(str(canonicalize_name(name)), []).append(source)
+    return by_name
 
 
 def _workspace_root(manifest: Pyproject, project: Path) -> Pyproject | None:
@@ -165,6 +187,8 @@ def _folders(root: Pyproject, patterns: list[str]) -> Iterator[Path]:
 
 
 def is_virtual(manifest: Pyproject, source: Source) -> bool:
-    """Whether uv installs what a package requires, and not the package itself."""
-    packaged = source.said.get("package", manifest.uv.get("package"))
-    return "build-system" not in manifest.document if packaged is None else not packaged
+    """Whether uv installs what a package requires, and not the package itself.
+
+    Asked for by a source, a package without [build-system] is built, by setuptools.
+    """
+    return source.said.get("package", manifest.uv.get("package")) is False

@@ -201,6 +201,7 @@ def workspace(tmp_path: Path) -> Path:
     write(tmp_path, "pyproject.toml", SOURCES.replace("[tool.uv.workspace]", sdk))
     write(tmp_path, "packages/sdk/pyproject.toml", SDK % "sdk")
     other = '[project]\nname = "other"\ndependencies = ["einops"]\n'
+    other += "[tool.uv]\npackage = false\n"
     write(tmp_path, "packages/other/pyproject.toml", other)
     return tmp_path
 
@@ -231,6 +232,35 @@ def test_sources_of_own_packages_are_followed_as_no_resolver_does(
     names = {text.partition(" ")[0].partition("@")[0] for text in pip.requirements}
     assert names == {"Ours[fast]", "far", "either", "einops"}  # torch has its index
     assert pip.local == ("-e .", "-e libs/beside", "-e packages/core", "packages/sdk")
+
+
+def test_a_source_without_a_build_system_is_a_package_as_for_uv(tmp_path: Path) -> None:
+    text = "[project]\nname = 'app'\ndependencies = ['x']\n[tool.uv.sources]\n"
+    write(tmp_path, "pyproject.toml", text + "x = { path = 'x' }\n")
+    write(tmp_path, "x/pyproject.toml", "[project]\nname = 'x'\nversion = '1'\n")
+    pip = load(tmp_path, 'files = ["pyproject.toml"]').pip
+    assert (pip.requirements, pip.local) == ((), ("x",))
+
+
+@pytest.mark.parametrize(
+    ("said", "requirements", "local"),
+    [
+        ("{ path = 'x' }", (), ("x",)),
+        ("{ git = 'https://h/x', rev = 'v1' }", ("x @ git+https://h/x@v1",), ()),
+        ("'^1'", ("x",), ()),
+        ("{ version = '^1', python = '^3.11' }", ("x",), ()),
+    ],
+)
+def test_what_poetry_takes_from_elsewhere_is_not_looked_up_by_name(
+    tmp_path: Path, said: str, requirements: tuple[str, ...], local: tuple[str, ...]
+) -> None:
+    text = "[project]\nname = 'app'\ndependencies = ['x']\n[tool.poetry.dependencies]\n"
+    write(tmp_path, "pyproject.toml", f"{text}x = {said}\n")
+    write(tmp_path, "x/pyproject.toml", "[project]\nname = 'x'\nversion = '1'\n")
+    pip = load(tmp_path, 'files = ["pyproject.toml"]').pip
+    assert (pip.requirements, pip.local) == (requirements, local)
+    write(tmp_path, "pyproject.toml", f"{text}x = {{ source = 'corp' }}\n")
+    assert "no index is assigned to x" in fault(tmp_path, 'files = ["pyproject.toml"]')
 
 
 @pytest.mark.parametrize(
