@@ -56,7 +56,7 @@ sys.path.append(str(ROOT))
 
 from smoke import run  # noqa: E402
 from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
-from smoke.engine import owed, worker  # noqa: E402
+from smoke.engine import owed, requirements, worker  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 
@@ -227,6 +227,9 @@ def reported_of(
     with ExitStack() as stack, patch.object(sys, "meta_path", list(sys.meta_path)):
         for fault in faults:
             stack.enter_context(fault.apply())
+        # A run has one environment, and reads once what is installed; here are many.
+        for read_once in (requirements.installed, requirements.top_level):
+            read_once.cache_clear()
         journal = journal_of(expect, plan, imports=not faults)
     excused: list[dict[str, Any]] = []
     for event in journal.events():
