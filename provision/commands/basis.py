@@ -3,8 +3,10 @@
 import functools
 import importlib.metadata
 import json
+import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +32,6 @@ CHANGED = "changed"  # of a package of the user's own that the checks may run
 PURE = " pure: "  # before the modules of a distribution that is pure Python
 # Modules that each start of Python runs.
 _OF_COMMANDS = {"console_scripts", "gui_scripts"}  # groups of entry points
-_PROGRAMS = {"\x7fELF"}  # the first bytes
 _AT_START = (".pth", "customize.py", "_virtualenv.py")
 
 
@@ -55,13 +56,17 @@ def basis_of(
     """Return what results in an environment rest on, with the facts of target and host."""
     prefix = contents.prefix
     locked = {one.name: f"{one.version} {one.sha256}" for one in lock.artifacts}
+    owners = Counter(m for dist in contents.distributions for m in modules_of(dist))
     closures: dict[str, str] = {}
     for dist in contents.distributions:
         what = locked.get(dist.name, CHANGED)
         if dist.name in lock.local:
             what = _own(dist, contents, project)
-        if what != CHANGED and not _is_active(dist):
-            what += PURE + " ".join(modules_of(dist))
+        modules = modules_of(dist)
+        # In a package of another one it may be loaded by that, as a back end of triton is.
+        is_apart = all(owners[module] == 1 for module in modules)
+        if what != CHANGED and is_apart and not _is_active(dist):
+            what += PURE + " ".join(modules)
         closures[dist.name] = what
     python = [read_text(prefix / "pyvenv.cfg"), sha256_file(environment_python(prefix))]
     machine = [platform.node(), platform.platform(), lock.conda]
@@ -88,16 +93,15 @@ def _is_loaded_by_others(dist: InstalledDistribution) -> bool:
 
 
 def _has_program(dist: InstalledDistribution) -> bool:
-    """Whether a file without a suffix is a program of the machine, such as a compiler."""
+    """Whether a file is a program of the machine, such as a compiler: without a suffix, no text."""
     for entry in dist.entries:
         path = dist.folder.parent / entry.path
-        if not path.suffix and read_text(path, 4)[:4] in _PROGRAMS:
+        # A launcher beside python.exe is generated.
+        if path.suffix == ".exe" and not entry.path.startswith("../"):
+            return True
+        if not path.suffix and {"\0", "\ufffd"} & {*read_text(path, 16)}:
             return True
     return False
-
-
-def _extends_torch(dist: InstalledDistribution) -> bool:
-    return "[torch" in read_text(dist.folder / "entry_points.txt")
 
 
 def _own(dist: InstalledDistribution, contents: Contents, project: Project) -> str:
@@ -106,12 +110,13 @@ def _own(dist: InstalledDistribution, contents: Contents, project: Project) -> s
     hooks = [path for path in files if path.suffix == ".pth"]
     used = any(requires_any(one, [dist.name]) for one in contents.distributions)
     words = [dist.name, *modules_of(dist)]
-    runs = _extends_torch(dist) or any(map(_runs_code, hooks))
+    runs = _is_loaded_by_others(dist) or any(map(_runs_code, hooks))
     if runs or used or is_named(words, _suite(project)):
         return CHANGED
     # Its metadata change with each requirement that it gets.
     code = [path for path in files if path.is_file() and path.parent != dist.folder]
-    lines = [f"{path.name} {sha256_file(path)}" for path in code]
+    site = dist.folder.parent
+    lines = [f"{os.path.relpath(path, site)} {sha256_file(path)}" for path in code]
     return f"own {sha256_bytes(json.dumps(lines).encode())}"
 
 
@@ -135,8 +140,11 @@ def _is_named(
 ) -> bool:
     # No check runs the user's own packages; see _own().
     known = {*names, *lock.local}
+    site = contents.site
     others = [one for one in contents.distributions if one.name not in known]
     if any(requires_any(one, names) for one in others):
         return True
-    files = [path for one in others for path in code_of(one)]
+    files = [path for one in others for path in code_of(one, site)]
+    # One of conda has no metadata that name one of pip.
+    files += [path for one in contents.conda for path in code_of(one, site)]
     return is_named(words, [*_suite(project), *files])

@@ -17,6 +17,7 @@ from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.limits import decoded
+from provision.core.locking import folder_lock, waiting
 from provision.core.project import Project
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
 from provision.resolver.resolver import Resolver
@@ -180,9 +181,13 @@ def edit_and_lock(
 
     If one of them fails, all files are as they were.
     """
-    every = target_names(project.specs)
-    broken = load_targets(project.specs, every)[1]
-    with _restored(_files(project, names)) as before:
+    waits = waiting("the specs", resolver.progress)
+    with (
+        folder_lock(project.root / ".cache", waits, name="edit.lock"),
+        _restored(_files(project, names)) as before,
+    ):
+        every = target_names(project.specs)
+        broken = load_targets(project.specs, every)[1]
         for name in names:
             edit(project.specs / f"{name}.toml")
         changed = {path for path in before if _bytes_if_any(path) != before[path]}

@@ -1,6 +1,6 @@
 """Whether a lock is up to date: by digests, without a network or a process."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.project import Project
 from provision.lockfile.pip import Lock, read_lock
-from provision.spec.local import input_digests, local_digest
+from provision.spec.local import archive_digests, input_digests, local_digest
 from provision.spec.model import Target
 from provision.spec.reader import load_targets, target_names
 
@@ -54,29 +54,32 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
     root = folder.parents[1]
     if lock.header.get("spec") != target.digest():
         specs = target.inputs.specs or [f"envs/{target.name}.toml"]
-        changed = _changed_files(target, root, lock) or " or ".join(specs)
+        changed = _changed(input_digests(target, root), lock) or " or ".join(specs)
         return f"{changed} changed since it was locked"
     if target.pip.local:
         own = local_digest(target, root)
         if (
             own and lock.header.get("local-digest") != own
         ):  # in an image or a bundle there is none
-            changed = _changed_files(target, root, lock)
+            changed = _changed(input_digests(target, root), lock)
             changed = changed or "the requirements of an own package"
             return f"{changed} changed since it was locked"
+    # Of what the project has as a file, the spec has only the path.
+    if changed := _changed(archive_digests(target, root), lock):
+        return f"{changed} changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
     return None
 
 
-def _changed_files(target: Target, root: Path, lock: Lock) -> str:
-    """Return the files beside the spec that say something else than when it was locked."""
+def _changed(digests: Mapping[str, str], lock: Lock) -> str:
+    """Return the files beside the spec, by their digests, that are others than when it was locked."""
     locked = {}
     for entry in lock.header.get("inputs", "").split(", "):
         path, _, digest = entry.rpartition(" ")
         locked[path] = digest
     changed = []
-    for path, digest in input_digests(target, root).items():
+    for path, digest in digests.items():
         if locked.get(path, digest) != digest:
             changed.append(path)
     return " and ".join(changed)

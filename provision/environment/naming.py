@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from provision.core.filesystem import extended
+from provision.environment.conda_meta import InstalledCondaPackage
 from provision.environment.installed import InstalledDistribution, name_of
 
 NATIVE = (".so", ".pyd", ".dll", ".dylib")
@@ -32,11 +33,13 @@ def requires_any(dist: InstalledDistribution, names: Iterable[str]) -> bool:
     return not set(names).isdisjoint(map(name_of, dist.requires))
 
 
-def code_of(dist: InstalledDistribution) -> Iterator[Path]:
-    """Yield the modules and the native libraries of a distribution."""
-    for entry in dist.entries:
+def code_of(
+    package: InstalledDistribution | InstalledCondaPackage, site: Path
+) -> Iterator[Path]:
+    """Yield the modules and the native libraries of a package, given the site-packages."""
+    for entry in package.entries:
         if entry.path.endswith(".py") or is_native(entry.path):
-            yield dist.folder.parent / entry.path
+            yield site / entry.path
 
 
 def is_named(words: Iterable[str], files: Iterable[Path]) -> bool:

@@ -25,7 +25,6 @@ _COMPANIONS = ("torchvision", "torchaudio")  # where torch comes from the defaul
 _LOCAL = re.compile(
     r"\+[\w.]+"
 )  # such as +cu128, which another target's index does not have
-_COMPANIONS = ("torchvision", "torchaudio")  # whose releases are of one torch
 _GLIBCS = ("2.31", "2.34", "2.35", "2.39", "2.40")  # of tags that wheels are built for
 _NO_TAG = re.compile(r"has no wheel for cp\d+$")
 
@@ -141,16 +140,23 @@ class WaysOut:
         if way := self._agreeing_elsewhere(fault, theirs):
             return way
         others = [line for line in theirs if line.name not in family]
-        for line in others:
-            if line.source == "inherited":
-                return Way(drop=[line.name])
-            return Way(says=[f"remove {line.place}"])
+        if others:
+            return self._without(others[0], fault)
         for fact in fault.facts:
             for line in ours:
                 if fact.needs == line.name and fact.about in family:
                     entry = {"requirement": line.text, "reason": fact.words}
                     return Way(overrides=[entry])
         return None
+
+    def _without(self, line: Line, fault: Fault) -> Way | None:
+        """Return how a fault ends without one of the target's lines, if it does."""
+        texts = [text for text in (*fault.texts, *self.rest) if text != line.text]
+        if self.resolve(texts) is None:
+            return None
+        if line.source == "inherited":
+            return Way(drop=[line.name])
+        return Way(says=[f"remove {line.place}"])
 
     def _agreeing(self, fault: Fault, theirs: Sequence[Line]) -> list[str]:
         """Return the versions of torch's family that agree with the project; none if none do."""

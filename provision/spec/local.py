@@ -7,8 +7,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from provision.core.hashing import sha256_bytes
-from provision.spec.model import Target
+from packaging.requirements import Requirement
+
+from provision.core.hashing import sha256_bytes, sha256_file
+from provision.spec.model import ARCHIVE, Target
 from provision.spec.pip_files import logical_lines
 from provision.spec.pyproject import METADATA, own_package
 
@@ -37,6 +39,17 @@ def input_digests(target: Target, root: Path) -> dict[str, str]:
     for path in _metadata(target, root):
         place = Path(os.path.relpath(path, root.resolve())).as_posix()
         digests[place] = sha256_bytes(_deciding_part(path))[:12]
+    return digests | archive_digests(target, root)
+
+
+def archive_digests(target: Target, root: Path) -> dict[str, str]:
+    """Return a digest of each wheel and sdist of the project that a target requires, by its path."""
+    digests: dict[str, str] = {}
+    for text in target.pip.requirements:
+        url = Requirement(text).url or ""
+        path = url.removeprefix(ARCHIVE)
+        if path != url and (root / path).is_file():  # in an image or a bundle it is not
+            digests[path] = sha256_file(root / path)[:12]
     return digests
 
 

@@ -49,7 +49,6 @@ class Places(NamedTuple):
     common: str = (
         ""  # what targets of the project extend; the spec itself where it is alone
     )
-    common_own: Mapping[str, Any] = MappingProxyType({})
 
     def line(self, text: str) -> Line:
         """Return the line with a text, or else that of its distribution: of the spec if none has."""

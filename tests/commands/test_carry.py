@@ -276,6 +276,9 @@ def _kept(lab: Lab, **changes: object) -> None:
         ("gamma_native.so", ""),
         ("lib/libgamma.so.1", ""),
         ("gamma-1.0.dist-info/entry_points.txt", "[torch.backends]\nx = gamma:f\n"),
+        ("gamma-1.0.dist-info/entry_points.txt", "[triton.backends]\nx = gamma:f\n"),
+        ("gamma/bin/ptxas", "\x7fELF\x02\x01\0"),
+        ("gamma/tools/compiler.exe", "MZ"),
     ],
 )
 def test_what_is_more_than_pure_python_is_native(
@@ -287,6 +290,25 @@ def test_what_is_more_than_pure_python_is_native(
     lab.build(smoke=False)
     active = {n for n, text in _basis(lab).closures.items() if PURE not in text}
     assert active == {"gamma"}
+
+
+def test_pure_python_in_a_package_of_another_one_is_not_apart(lab: Lab) -> None:
+    default = lab.index.root / "default"
+    commands = "[console_scripts]\ngamma = gamma:f\n"
+    wheels = [
+        make_wheel(default, "gamma", "1.0", {"gamma.py": "", "alpha_parts/x.py": ""}),
+        make_wheel(default, "delta", "1.0", {"alpha_parts/y.py": "", "LICENSE": "MIT"}),
+        make_wheel(
+            default,
+            "plain",
+            "1.0",
+            {"plain.py": "", "plain-1.0.dist-info/entry_points.txt": commands},
+        ),
+    ]
+    lab.relock(*lab.wheels, *wheels)
+    lab.build(smoke=False)
+    active = {n for n, text in _basis(lab).closures.items() if PURE not in text}
+    assert active == {"gamma", "delta"}
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from provision.catalog.snapshot import Wheel
 from provision.cli import main
-from provision.commands.edit_spec import add_to, remove_from
+from provision.commands.edit_spec import add_to, edit_and_lock, remove_from
 from provision.core.errors import Exit, UsageError
+from provision.core.locking import try_lock
 from provision.core.program import program_name
 from provision.lockfile.pip import read_lock
 from provision.resolver import local_index
@@ -181,6 +184,22 @@ def test_what_cannot_be_locked_changes_nothing(
         capsys.readouterr()
     ).replace("\n", "").replace(" " * 12, "")
     assert not (shop.home / "current").exists()
+
+
+@pytest.mark.machine
+def test_a_second_edit_waits_for_the_first(shop: Lab) -> None:
+    held: list[bool] = []
+
+    def edit(path: Path) -> None:
+        handle = os.open(path.parents[1] / ".cache" / "edit.lock", os.O_RDWR)
+        held.append(not try_lock(handle))
+        os.close(handle)
+        raise UsageError("enough")
+
+    resolver: Any = SimpleNamespace(progress=shop.listener)  # it is not reached
+    with pytest.raises(UsageError, match="enough"):
+        edit_and_lock([TARGET], edit, shop.project, resolver)
+    assert held == [True]
 
 
 @pytest.mark.machine

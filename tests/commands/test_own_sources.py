@@ -441,8 +441,12 @@ def test_an_archive_in_the_project_is_locked_by_its_hash(site: Site) -> None:
     site.build()
     shutil.rmtree(site.project.wheelhouse)
     shutil.rmtree(site.project.root / ".cache")
-    (vendor / "deeper-1.0.tar.gz").write_bytes(b"another")
     locked = read_lock(site.project.lock("tiny"))
+    target = load_target(site.project.specs, "tiny")
+    assert staleness(target, site.project.catalog, locked) is None
+    (vendor / "deeper-1.0.tar.gz").write_bytes(b"another")
+    said = staleness(target, site.project.catalog, locked)
+    assert said == "vendor/deeper-1.0.tar.gz changed since it was locked"
     with pytest.raises(ToolError, match="is not the file that is locked for deeper"):
         with_built_wheels(site.project, locked, site.supply, run, site.listener)
 
