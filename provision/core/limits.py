@@ -24,10 +24,15 @@ DOWNLOAD = 16_000_000_000  # bytes of a file whose size is not known; the larges
 STREAM = 2_000_000_000  # bytes of a log from a pipe or device, which may never end
 
 
-def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file for reading; a pipe or a device, which might never end, is refused."""
+def open_regular(path: str | Path, *, follow: bool = True) -> BinaryIO:
+    """Open a file for reading; a pipe or a device, which might never end, is refused.
+
+    Without ``follow`` a link is refused, too; Windows has no such flag.
+    """
     # O_NONBLOCK: opening a pipe would wait for a writer. It has no effect on regular files.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    if not follow:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -35,9 +40,9 @@ def open_regular(path: str | Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, *, follow: bool = True) -> bytes:
     """Return the content of a file of at most ``FILE`` bytes."""
-    with open_regular(path) as stream:
+    with open_regular(path, follow=follow) as stream:
         return b"".join(bounded([stream.read(FILE + 1)], FILE, str(path)))
 
 

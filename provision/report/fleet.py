@@ -1,21 +1,24 @@
 """The verdicts of many nodes: who is bad, who differs from its group, who was not heard of."""
 
 import datetime as dt
+import errno
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Literal, get_args
 
+from pydantic import ValidationError
+
+from provision.core.filesystem import is_link
 from provision.core.limits import read_bytes
 from provision.report.limits import FEWEST_NODES
 from provision.report.measures import is_rate, worse
 from provision.report.model import Measurement
 from provision.report.trend import outliers
-from provision.report.verdict import Verdict
-from provision.spec.tables import faults_of
+from provision.report.verdict import Verdict, short
 
 State = Literal["remove", "silent", "stale", "deviates", "none", "keep"]  # worst first
 _STATES = get_args(State)
@@ -84,8 +87,8 @@ class Fleet:
 
     @property
     def bad(self) -> bool:
-        """Whether somebody has to look at a node; at one that is busy, nobody has."""
-        return bool(self.counts.keys() - {"keep", "none"})
+        """Whether somebody has to look at a node or a file; at one that is busy, nobody has."""
+        return bool(self.counts.keys() - {"keep", "none"} or self.files)
 
 
 def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fleet:
@@ -94,13 +97,14 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
     """
     files: list[tuple[str, str]] = []
-    newest = _newest(folder, files)
+    expected = frozenset(hosts)
+    newest = _newest(_read(folder, expected, files), files)
     fresh = {key: new for key, new in newest.items() if _is_fresh(new, oldest)}
     deviations = _deviations(fresh.values())
     nodes: list[Node] = []
     for key, verdict in newest.items():
         nodes.append(_node(verdict, deviations[key], fresh=key in fresh))
-    for name in set(hosts) - {node.node for node in nodes}:
+    for name in expected - {node.node for node in nodes}:
         nodes.append(Node(name, "silent", reason="no verdict of it was found"))
     nodes.sort(key=lambda node: (_STATES.index(node.state), node.code, node.node))
     counts = Counter(node.state for node in nodes)
@@ -122,27 +126,76 @@ def _deviations(verdicts: Iterable[Verdict]) -> dict[_Key, list[str]]:
     return deviations
 
 
-def _newest(folder: Path, files: list[tuple[str, str]]) -> dict[_Key, Verdict]:
-    """The newest verdict in a folder of each node on each target by each suite."""
+def _newest(
+    verdicts: Iterable[tuple[str, Verdict]], files: list[tuple[str, str]]
+) -> dict[_Key, Verdict]:
+    """The newest verdict of each node on each target by each suite.
+
+    ``none``, which learnt nothing, replaces no ``remove``: a node that is busy is not fit again.
+    """
     newest: dict[_Key, Verdict] = {}
-    for path, verdict in _read(folder, files):
-        other = newest.setdefault(_key(verdict), verdict)
-        if other.time == verdict.time and other != verdict:
+    decided: dict[_Key, Verdict] = {}
+    for path, verdict in verdicts:
+        key = _key(verdict)
+        other = newest.setdefault(key, verdict)
+        if _when(other) == _when(verdict) and other != verdict:
             fault = f"another verdict of {verdict.node} at {verdict.time}"
             files.append((path, fault))
-        elif _rank(verdict) > _rank(other):
-            newest[_key(verdict)] = verdict
+        newest[key] = max(other, verdict, key=_rank)
+        if verdict.verdict != "none":
+            decided[key] = max(decided.get(key, verdict), verdict, key=_rank)
+    for key, verdict in decided.items():
+        if verdict.verdict == "remove" and newest[key].verdict == "none":
+            newest[key] = verdict
     return newest
 
 
-def _read(folder: Path, files: list[tuple[str, str]]) -> Iterator[tuple[str, Verdict]]:
+def _read(
+    folder: Path, hosts: Collection[str], files: list[tuple[str, str]]
+) -> Iterator[tuple[str, Verdict]]:
     """Yield the verdicts in a folder with their paths; what is none is added to ``files``."""
     for path in sorted(folder.rglob("[!.]*.json")):
-        name = path.relative_to(folder).as_posix()
+        place = path.relative_to(folder)
+        name = short(place.as_posix())
         try:
-            yield name, Verdict.model_validate_json(read_bytes(path))
+            verdict = Verdict.model_validate_json(_content(path))
         except (OSError, ValueError) as error:
-            files.append((name, faults_of(error, Verdict)[0]))
+            files.append((name, _fault(error)))
+            continue
+        if fault := _speaks_for_another(verdict, place, hosts):
+            files.append((name, fault))
+        else:
+            yield name, verdict
+
+
+def _content(path: Path) -> bytes:
+    if is_link(path):  # who made it may not be able to read what this user can
+        raise OSError(errno.ELOOP, "it is a link, which is not followed")
+    return read_bytes(path, follow=False)  # nor one that was made meanwhile
+
+
+def _fault(error: Exception) -> str:
+    """Why a file is no verdict, without a word of its content: it may be anything."""
+    if isinstance(error, OSError):
+        return error.strerror or "it cannot be read"
+    if isinstance(error, ValidationError):
+        (place, *_) = error.errors()[0]["loc"] or [""]
+        if place:
+            return (
+                f"it is no verdict: `{place}` is missing, or is not as its schema says"
+            )
+    return "it is no verdict: it is no JSON, or was cut short"
+
+
+def _speaks_for_another(verdict: Verdict, place: Path, hosts: Collection[str]) -> str:
+    """Why a verdict is not that of its file; "" if it is.
+
+    Who collects verdicts knows which node a file is of, by its name or by its folder.
+    """
+    if place.name != verdict.file_name:
+        return f"it says that it is {verdict.file_name}, which its name does not"
+    others = {*hosts}.intersection(place.parts[:-1]) - {verdict.node}
+    return f"it is in the folder of {others.pop()}" if others else ""
 
 
 def _key(verdict: Verdict) -> _Key:
@@ -153,13 +206,17 @@ def _when(verdict: Verdict) -> dt.datetime:
     return dt.datetime.fromisoformat(verdict.time).astimezone(dt.UTC)
 
 
-def _rank(verdict: Verdict) -> tuple[bool, dt.datetime]:
-    """Order by time; one of the future hides no other, or a wrong clock would rule for years."""
-    return _when(verdict) <= dt.datetime.now(dt.UTC) + _AHEAD, _when(verdict)
+def _rank(verdict: Verdict) -> tuple[bool, dt.datetime, int]:
+    """Order by time, of one moment the worse last.
+
+    One of the future hides no other, or a wrong clock would rule for years.
+    """
+    when, severity = _when(verdict), -_STATES.index(verdict.verdict)
+    return when <= dt.datetime.now(dt.UTC) + _AHEAD, when, severity
 
 
 def _is_fresh(verdict: Verdict, oldest: dt.datetime) -> bool:
-    past, when = _rank(verdict)
+    past, when, _ = _rank(verdict)
     return past and when >= oldest
 
 
@@ -218,11 +275,7 @@ def _without_addresses(stack: dict[str, str]) -> dict[str, str]:
 
 def _numbers(members: Sequence[Verdict]) -> Iterator[_Deviation]:
     """Yield who measured worse than its group, beyond the noise from node to node."""
-    groups: dict[_Key, list[tuple[Verdict, Measurement]]] = defaultdict(list)
-    for verdict in members:
-        for check, numbers in verdict.numbers.items():
-            for name, number in numbers.items():
-                groups[check, name, number.unit].append((verdict, number))
+    groups = _measured(members)
     for (check, name, unit), group in groups.items():
         if len(group) < FEWEST_NODES:
             continue
@@ -235,6 +288,19 @@ def _numbers(members: Sequence[Verdict]) -> Iterator[_Deviation]:
                 amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
                 text = f"{check}: {name} {amount}, {middle:.4g} is usual in its group"
                 yield verdict, text
+
+
+def _measured(
+    members: Iterable[Verdict],
+) -> dict[_Key, list[tuple[Verdict, Measurement]]]:
+    """What can be compared, by check, name and unit: NaN of one would be the median of all."""
+    groups: dict[_Key, list[tuple[Verdict, Measurement]]] = defaultdict(list)
+    for verdict in members:
+        for check, numbers in verdict.numbers.items():
+            for name, number in numbers.items():
+                if number.comparable:
+                    groups[check, name, number.unit].append((verdict, number))
+    return groups
 
 
 def _folded(nodes: Iterable[Node]) -> list[tuple[str, str, str]]:

@@ -127,8 +127,13 @@ class NotRun(Part):
 
 
 def moment(text: str) -> str:
-    """Return a text that is a time in ISO 8601."""
-    dt.datetime.fromisoformat(text).astimezone(dt.UTC)
+    """Return a text that is a time in ISO 8601; ValueError if it is none."""
+    try:
+        dt.datetime.fromisoformat(text).astimezone(dt.UTC)
+    except OverflowError as error:  # before year 1 or after 9999 in UTC
+        raise ValueError("it is no time that has a place in UTC") from error
+    if not text.isprintable():  # any sign may separate day and hour, a line end too
+        raise ValueError("it is no time in one line")
     return text
 
 

@@ -18,18 +18,24 @@ _OUTSIDE = {"network-failure", "device-busy", "port-in-use"}
 # `fewer-devices` tells.
 _HARMLESS = {"check-vanished"}
 _OF_REPORT: Any = {"suite", "lock", "torch", "python", "stack", "counts"}
-# A verdict is a line in a scheduler's state.
-Short = Annotated[
-    str, AfterValidator(lambda text: " ".join(harmless(text).split())[:300])
-]
+_MOST_LAYERS = 300  # of a host; a machine with 16 GPUs has 60
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,252}$"  # a part of the name of a file
+
+
+def short(text: str) -> str:
+    """Return a text as a line of at most 300 characters: it is one in a scheduler's state."""
+    return " ".join(harmless(text).split())[:300]
+
+
+Short = Annotated[str, AfterValidator(short)]
 
 
 class Fault(Part):
     """A failed check; without ``check`` a difference from the lock, or a regression."""
 
-    check: str
+    check: Short
     """Id of the check; empty for a difference from the lock, and for a regression."""
-    code: str
+    code: Short
     """Of the finding."""
     symptom: Short
     """At most 300 characters, in one line."""
@@ -42,15 +48,15 @@ class Verdict(Part):
 
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     """Of the verdict."""
-    node: str
+    node: Annotated[str, Field(pattern=_NAME)]
     """Name of the node."""
-    target: str
+    target: Annotated[str, Field(pattern=_NAME)]
     """Name of the target."""
     suite: Literal["quick", "full", "health", "verify"]
     """`verify` compares with the lock, the others are checks."""
     verdict: Literal["keep", "remove", "none"]
     """`none`: nothing was learnt about the node."""
-    code: str = ""
+    code: Short = ""
     """Of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`; empty of `keep`."""
     reason: Short = ""
     """At most 300 characters, in one line."""
@@ -60,19 +66,19 @@ class Verdict(Part):
     """When it was reached, ISO 8601, UTC."""
     seconds: float
     """How long that took, in seconds."""
-    provision: str = __version__
+    provision: Short = __version__
     """Version of the toolkit."""
-    lock: str | None = None
+    lock: Short | None = None
     """Digest of the environment's lock."""
-    torch: str | None = None
+    torch: Short | None = None
     """Version in the environment."""
-    python: str | None = None
+    python: Short | None = None
     """Version in the environment."""
-    device: str | None = None
+    device: Short | None = None
     """Name of the first."""
     devices: int = 0
     """How many devices were checked."""
-    stack: dict[str, str] = Field({})
+    stack: dict[Short, Short] = Field({}, max_length=_MOST_LAYERS)
     """Layers of the host, as in a report."""
     counts: dict[str, int] = Field({})
     """Of checks."""
@@ -83,9 +89,14 @@ class Verdict(Part):
     numbers: dict[str, dict[str, Measurement]] = Field({})
     """By check, and by name."""
 
+    @property
+    def file_name(self) -> str:
+        """The name of its file, which ``fleet report`` compares with what it says."""
+        return f"{self.node}.{self.target}.{self.suite}.json"
+
     def store(self, folder: Path) -> None:
         """Write it where ``fleet report`` reads it."""
-        path = folder / f"{self.node}.{self.target}.{self.suite}.json"
+        path = folder / self.file_name
         write_atomic(path, json_text(self.document(), None))
 
     def document(self) -> dict[str, Any]:

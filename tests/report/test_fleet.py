@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
+import os
+import re
+import subprocess
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
+import yaml
 
 from provision.cli.main import main
 from provision.report.fleet import Fleet, Node, report_fleet
 from tests.calls import count_calls
 from tests.report.fleets import change, verdict, write_fleet
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
+ROLE = Path(__file__).parents[2] / "fleet" / "ansible" / "roles" / "smoke"
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
 
@@ -152,14 +156,143 @@ def test_files_that_are_no_verdict_are_named_and_stop_nothing(tmp_path: Path) ->
 
 def test_two_verdicts_of_one_node_and_moment_are_named(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path, 5, NOW)
-    (tmp_path / "copy.json").write_bytes(
-        paths[0].read_bytes()
-    )  # collected twice: the same
+    copy = tmp_path / "again" / paths[0].name
+    copy.parent.mkdir()
+    copy.write_bytes(paths[0].read_bytes())  # collected twice: the same
     assert report(tmp_path).files == []
-    change(tmp_path / "copy.json", code="op-fails", verdict="remove")
+    change(copy, code="op-fails", verdict="remove")
     ((path, fault),) = report(tmp_path).files
     assert path == "gpu00000.cuda-linux.quick.json"
     assert "another verdict of gpu00000" in fault
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "before year 1 in UTC": {"time": "0001-01-01T00:00:00+23:59"},
+    "after year 9999 in UTC": {"time": "9999-12-31T23:59:59-23:59"},
+    "a time of two lines": {"time": "2026-01-01\n00:00:00Z"},
+    "a name of two lines": {"node": "gpu00004\nkeep  gpu00005"},
+    "a name with a path": {"node": "../gpu00003"},
+    "more layers than a host has": {"stack": {f"l{n}": "1" for n in range(9999)}},
+}
+
+
+@pytest.mark.parametrize("parts", HOSTILE.values(), ids=HOSTILE)
+def test_attack_a_hostile_verdict_ends_the_report_of_no_other(
+    tmp_path: Path, parts: dict[str, Any]
+) -> None:
+    hostile = write_fleet(tmp_path, 5, NOW)[4]
+    change(hostile, **parts)
+    found = report(tmp_path, "gpu00004")
+    assert found.counts == {"silent": 1, "keep": 4}
+    assert [path for path, _ in found.files] == [hostile.name]
+
+
+def test_attack_not_a_number_hides_no_deviation(tmp_path: Path) -> None:
+    paths = write_fleet(tmp_path, 9, NOW)
+    # At these places they are the median of what Python has sorted.
+    for place, value in ((0, 600.0), (1, math.nan), (4, math.nan)):
+        odd = numbers_of(paths[place])
+        odd["operators.check3"]["rate"]["value"] = value
+        change(paths[place], numbers=odd)
+    found = report(tmp_path)
+    assert found.counts == {"deviates": 1, "keep": 8}
+    assert node(found, "gpu00000").state == "deviates"
+
+
+def test_attack_a_line_end_in_a_device_forges_no_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in write_fleet(tmp_path, 2, NOW):
+        change(path, device="H100\nkeep  gpu99999", code="x\nkeep  gpu99998")
+    call(tmp_path)
+    out = capsys.readouterr().out
+    assert not [line for line in out.splitlines() if line.startswith("keep  gpu9999")]
+
+
+def test_attack_a_node_speaks_for_no_other(tmp_path: Path) -> None:
+    """By the name of its file, and by the folder that --hosts knows."""
+    good, bad = write_fleet(tmp_path / "gpu00001", 2, NOW)
+    (tmp_path / "gpu00000").mkdir()
+    change(bad, verdict="remove", code="op-fails")
+    loud = tmp_path / "gpu00000" / good.name
+    good.rename(loud)
+    later = f"{NOW + DAY / 1000:%Y-%m-%dT%H:%M:%SZ}"
+    for forged in (loud.with_name("gpu00000.cuda-linux.full.json"), None):
+        file = forged or loud.with_name(bad.name)
+        file.write_bytes(bad.read_bytes())
+        change(file, verdict="keep", code="", time=later)
+        found = report(tmp_path, "gpu00000", "gpu00001")
+        assert node(found, "gpu00001").state == "remove"
+        assert [path for path, _ in found.files] == [f"gpu00000/{file.name}"]
+        file.unlink()
+
+
+def test_attack_a_node_does_not_hide_its_removal(tmp_path: Path) -> None:
+    """By a second verdict of the same moment, or by a later one that learnt nothing."""
+    path = write_fleet(tmp_path / "b", 1, NOW)[0]
+    change(path, verdict="remove", code="op-fails")
+    for folder, parts in (
+        ("a", {"time": f"{NOW:%Y-%m-%dT%H:%M:%S+00:00}"}),
+        ("c", {"time": f"{NOW:%Y-%m-%dT%H:%M:%S+00:00}"}),
+        ("d", {"time": f"{NOW + DAY / 1000:%Y-%m-%dT%H:%M:%SZ}", "verdict": "none"}),
+    ):
+        other = write_fleet(tmp_path / folder, 1, NOW)[0]
+        change(other, **parts)
+        assert report(tmp_path).counts == {"remove": 1}, folder
+        other.unlink()
+
+
+def test_attack_a_folder_of_damaged_verdicts_is_not_good(tmp_path: Path) -> None:
+    for path in write_fleet(tmp_path, 3, NOW):
+        path.write_bytes(path.read_bytes()[:100])
+    assert call(tmp_path) == 1
+
+
+@pytest.mark.machine
+def test_attack_the_collection_fetches_no_link(tmp_path: Path) -> None:
+    """By rsync, with the options that the collection gives it."""
+    tasks = yaml.safe_load((ROLE / "tasks" / "fetch_linux.yml").read_text())
+    options = tasks[0]["ansible.posix.synchronize"]
+    words = ["--archive"] if options.get("archive", True) else []
+    words += [f"--{each}" for each in ("recursive", "links") if options.get(each)]
+    names = {"inventory_hostname": "n1", "smoke_target": "t", "smoke_suite": "quick"}
+    for option in options["rsync_opts"]:
+        words.append(re.sub(r"{{ (\w+) }}", lambda m: names[m[1]], option))
+    host, controller = tmp_path / "host", tmp_path / "controller"
+    host.mkdir()
+    controller.mkdir()
+    (tmp_path / "key.pem").write_text("SECRET")
+    (host / "n1.t.quick.json").symlink_to(tmp_path / "key.pem")
+    argv = ["rsync", *words, f"{host}/", f"{controller}/"]
+    subprocess.run(argv, check=True, capture_output=True)
+    assert list(controller.iterdir()) == []
+    (host / "n1.t.quick.json").unlink()
+    for name in ("n1.t.quick.json", "n2.t.quick.json"):
+        (host / name).write_text("{}")
+    subprocess.run(argv, check=True, capture_output=True)
+    assert [path.name for path in controller.iterdir()] == ["n1.t.quick.json"]
+
+
+def test_attack_a_link_is_not_followed_and_no_content_is_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, secret = tmp_path / "verdicts", tmp_path / "key.pem"
+    write_fleet(folder, 3, NOW)
+    secret.write_text("-----BEGIN PRIVATE KEY-----\nSECRET\n")
+    documents = ('"SECRET"', '{"time": "SECRET", "SECRET": 1}', "SECRET", "{SECRET")
+    for number, text in enumerate(documents):
+        (folder / f"copy{number}.json").write_text(text)
+    (folder / "link.json").symlink_to(secret)
+    whole = write_fleet(tmp_path / "elsewhere", 9, NOW)[8]
+    (folder / whole.name).symlink_to(whole)
+    (folder / "linked").symlink_to(whole.parent, target_is_directory=True)
+    os.mkfifo(folder / "pipe.json")
+    for words in ((folder,), (folder, "--json")):
+        assert call(*words) == 1
+        captured = capsys.readouterr()
+        assert "SECRET" not in captured.out + captured.err
+        assert "link.json" in captured.out + captured.err
+    assert report(folder).counts == {"keep": 3}
 
 
 def call(*words: object) -> int:
