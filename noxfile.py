@@ -310,7 +310,7 @@ if __name__ == "__main__":
 import nox  # noqa: E402 - absent when this file is run as a script, which ends above
 
 sys.path.insert(0, str(HERE))  # where another nox than that of .tools runs this file
-from provision.sessions import add_sessions, listing  # noqa: E402
+from provision.sessions import add_sessions, listed  # noqa: E402
 
 
 def with_tools() -> str:
@@ -337,6 +337,17 @@ def refuse_unknown(known: set[str]) -> None:
 
 OF_A_PROJECT = add_sessions(__file__, with_tools)
 refuse_unknown(OF_A_PROJECT)
+
+
+def developers(function: Callable[[nox.Session], None]) -> object:
+    """Make a session, unless `nox -l -t VERB` lists those of targets."""
+    name = function.__name__.replace("_", "-")
+    return function if listed(sys.argv[1:]) else nox.session(name=name)(function)
+
+
+def engine(function: Callable[[nox.Session], None]) -> object:
+    """Make a session that a script in .ci calls: the short list of `nox -l` leaves it out."""
+    return function if listed(sys.argv[1:]) is not None else nox.session(function)
 
 
 def tool(session: nox.Session, *words: str, **env: str) -> None:
@@ -394,13 +405,13 @@ def run_tests(session: nox.Session, *runner: str) -> None:
         tool(session, *runner, "pytest", *parallel, *chosen, **built)
 
 
-@nox.session
+@developers
 def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     run_tests(session)
 
 
-@nox.session
+@developers
 def coverage(session: nox.Session) -> None:
     """Run the tests, a third slower, and report the lines that none of them reached."""
     ensure_tools(dev=True)
@@ -410,14 +421,14 @@ def coverage(session: nox.Session) -> None:
     tool(session, "coverage", "report")
 
 
-@nox.session
+@developers
 def faults(session: nox.Session) -> None:
     """Kill real builds and verbs beside a program, fill disks, stop servers."""
     chosen = ["-m", "faults and not attack"]
     tool(session, "pytest", *chosen, *session.posargs)
 
 
-@nox.session
+@developers
 def attacks(session: nox.Session) -> None:
     """Try every known attack, 2,000 damaged files and 100 kills."""
     # Each kind of damage and each verb is a test, and takes long: one file may use all processes.
@@ -438,19 +449,13 @@ def attacks(session: nox.Session) -> None:
     )
 
 
-@nox.session
+@developers
 def profiles(session: nox.Session) -> None:
     """Prove every GPU target on its device profiles; find every fault; run the full suite."""
     ensure_tools(dev=True)
     build_for_tests(session)
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "pytest", "-m", "profiles", *session.posargs, **built)
-
-
-# Each needs an engine that a script in .ci prepares and then calls it: not for the short list.
-def engine(function: Callable[[nox.Session], None]) -> object:
-    """Make a session."""
-    return function if listing() else nox.session(function)
 
 
 @engine
@@ -465,7 +470,7 @@ def wine(session: nox.Session) -> None:
     tool(session, "pytest", "-m", "wine", "tests/wine", *session.posargs)
 
 
-@nox.session
+@developers
 def bench(session: nox.Session) -> None:
     """Measure against other tools; after --: subjects (build, lock …) and --rounds N."""
     ensure_tools(dev=True)
@@ -513,7 +518,7 @@ def apart(session: nox.Session, name: str) -> str:
     return python
 
 
-@nox.session
+@developers
 def lint(session: nox.Session) -> None:
     """Check style, types, the order of the packages, and every spec against its schema."""
     tool(session, "ruff", "format", "--check", ".")
@@ -528,7 +533,7 @@ def lint(session: nox.Session) -> None:
     tool(session, "check_jsonschema", "--schemafile", str(schema), *specs)
 
 
-@nox.session
+@developers
 def docs(session: nox.Session) -> None:
     """Make what docs/ has from the code, and the site in .cache/site; a warning is a failure."""
     ensure_tools(dev=True)
@@ -581,7 +586,7 @@ def browser(session: nox.Session) -> None:
     )
 
 
-@nox.session
+@developers
 def release(session: nox.Session) -> None:
     """Build what is published twice, into dist/, list its parts, and try it in every Python."""
     ensure_tools(dev=True)
@@ -602,7 +607,7 @@ def release(session: nox.Session) -> None:
     )
 
 
-@nox.session
+@developers
 def audit(session: nox.Session) -> None:
     """Look up the known vulnerabilities of every lock, or of the targets after --.
 
@@ -631,7 +636,7 @@ def audit(session: nox.Session) -> None:
         )
 
 
-@nox.session(name="update-tools")
+@developers
 def update_tools(session: nox.Session) -> None:
     """Lock the toolkit's own tools again, for every platform."""
     compile_ = [

@@ -15,25 +15,19 @@ from provision.core.errors import ProvisionError
 from provision.spec.extends import resolved, spec_chain
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_SELECTING = {
-    "-s",
-    "-e",
-    "--session",
-    "--sessions",
-    "-t",
-    "--tags",
-    "-k",
-    "--keywords",
-    "--json",
-}
+_CHOOSING = {"-s", "-e", "--session", "--sessions", "-k", "--keywords", "--json"}
 
 
-def listing() -> bool:
-    """Whether all sessions are to be listed, and none is selected: those of targets are many."""
-    words = {word.partition("=")[0] for word in sys.argv[1:]}
-    return bool(words & {"-l", "--list", "--list-sessions"}) and words.isdisjoint(
-        _SELECTING
-    )
+def listed(words: Sequence[str]) -> set[str] | None:
+    """Return the verbs whose sessions `nox -l` is to list, given its options.
+
+    None where sessions are run, or chosen by other means than tags: nox then needs all of them.
+    """
+    options = {word.partition("=")[0] for word in words}
+    if options.isdisjoint({"-l", "--list", "--list-sessions"}) or options & _CHOOSING:
+        return None
+    chosen = {word.removeprefix("--tags=") for word in words}
+    return chosen & _TABLES["target"].keys() if options & {"-t", "--tags"} else set()
 
 
 def add_sessions(
@@ -47,7 +41,7 @@ def add_sessions(
     nox.needs_version = ">=2025.2.9"
     nox.options.sessions = ["targets"]
     nox.options.default_venv_backend = "none"  # the toolkit makes the environments
-    known, verbs = set[str](), _TABLES["target"]
+    known, verbs = set[str](), listed(sys.argv[1:])
 
     def add(name: str, doc: str, *words: str, tags: Sequence[str] = ()) -> None:
         def call(session: nox.Session) -> None:
@@ -66,16 +60,18 @@ def add_sessions(
         nox.session(name=name, tags=tags)(call)
         known.add(name)
 
-    for name, (doc, *words) in _TABLES["project"].items():
-        add(name, doc, *words)
-    if listing():
+    if not verbs:
+        for name, (doc, *words) in _TABLES["project"].items():
+            add(name, doc, *words)
+    if verbs == set():
         add(
             "VERB-TARGET",
-            f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.",
+            f"VERB is one of {', '.join(_TABLES['target'])}; nox -l -t VERB lists them.",
         )
         return known
     for name, verb, doc, words in _target_sessions(root):
-        add(name, doc, verb, *words, tags=[verb])
+        if verbs is None or verb in verbs:
+            add(name, doc, verb, *words, tags=[verb])
     return known
 
 

@@ -168,22 +168,14 @@ def test_every_named_file_and_function_exists() -> None:
 
 @pytest.mark.machine
 def test_every_named_session_exists() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "nox",
-        "-f",
-        ROOT / "noxfile.py",
-        "--list",
-        "-t",
-        "build",
-    ]
-    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    sessions = set(re.findall(r"^[-*] (\S+)", listed, re.MULTILINE))
     text = "\n".join(line for page in PAGES.values() for line in code(page))
     named = set(re.findall(r"nox(?:file\.py)? -s\s+([\w-]+)", text))
     assert len(named) > 5
-    assert named - sessions == set()
+    command = [sys.executable, "-m", "nox", "-f", ROOT / "noxfile.py", "--list", "-s"]
+    done = subprocess.run(
+        [*command, *named], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def unknown(line: str) -> list[str]:
