@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from tests.lab import open_lab
+from tests.recipes import workflow_steps
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Runner:
     def value(self, name: str) -> str:
         """Return what an expression means; KeyError if it is more than a name."""
         if step := re.fullmatch(r"steps\.([\w-]+)\.outputs\.([\w-]+)", name):
-            assert step[1] in [part["id"] for part in STEPS], name
+            assert step[1] in [part["id"] for part in STEPS] + ["provision"], name
             return self.outputs[step[1]].get(step[2], "")
         values = {
             "runner.temp": str(self.folder),
@@ -162,8 +163,10 @@ def test_the_toolkit_is_installed_and_path_gets_its_commands_alone(
 def test_a_job_ends_with_a_proven_environment_and_its_outputs(
     runner: tuple[Runner, Lab],
 ) -> None:
+    """By the workflow of docs/how-to/ci.md, whose target and folder are the lab's."""
     job, lab = runner
-    done = job.job(project="project", checks="full")
+    _, ours, train, upload = workflow_steps()
+    done = job.job(**ours["with"] | {"project": "project", "target": "auto"})
     assert done.returncode == 0, done.stdout + done.stderr
     outputs = {
         name: job.text(spec["value"]) for name, spec in ACTION["outputs"].items()
@@ -175,8 +178,12 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(
     cached, _ = job.used["cache"]["path"].splitlines()
     assert list(Path(cached).glob("archive-v*"))
     assert "<testsuite" in Path(outputs["junit"]).read_text(encoding="utf-8")
-    code = [outputs["python"], "-c", "import alpha; print(alpha.version)"]
-    assert subprocess.check_output(code, text=True) == "1.0\n"
+    code = "import alpha, sys; print(alpha.version, *sys.argv[1:])"
+    (job.workspace / "train.py").write_text(code, encoding="utf-8")
+    job.outputs[ours["id"]] = outputs
+    done = job.step({"id": "train", "if": "inputs.checks != 'none'"} | train)
+    assert (done and done.stdout) == "1.0 --steps 2\n"
+    assert job.text(upload["with"]["path"]) == outputs["junit"]
     assert job.summary.startswith(f"### Provision: `{TARGET}`\n~~~~~~text\n")
     assert "ok   tiny 1" in job.summary
 

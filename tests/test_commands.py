@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+import yaml
 
 from provision.catalog.snapshot import Wheel
 from provision.core.hashing import sha256_file
 from provision.core.platforms import this_platform
 from provision.resolver import local_index
 from tests.lab import new_cache, typed
+from tests.recipes import GITLAB, recipes
 from tests.small import PYTHON, Index, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
@@ -262,6 +264,19 @@ def test_the_commands_of_a_page_work(page: str, world: World) -> None:
         codes = set(map(int, re.findall(r"\d+", block.note.partition(":")[0]))) or {0}
         done = world.run(block.text)
         assert done.returncode in codes, f"{block.text}{done.stdout}{done.stderr}"
+
+
+@pytest.mark.machine
+def test_the_job_of_gitlab_works(world: World) -> None:
+    (job,) = yaml.safe_load(recipes()[GITLAB]).values()
+    world.anew("cpu-linux")
+    done = world.run("".join(f"{line}\n" for line in job["script"]))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = world.root / job["artifacts"]["reports"]["junit"]
+    assert "<testsuite" in report.read_text(encoding="utf-8")
+    cache = job["cache"]
+    assert all((world.root / file).is_file() for file in cache["key"]["files"])
+    assert job["variables"]["UV_CACHE_DIR"] == f"$CI_PROJECT_DIR/{cache['paths'][0]}"
 
 
 EXAMPLES = tomllib.loads(

@@ -14,6 +14,7 @@ from check_jsonschema.cli import main as judge
 from click.testing import CliRunner
 
 from tests.checkout import commit_all, commit_copy, git
+from tests.recipes import HOOKS, filled_in
 from tests.small import lock, make_project, make_wheel, serve
 from tests.test_docs import unknown
 
@@ -84,35 +85,26 @@ def test_the_commands_of_a_form_exist(form: Path) -> None:
     assert all(part["attributes"]["options"][1:] == targets for part in choices)
 
 
-HOOKS = """\
-repos:
-  - repo: {url}
-    rev: {commit}
-    hooks:
-      - id: provision-lock
-      - id: provision-doctor
-"""
-
-
 @pytest.mark.network
 @pytest.mark.slow
+@pytest.mark.parametrize("program", ["pre-commit", "prek"])
 def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash(
-    tmp_path: Path,
+    program: str, tmp_path: Path
 ) -> None:
+    """With the configuration that the page shows, by both programs that it names."""
     ours, theirs = tmp_path / "provision", tmp_path / "theirs"
-    commit = commit_copy(ours)
+    commit_copy(ours)
     with serve(tmp_path / "index") as index:
         project = make_project(theirs, index)
         wheel = make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})
         lock(project, [wheel])
-    (theirs / ".pre-commit-config.yaml").write_text(
-        HOOKS.format(url=ours.as_uri(), commit=commit)
-    )
+    (theirs / HOOKS).write_text(filled_in(HOOKS, ours), encoding="utf-8")
     commit_all(theirs)
 
     bin_folder = Path(sys.executable).parent
     own = {
         "PREK_HOME": str(tmp_path / "prek"),
+        "PRE_COMMIT_HOME": str(tmp_path / "pre-commit"),
         "NO_COLOR": "1",
         "PATH": os.pathsep.join([str(bin_folder), os.environ["PATH"]]),
     }
@@ -120,7 +112,7 @@ def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash
     def run(*files: str) -> tuple[int, list[str], str]:
         git(theirs, "add", "--all")
         done = subprocess.run(
-            [bin_folder / "prek", "run", "--files", *files],
+            [bin_folder / program, "run", "--files", *files],
             cwd=theirs,
             env=os.environ | own,
             capture_output=True,
