@@ -1,4 +1,4 @@
-"""Write ``docs/reference/own-findings.md``: what is found besides the doctor's rules.
+"""Write ``docs/reference/findings.md``: every code that a log, an environment or a check can be given.
 
 ``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where the committed page differs.
 """
@@ -11,24 +11,34 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reference" / "own-findings.md"
+PAGE = ROOT / "docs" / "reference" / "findings.md"
 sys.path.append(str(ROOT))
 
 from smoke.engine.finding import TABLE  # noqa: E402
 from tests.smoke.faults import FAULTS  # noqa: E402
 
-FINDINGS = """# What checks and verify find
+FINDINGS = """# Findings
 
 Made from the code by `docs/draw_findings.py`; `nox -s docs` makes it again.
 
-[What the findings mean](findings.md) has the codes of the doctor; a check whose error one of its
-rules recognises reports that code instead. Below are those of `verify` and `build`, in braces
-what is filled in.
+Each finding has a code, which is stable: scripts may rely on it. An `error` breaks the program, a
+`warning` may break it, a `note` is information. A screen also shows the remedy, fitted to the machine.
+[Diagnose a failure](../how-to/diagnose.md) explains how a log and an environment are read, and what to
+do where no rule fits.
+
+## From the doctor
+
+"""
+INSTALLED = """
+## From build and verify
+
+Words in braces are filled in.
 
 """
 CHECKS = """## From the checks
 
-Each has its numbers as evidence. Some say why and what to do by what they measured.
+Each has its numbers as evidence. A check whose error a rule of the doctor recognises reports that
+rule's code.
 
 """
 COMPARED = """## From a comparison with earlier reports
@@ -41,7 +51,7 @@ numbers are its evidence.
 
 def draw() -> str:
     """Return the page."""
-    page = f"{FINDINGS}{_table('environment/findings')}\n"
+    page = f"{FINDINGS}{_doctor()}{INSTALLED}{_table('environment/findings')}\n"
     page += CHECKS
     page += "| code | level | why | remedy | checks with a fault that shows it |\n"
     page += "|---|---|---|---|---|\n"
@@ -63,6 +73,15 @@ def draw() -> str:
         )
         page += f"| `{code}` | {' | '.join(map(_cell, words))} |\n"
     return f"{page}\n{COMPARED}{_table('report/findings')}"
+
+
+def _doctor() -> str:
+    """Return what the doctor may find; the remedy depends on the machine, so it is not shown."""
+    table = tomllib.loads((ROOT / "provision/doctor/findings.toml").read_text("utf-8"))
+    return "| code | level | what you see | why |\n|---|---|---|---|\n" + "".join(
+        f"| `{code}` | {each['level']} | {_cell(each['symptom'])} | {_cell(each['cause'])} |\n"
+        for code, each in sorted(table.items())
+    )
 
 
 def _table(name: str) -> str:

@@ -6,7 +6,6 @@
 # ruff: noqa: INP001 - a program, not a module of a package
 
 import argparse
-import json
 import re
 import sys
 import tomllib
@@ -33,16 +32,23 @@ MADE = (
 )
 VERBS = f"""# Verbs
 
-{MADE}[The verbs at a glance](overview.md) groups them by what they are for. All of them take:
+{MADE}`T` or `TARGET` is a target's name, such as `cpu-linux`. [At the terminal](../how-to/terminal.md)
+explains what is printed where, and how a shell completes these commands.
+
+| verb | does |
+|---|---|
+"""
+COMMON = """
+Every verb takes, before or after its name:
 
 """
 SPEC = f"""# The spec
 
 {MADE}A target's spec is `envs/TARGET.toml`. [Your own repository](../how-to/own-repository.md)
-tells how specs inherit, [requirements of every kind](../how-to/requirements.md) what `[pip]`
-takes. `provision schema` prints the JSON Schema for an editor; a fault is reported with its key
-and the allowed values, all faults of a file at once. Where a default is "required", a spec with
-`extends` may inherit the value.
+explains how specs inherit, [requirements of every kind](../how-to/requirements.md) what `[pip]`
+takes. `provision schema` prints the JSON Schema for an editor. All errors of a file are reported at
+once, each with its line, its key and the allowed values. A spec with `extends` may inherit a
+"required" value.
 
 """
 # What the schema has no description of.
@@ -63,24 +69,27 @@ CODES = f"""# Exit codes
 """
 JSON = f"""# JSON documents
 
-{MADE}With `--json`, before or after the verb, each verb prints one document on stdout; what it does
-meanwhile, its notes and its errors go to stderr:
+{MADE}With `--json`, each verb prints one document on stdout; notes and errors go to stderr:
 
 ```json
 {{"schema": {SCHEMA}, "verb": "build", "ok": true, "result": {{}}}}
 ```
 
-`ok` says that the [exit code](exit-codes.md) is 0: the verb did what was asked, and what it looked
-at is good. `result` is what is listed below. Where the verb was stopped, and for a wrong command
-line, it is a [Failure](#failure); `verb` is null where the command line names none. A program that
-`run` starts has stdout to itself. `--version` and `--help` print text
-in any case: they are for people, and answer before it is known what the rest of the line asks for.
+| field | value |
+|---|---|
+| `schema` | the version of the format. A change that breaks readers raises it; new fields do not |
+| `verb` | the verb; null where the command line names none |
+| `ok` | true exactly where the [exit code](exit-codes.md) is 0 |
+| `result` | see the table below, or a `Failure`: message, evidence, cause, remedy |
 
-`provision schema VERB` prints the JSON Schema (draft 2020-12) of a verb's document, and `provision
-schema usage` that of a command line without a verb. It is strict: a field that it lacks is never
-printed, and one that it requires is never left out. Instead of a number that JSON lacks there is
-`"NaN"`, `"Infinity"` or `"-Infinity"`. `schema` in the document is raised by a change that breaks
-readers; new fields do not raise it.
+```console
+provision schema build          # the fields of `build --json`, each with its meaning
+provision schema usage          # a command line without a verb
+```
+
+print JSON Schemas (draft 2020-12). They are strict: a document has no other fields, and never lacks a
+required one. `"NaN"`, `"Infinity"` and `"-Infinity"` replace the numbers that JSON lacks. A program
+that `run` starts has stdout to itself. `--version` and `--help` print text in any case.
 
 | verb | result |
 |---|---|
@@ -130,9 +139,12 @@ def verbs() -> str:
     common, table = _common(), "| argument | meaning |\n|---|---|\n"
     found = parsers(parser())
     first = next(iter(found.values()))
-    page = (
-        VERBS + table + "".join(_row(a) for a in first._actions if _words(a) in common)  # noqa: SLF001
+    page = VERBS + "".join(
+        f"| [`{name}`](#{name}) | {_cell(_said(verb))} |\n"
+        for name, verb in found.items()
     )
+    page += COMMON + table
+    page += "".join(_row(a) for a in first._actions if _words(a) in common)  # noqa: SLF001
     for name, verb in found.items():
         own = [a for a in verb._actions if _words(a) not in common]  # noqa: SLF001
         usage = " ".join(
@@ -141,7 +153,7 @@ def verbs() -> str:
             else f"[{_words(a)}]"
             for a in own
         )
-        text = (verb.description or "").removesuffix(".")
+        text = _said(verb)
         page += f"\n## {name}\n\n{text[:1].upper()}{text[1:]}.\n\n"
         page += f"```text\nprovision {name} {usage}".rstrip() + "\n```\n"
         page += f"\n{table}{''.join(map(_row, own))}" if own else ""
@@ -151,6 +163,10 @@ def verbs() -> str:
             + "\n"
         )
     return page
+
+
+def _said(verb: argparse.ArgumentParser) -> str:
+    return (verb.description or "").removesuffix(".")
 
 
 def undocumented() -> list[str]:
@@ -243,57 +259,27 @@ def codes() -> str:
 
 def documents() -> str:
     """Return the page of the JSON documents."""
-    page, definitions = JSON, dict[str, Any]()
+    page = JSON
     for verb in verb_names():
-        schema = document_schema(verb)
-        definitions |= schema["$defs"]
-        result = schema["properties"]["result"]
+        result = document_schema(verb)["properties"]["result"]
         if "anyOf" in result:  # each may fail, which the text above says
             failure = {"$ref": "#/$defs/Failure"}
             result["anyOf"] = [one for one in result["anyOf"] if one != failure]
-        page += f"| `{verb}` | {_cell(_shape(result, said=True))} |\n"
-    for name, each in sorted(definitions.items()):
-        page += f"\n## {name}\n\n{each['description']}\n"
-        if "enum" in each:
-            page += f"\n{_shape(each)}\n"
-        if "properties" in each:
-            rows = (
-                f"| `{key}` | {_cell(_shape(value))} | {_cell(value['description'])} |\n"
-                for key, value in each["properties"].items()
-            )
-            page += f"\n| field | value | meaning |\n|---|---|---|\n{''.join(rows)}"
+        page += f"| `{verb}` | {_cell(_shape(result))} |\n"
     return page
 
 
-def _shape(value: dict[str, Any], *, said: bool = False) -> str:
-    """Return what a schema allows, in words; ``said`` adds its description."""
+def _shape(value: dict[str, Any]) -> str:
+    """Return in words which results a schema allows, each with its description."""
     about = (
-        f" ({value['description'].removesuffix('.')})"
-        if said and "description" in value
-        else ""
+        f" ({value['description'].removesuffix('.')})" if "description" in value else ""
     )
     if "$ref" in value:
-        name = value["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()}){about}"
+        return f"`{value['$ref'].rpartition('/')[2]}`{about}"
     if "anyOf" in value:
-        # The page says once what stands for a number that JSON lacks.
-        kinds = [one for one in value["anyOf"] if "NaN" not in one.get("enum", ())]
-        return " or ".join(_shape(one, said=said) for one in kinds) + about
-    if "const" in value or "enum" in value:
-        allowed = value.get("enum", [value.get("const")])
-        return ", ".join(f"`{json.dumps(one)}`" for one in allowed) + about
-    kinds = [value["type"]] if isinstance(value["type"], str) else value["type"]
-    return " or ".join(_kind_of(kind, value) for kind in kinds) + about
-
-
-def _kind_of(kind: str, value: dict[str, Any]) -> str:
-    if kind == "array":
-        parts = value.get("prefixItems")
-        inner = ", ".join(map(_shape, parts)) if parts else _shape(value["items"])
-        return f"list: {inner}" if parts else f"list of {inner}"
-    if kind == "object" and isinstance(value.get("additionalProperties"), dict):
-        return f"object of {_shape(value['additionalProperties'])}"
-    return kind
+        return " or ".join(map(_shape, value["anyOf"])) + about
+    inner = f" of {_shape(value['items'])}" if value["type"] == "array" else ""
+    return f"{'list' if inner else value['type']}{inner}{about}"
 
 
 def pages() -> dict[str, str]:

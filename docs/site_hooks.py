@@ -1,7 +1,7 @@
 """What mkdocs does not do for the site by itself; ``mkdocs.yml`` names this file as a hook.
 
-Links that leave ``docs/`` lead to copies of the files, below ``repository/``. Each page has its
-Markdown beside it, and ``llms.txt`` lists all of them.
+The README is the first page. Links that leave ``docs/`` lead to copies of the files, below
+``repository/``. Each page has its Markdown beside it, and ``llms.txt`` lists all of them.
 """
 # ruff: noqa: INP001 - a program, not a module of a package
 
@@ -22,23 +22,34 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 COPIES = "repository/"
-FRONT = {"README.md": "index.md"}
+FRONT = ("README.md", "index.md")
+# Which pages the search prefers where several have a word: what to do, before how it came about.
+WEIGHTS = {
+    "getting-started.md": 4,
+    "errors/": 2,
+    "how-to/": 1.5,
+    "decisions/": 0.5,
+    COPIES: 0.25,
+}
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s:]+)(#[^)]*)?\)")
+# The code in a row of a table. GitHub needs a backslash before its bars, Python-Markdown shows it.
+ROW = re.compile(r"(?<=[| ])`[^`\n]*\\\|[^`\n]*`")
 _TEXTS: dict[str, str] = {}
 _INDEX: list[str] = []
 
 
 def _place(uri: str) -> str:
-    """Return where in the repository a file of the site lies."""
+    """Return where in the repository a file of the site is."""
+    if uri == FRONT[1]:
+        return FRONT[0]
     return uri.removeprefix(COPIES) if uri.startswith(COPIES) else f"docs/{uri}"
 
 
 def _uri(place: str) -> str:
-    """Return where in the site a file of the repository lies."""
-    inside = (
-        place.removeprefix("docs/") if place.startswith("docs/") else COPIES + place
-    )
-    return FRONT.get(place, inside)
+    """Return where in the site a file of the repository is."""
+    if place == FRONT[0]:
+        return FRONT[1]
+    return place.removeprefix("docs/") if place.startswith("docs/") else COPIES + place
 
 
 def _target(uri: str, link: str) -> str:
@@ -50,8 +61,9 @@ def _target(uri: str, link: str) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside of ``docs/`` that the navigation or a page leads to."""
+    """Add the README, and the files outside of ``docs/`` that the navigation or a page leads to."""
     _TEXTS.clear()
+    files.append(File.generated(config, FRONT[1], abs_src_path=str(ROOT / FRONT[0])))
     wanted = re.findall(rf"{COPIES}[\w.]+", str(config.nav))
     for page in files.documentation_pages():
         wanted += _outside(page.src_uri, page.content_string)
@@ -77,6 +89,8 @@ def on_page_markdown(
     """Lead the links of a page, which are those of the repository, through the site."""
     del config, files
     uri = page.file.src_uri
+    weight = next((w for start, w in WEIGHTS.items() if uri.startswith(start)), 1)
+    page.meta["search"] = {"boost": weight}
     here = PurePosixPath(uri).parent
 
     def moved(link: re.Match[str]) -> str:
@@ -86,7 +100,7 @@ def on_page_markdown(
         return f"{link[1]}({posixpath.relpath(target, here)}{link[3] or ''})"
 
     _TEXTS[uri] = LINK.sub(moved, markdown)
-    return _TEXTS[uri]
+    return ROW.sub(lambda row: row[0].replace(r"\|", "|"), _TEXTS[uri])
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:

@@ -119,8 +119,8 @@ def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(
 @pytest.mark.slow
 def test_a_dead_link_fails_the_build(tmp_path: Path) -> None:
     copy_files(tmp_path, without=("tests/", "smoke/", "lockfiles/"))
-    dead = "[gone](gone.md) [gone](tutorial.md#nowhere) [gone](../provision/gone.py)"
-    with (tmp_path / "docs" / "index.md").open("a", encoding="utf-8") as page:
+    dead = "[gone](docs/gone.md) [gone](docs/getting-started.md#nowhere) [gone](provision/gone.py)"
+    with (tmp_path / "README.md").open("a", encoding="utf-8") as page:
         page.write(f"\n{dead}\n")
     done = mkdocs(tmp_path, tmp_path / "site")
     assert done.returncode != 0

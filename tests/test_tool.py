@@ -160,16 +160,16 @@ def test_the_documented_installation_puts_both_commands_on_the_path(
     wheel: Path, tmp_path: Path
 ) -> None:
     """As a page tells it, with the wheel in the place of the clone."""
-    pages = ("README.md", "README.zh.md", "docs/how-to/own-repository.md")
+    pages = ("README.md", "README.zh.md", "docs/getting-started.md")
     told = {
         line
         for page in pages
         for line in re.findall(
-            r"^uv tool install [^#\n]*", (CLONE / page).read_text("utf-8"), re.MULTILINE
+            r"uv tool install [^#`\n]*", (CLONE / page).read_text("utf-8")
         )
     }
     (line,) = {line.strip() for line in told}
-    _, *words = shlex.split(line.replace("path/to/clone", wheel.as_posix()))
+    _, *words = shlex.split(line.replace('".[', f'"{wheel.as_posix()}['))
     bin_folder = tmp_path / "bin"
     places = {"UV_TOOL_DIR": tmp_path / "tools", "UV_TOOL_BIN_DIR": bin_folder}
     if index := read_pip_config().index_url:

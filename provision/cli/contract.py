@@ -1,4 +1,4 @@
-"""The readiness contract: exit code 0 keep, 1 remove, 2 no verdict; docs/fleet.md describes it."""
+"""The readiness contract: 0 keep, 1 remove, 2 no verdict; see docs/how-to/fleet.md."""
 
 import _thread
 import contextlib

@@ -141,14 +141,6 @@ def test_the_evidence_of_a_smoke_check_is_read_more_strictly_than_a_log() -> Non
         assert diagnose_evidence([text]) is None
 
 
-def test_the_documentation_has_the_words_of_every_code() -> None:
-    page = HERE.parents[1] / "docs" / "reference" / "findings.md"
-    pattern = r"^\| `(\S+)` \| (\w+) \| (.+) \| (.+) \|$"
-    rows = re.findall(pattern, page.read_text(encoding="utf-8"), re.MULTILINE)
-    words = sorted(data("findings").items())
-    assert rows == [(c, t["level"], t["symptom"], t["cause"]) for c, t in words]
-
-
 # --- remedies and the machine that a log is of ------------------------------------------
 
 # What a remedy must not say to somebody with another system, or another accelerator.

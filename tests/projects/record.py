@@ -1,4 +1,4 @@
-"""Run init, lock and build on the requirements of public projects, and write docs/projects.md.
+"""Run init, lock and build on the requirements of public projects, and write RESULTS.md.
 
     python -m tests.projects.record [--build] [NAME…]
     python -m tests.projects.record --expected
@@ -38,7 +38,7 @@ PROJECTS: dict[str, dict[str, Any]] = tomllib.loads(
 )
 TARGETS = ("cpu-linux", "cuda-linux", "arc-linux", "arc-windows")
 FITTED = ("cuda-linux", "arc-windows")  # the targets of expected.json
-RESULTS, PAGE = HERE / "results.json", ROOT / "docs" / "projects.md"
+RESULTS, PAGE = HERE / "results.json", HERE / "RESULTS.md"
 EXPECTED = HERE / "expected.json"
 # In the words of another program: what it lacks, or the host that does not answer.
 _NAMED = re.compile(
@@ -215,7 +215,7 @@ def _introduction(results: dict[str, Any]) -> list[str]:
 
 
 def page(results: dict[str, Any]) -> str:
-    """Return the text of docs/projects.md."""
+    """Return the text of RESULTS.md."""
     lines = _introduction(results)
     lines += [
         f"| project | kind | listed by init | {' | '.join(TARGETS)} | built, imported |",
