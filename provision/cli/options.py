@@ -76,7 +76,7 @@ def add_build(parser: ArgumentParser) -> None:
 
 def add_contract(parser: ArgumentParser) -> None:
     """Add what makes a verb keep the contract with a scheduler."""
-    group = parser.add_argument_group("for schedulers, see docs/how-to/fleet.md")
+    group = parser.add_argument_group("for schedulers, docs/how-to/fleet.md")
     group.add_argument(
         "--contract",
         choices=("slurm", "kubernetes", "prometheus"),
