@@ -24,7 +24,12 @@ from provision.host.intel import in_level_zero_order
 from provision.host.model import Gpu, Host
 from provision.host.vendors import hidden
 from provision.spec.parts import TargetHardware, hardware_of
-from provision.spec.reader import load_targets, read_hardware, target_names
+from provision.spec.reader import (
+    load_targets,
+    misnamed_specs,
+    read_hardware,
+    target_names,
+)
 
 if TYPE_CHECKING:
     from provision.spec.model import Target
@@ -79,6 +84,7 @@ def detect_machine(project: Project, host: Host) -> Detection:
     """Return which targets of a project fit this machine, and why the others do not."""
     # Outside of a project they are the shipped ones.
     targets, broken = load_targets(project.specs, target_names(project.specs))
+    broken |= misnamed_specs(project.specs)
     hardware = [hardware_of(target) for target in targets]
     found = detect(hardware or read_hardware(shipped().specs), host)
     torch = locked_torch(project.lock(found.chosen)) if found.chosen else ""

@@ -10,7 +10,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import Lock, read_lock
 from provision.spec.local import archive_digests, input_digests, local_digest
 from provision.spec.model import Target
-from provision.spec.reader import load_targets, target_names
+from provision.spec.reader import load_targets, misnamed_specs, target_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,16 @@ def lockable_names(project: Project) -> list[str]:
     targets, _ = load_targets(project.specs, names)
     waiting = {target.name for target in targets if target.status == "unlocked"}
     return [n for n in names if n not in waiting or project.lock(n).is_dir()]
+
+
+def chosen_targets(
+    project: Project, named: Sequence[str]
+) -> tuple[list[Target], dict[str, SpecError]]:
+    """Return the targets that are named, or all lockable ones, and the error of each other spec."""
+    if named:
+        return load_targets(project.specs, named)
+    targets, broken = load_targets(project.specs, lockable_names(project))
+    return targets, broken | misnamed_specs(project.specs)
 
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:

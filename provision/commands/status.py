@@ -16,7 +16,7 @@ from provision.lockfile.pip import PIP_LAYER, Lock, read_lock
 from provision.report.history import last_report
 from provision.report.model import Report
 from provision.spec.model import Target
-from provision.spec.reader import load_targets, target_names
+from provision.spec.reader import load_targets, misnamed_specs, target_names
 
 T = TypeVar("T")
 UNREADABLE: Final = "unreadable"
@@ -65,7 +65,10 @@ def target_statuses(project: Project) -> ProjectStatus:
     names = target_names(project.specs)
     targets, broken = load_targets(project.specs, names)
     found = {target.name: target for target in targets} | broken
-    return ProjectStatus(tuple(_row(project, name, found[name]) for name in names))
+    rows = [_row(project, name, found[name]) for name in names]
+    for name, error in misnamed_specs(project.specs).items():
+        rows.append(_unreadable(name, error))
+    return ProjectStatus(tuple(sorted(rows, key=lambda row: row.name)))
 
 
 def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatus:
@@ -82,12 +85,7 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
     ):
         proof = "from an older lock"
     if isinstance(target, SpecError):
-        # Without the lines of the file, which have no place in a table.
-        lines = [x for x in target.evidence.splitlines() if not x.startswith(" ")]
-        faults = "; ".join([target.what, *lines])
-        return TargetStatus(
-            name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults
-        )
+        return _unreadable(name, target, built, proof, smoke)
     lock = _readable(lambda: _lock(project, target, locked))
     torch = _torch(target, locked)
     return TargetStatus(
@@ -103,6 +101,19 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
         known_wrong_here=_known_wrong_here(project, target, torch) if record else (),
         exclude=target.pip.exclude,
     )
+
+
+def _unreadable(
+    name: str,
+    error: SpecError,
+    built: Proof | Literal["no", "unreadable"] = "no",
+    proof: str = "no",
+    smoke: str = "none",
+) -> TargetStatus:
+    # Without the lines of the file, which have no place in a table.
+    lines = [x for x in error.evidence.splitlines() if not x.startswith(" ")]
+    errors = "; ".join([error.what, *lines])
+    return TargetStatus(name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, errors)
 
 
 def _torch(target: Target, locked: Lock | Unreadable) -> str:

@@ -35,12 +35,9 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 def load_spec(path: Path, read: Read = read_spec_file) -> Target:
     """Read and validate one spec; SpecError names all faults at once."""
-    chain = spec_chain(path, read)
     if not _NAME.fullmatch(path.stem):
-        raise SpecError(
-            f"{path}: the file's name becomes the target's name",
-            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
-        )
+        raise _misnamed(path)
+    chain = spec_chain(path, read)
     data = resolved(chain) | {"name": path.stem}
     try:
         # Strict mode accepts an array for a tuple, and a date as text, only when they come as JSON.
@@ -81,6 +78,8 @@ def load_target(folder: Path, name: str) -> Target:
 def _load_one(folder: Path, name: str, names: Sequence[str], read: Read) -> Target:
     if name in names:
         return load_spec(folder / f"{name}.toml", read)
+    if error := misnamed_specs(folder).get(name):
+        raise error
     close = nearest(name, names)
     remedy = f"did you mean `{close}`?" if close else "`provision targets` lists them"
     if name in target_names(shipped().specs):
@@ -118,4 +117,22 @@ def read_hardware(folder: Path) -> list[TargetHardware]:
 
 def target_names(folder: Path) -> list[str]:
     """Return the names of all targets that have a spec in a folder, sorted; reads no file."""
-    return sorted(path.stem for path in folder.glob("*.toml"))
+    # They reach shells, command lines and paths: a name of another form is no target anywhere.
+    return sorted(filter(_NAME.fullmatch, _stems(folder)))
+
+
+def misnamed_specs(folder: Path) -> dict[str, SpecError]:
+    """Return the error of each file in a folder of specs whose name cannot be a target's."""
+    names = [name for name in sorted(_stems(folder)) if not _NAME.fullmatch(name)]
+    return {name: _misnamed(folder / f"{name}.toml") for name in names}
+
+
+def _stems(folder: Path) -> list[str]:
+    return [path.stem for path in folder.glob("*.toml")]
+
+
+def _misnamed(path: Path) -> SpecError:
+    return SpecError(
+        f"{path}: the file's name becomes the target's name",
+        remedy="use lower-case words joined by '-', such as cuda-linux.toml",
+    )

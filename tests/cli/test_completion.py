@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from provision.cli.verbs import completion
 from tests.lab import typed
 
 pytestmark = pytest.mark.machine
@@ -32,6 +37,36 @@ SHELLS = {
     "fish": ["fish", "--no-config", "-c", FISH, "--"],
     "powershell": ["pwsh", "-NoProfile", "-CommandWithArgs", POWERSHELL],
 }
+
+
+# As a person's settings read the script, and with a word that tells when that is done.
+START = {
+    "bash": (["bash", "--norc", "-i"], 'eval "$(cat {})"'),
+    "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -D; eval "$(cat {})"'),
+    "fish": (["fish", "--no-config", "-i"], "source {}"),
+}
+# A file name that a shell may take for a command, two words, an option, a pattern or a variable.
+HOSTILE = [
+    "$(touch CANARY)",
+    "`touch CANARY`",
+    "g$(touch CANARY)",
+    "g`touch CANARY`",
+    "g;touch CANARY",
+    "g\ntouch CANARY",
+    "g'$(touch CANARY)",
+    'g"$(touch CANARY)',
+    "g\\$(touch CANARY)",
+    "g(touch CANARY)",
+    "g <(touch CANARY)",
+    "g\t$(touch CANARY)",
+    "-o",
+    "--help",
+    "*",
+    "g{a,b}",
+    "$HOME",
+    "~",
+    "g\x1b]0;x\x07",
+]
 
 
 def missing(program: str) -> NoReturn:
@@ -92,3 +127,89 @@ def test_the_names_are_those_of_the_project_in_which_one_is(
     (tmp_path / "envs" / "mine.toml").write_text("no = ", encoding="utf-8")
     (tmp_path / "below").mkdir()
     assert targets(tmp_path / "below") == ["mine"]
+
+
+def after_tab(shell: str, script: Path, folder: Path, begun: str, wanted: str) -> str:
+    """Return what a shell on a terminal shows after TAB, up to the text that is waited for."""
+    argv, begin = START[shell]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        # What a terminal other than this would show has no end that could be waited for.
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        os.environ.update(TERM="dumb", HOME=str(script.parent), PATH=path)
+        os.execvp(argv[0], argv)
+    try:
+        os.write(terminal, f"{begin.format(script)}; echo rea''dy\n".encode())
+        shown = shown_until(terminal, "ready\r\n")
+        assert "ready\r\n" in shown
+        os.write(terminal, f"{begun}\t".encode())
+        return shown_until(terminal, wanted)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        os.close(terminal)
+
+
+def shown_until(terminal: int, wanted: str) -> str:
+    shown, end = "", time.monotonic() + 60
+    while wanted not in shown and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.1)[0]:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+    return shown
+
+
+@pytest.mark.parametrize("shell", START)
+def test_attack_tab_runs_nothing_that_a_folder_names(
+    tmp_path: Path, shell: str
+) -> None:
+    """A clone has specs whose names are commands: TAB runs none, and completes the good name."""
+    if shutil.which(shell) is None:
+        missing(shell)
+    script, specs = tmp_path / f"provision.{shell}", tmp_path / "clone" / "envs"
+    script.write_text(typed("completion", shell).stdout, encoding="utf-8")
+    specs.mkdir(parents=True)
+    for name in [*HOSTILE, "good-linux"]:
+        (specs / f"{name}.toml").touch()
+    shown = after_tab(shell, script, specs.parent, "provision build g", "good-linux")
+    assert "good-linux" in shown
+    assert not list(tmp_path.rglob("CANARY*"))
+
+
+def test_attack_no_name_but_a_target_s_is_a_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone has specs whose names are commands or paths: they are no targets, and reported."""
+    (tmp_path / "envs").mkdir()
+    for name in [*HOSTILE, "..", "good-linux"]:
+        (tmp_path / "envs" / f"{name}.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert typed("completion", "targets").stdout == "good-linux\n"
+    for verb in ("targets", "detect", "lock"):
+        said = typed(verb)
+        assert "becomes the target's name" in said.stdout + said.stderr
+    for verb in ("build", "lock", "verify"):
+        refused = typed(verb, "$(touch CANARY)")
+        assert refused.returncode == 2
+        assert "use lower-case words" in refused.stderr
+
+
+def test_attack_the_path_of_the_program_is_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The toolkit is in a folder whose name is a command: the script calls it, and runs nothing."""
+    folder = tmp_path / "a b'$(touch CANARY)\"`touch CANARY`"
+    folder.mkdir()
+    program = folder / "provision"
+    program.write_text("#!/bin/sh\necho good-linux\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(completion, "program_name", lambda: str(program))
+    for shell in START:
+        if shutil.which(shell) is None:
+            continue
+        script = tmp_path / f"provision.{shell}"
+        script.write_text(typed("completion", shell).stdout, encoding="utf-8")
+        shown = after_tab(shell, script, tmp_path, "provision build g", "good-linux")
+        assert "good-linux" in shown, shell
+    assert "''$(touch CANARY)" in typed("completion", "powershell").stdout
+    assert not list(tmp_path.rglob("CANARY*"))

@@ -14,6 +14,31 @@ from provision.spec.reader import target_names
 from provision.ui.console import print_text
 
 ANYWHERE = True
+# Functions that print the targets of the folder in which TAB is pressed. shtab's own way to call a
+# command expands its output a second time in bash, and reads it once, at the start, in zsh.
+_FUNCTION = {
+    "bash": """_provision_targets() {
+  local name
+  while IFS= read -r name; do
+    [[ "$name" == "$1"* ]] && printf '%%s\\n' "$name"
+  done < <(%s completion targets 2>/dev/null)
+}""",
+    "zsh": """_provision_targets() {
+  local -a names
+  names=(${(f)"$(%s completion targets 2>/dev/null)"})
+  compadd "$@" -a names
+}""",
+    "fish": """function _provision_targets
+  %s completion targets 2>/dev/null
+end""",
+    "powershell": """function _provision_targets {
+  param([string]$WordToComplete)
+  & %s completion targets 2>$null | Where-Object { $_.StartsWith($WordToComplete) }
+}""",
+}
+_TARGETS = dict.fromkeys(_FUNCTION, "_provision_targets") | {
+    "fish": "(_provision_targets)"
+}
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -35,18 +60,25 @@ def handle(call: Call) -> Outcome:
 
 
 def _script(shell: str) -> str:
-    program = program_name()
-    if program != "provision":
-        program = shlex.quote(str(Path(program).absolute()))
-    if shell == "powershell":
-        program = f"& {program}"
     whole = main.parser()
     action: Any  # shtab reads one attribute more of it
     for verb in main.parsers(whole).values():
         for action in verb._actions:  # noqa: SLF001 - argparse has no public list of them
             if action.dest in {"target", "targets"}:
-                action.complete = shtab.cmd(f"{program} completion targets")
+                action.complete = _TARGETS
             elif action.type is Path:
                 is_folder = action.metavar == "DIR"
                 action.complete = shtab.DIRECTORY if is_folder else shtab.FILE
-    return shtab.complete(whole, shell)
+    functions = _FUNCTION[shell] % _program(shell)
+    return shtab.complete(whole, shell, preamble=functions)
+
+
+def _program(shell: str) -> str:
+    """Return how a shell calls this program, whatever is in its path."""
+    name = program_name()
+    if name == "provision":
+        return name
+    path = str(Path(name).absolute())
+    if shell == "powershell":
+        return "'{}'".format(path.replace("'", "''"))
+    return shlex.quote(path)

@@ -10,12 +10,11 @@ from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_targets
 from provision.commands import lock as locking
 from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
-from provision.commands.freshness import Freshness, check_freshness, lockable_names
+from provision.commands.freshness import Freshness, check_freshness, chosen_targets
 from provision.core.errors import Exit, SpecError, UsageError
 from provision.core.process import run
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
-from provision.spec.reader import load_targets
 from provision.ui.results import show_confirmation, show_freshness, show_lock
 
 
@@ -48,8 +47,7 @@ def handle(call: Call) -> Outcome:
     project, options = call.project, call.arguments
     if options.resolve and not options.check:
         raise UsageError("--resolve goes with --check")
-    names = options.targets or lockable_names(project)
-    targets, broken = load_targets(project.specs, names)
+    targets, broken = chosen_targets(project, options.targets)
     pip_tools = options.engine == "pip-tools"
     if options.check and not options.resolve and not pip_tools:
         return _freshness(call, targets, broken)
@@ -61,7 +59,7 @@ def handle(call: Call) -> Outcome:
         differ = any(result.differences for result in judged)
         return Outcome(judged, each(show_confirmation), findings_if(differ))
     if options.upgrade is not None:
-        return _upgrade(call, resolver, names)
+        return _upgrade(call, resolver, [target.name for target in targets])
     results: list[locking.LockResult] = []
     # Naming a target resolves it even where nothing changed.
     if not options.targets and not options.check:

@@ -6,11 +6,10 @@ from functools import partial
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_targets
 from provision.cli.verbs.lock import make_resolver, worst
-from provision.commands.freshness import lockable_names
+from provision.commands.freshness import chosen_targets
 from provision.commands.outdated import Outdated, outdated
 from provision.core.errors import Exit
 from provision.core.interruption import in_threads
-from provision.spec.reader import load_targets
 from provision.ui.outdated import show_outdated
 
 
@@ -23,8 +22,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def handle(call: Call) -> Outcome:
     project, audit = call.project, call.arguments.audit
-    names = call.arguments.targets or lockable_names(project)
-    targets, broken = load_targets(project.specs, names)
+    targets, broken = chosen_targets(project, call.arguments.targets)
     compare = partial(
         outdated, project=project, resolver=make_resolver(call), newer=not audit
     )
