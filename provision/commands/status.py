@@ -113,7 +113,9 @@ def _unreadable(
     # Without the lines of the file, which have no place in a table.
     lines = [x for x in error.evidence.splitlines() if not x.startswith(" ")]
     errors = "; ".join([error.what, *lines])
-    return TargetStatus(name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, errors)
+    return TargetStatus(
+        name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, errors
+    )
 
 
 def _torch(target: Target, locked: Lock | Unreadable) -> str:

@@ -132,22 +132,26 @@ def test_the_names_are_those_of_the_project_in_which_one_is(
 def after_tab(shell: str, script: Path, folder: Path, begun: str, wanted: str) -> str:
     """Return what a shell on a terminal shows after TAB, up to the text that is waited for."""
     argv, begin = START[shell]
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(folder)
-        # What a terminal other than this would show has no end that could be waited for.
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        os.environ.update(TERM="dumb", HOME=str(script.parent), PATH=path)
-        os.execvp(argv[0], argv)
+    terminal, end = pty.openpty()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {"TERM": "dumb", "HOME": str(script.parent), "PATH": path}
+    child = subprocess.Popen(
+        ["setsid", "--ctty", *argv],
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        cwd=folder,
+        env=env,
+    )
+    os.close(end)
     try:
         os.write(terminal, f"{begin.format(script)}; echo rea''dy\n".encode())
-        shown = shown_until(terminal, "ready\r\n")
-        assert "ready\r\n" in shown
+        assert "ready\r\n" in shown_until(terminal, "ready\r\n")
         os.write(terminal, f"{begun}\t".encode())
         return shown_until(terminal, wanted)
     finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+        child.kill()
+        child.wait()
         os.close(terminal)
 
 
