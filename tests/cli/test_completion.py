@@ -40,10 +40,14 @@ SHELLS = {
 
 
 # As a person's settings read the script, and with a word that tells when that is done.
+TERMINAL = ["setsid", "--ctty"]  # a session of its own, as fish needs one
 START = {
-    "bash": (["bash", "--norc", "-i"], 'eval "$(cat {})"'),
-    "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -D; eval "$(cat {})"'),
-    "fish": (["fish", "--no-config", "-i"], "source {}"),
+    "bash": ([*TERMINAL, "bash", "--norc", "-i"], 'eval "$(cat {})"'),
+    "zsh": (
+        [*TERMINAL, "zsh", "-f", "-i"],
+        'autoload -U compinit; compinit -D; eval "$(cat {})"',
+    ),
+    "fish": ([*TERMINAL, "fish", "--no-config", "-i"], "source {}"),
 }
 # A file name that a shell may take for a command, two words, an option, a pattern or a variable.
 HOSTILE = [
@@ -136,7 +140,7 @@ def after_tab(shell: str, script: Path, folder: Path, begun: str, wanted: str) -
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {"TERM": "dumb", "HOME": str(script.parent), "PATH": path}
     child = subprocess.Popen(
-        ["setsid", "--ctty", *argv],
+        argv,
         stdin=end,
         stdout=end,
         stderr=end,
