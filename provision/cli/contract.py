@@ -22,6 +22,7 @@ from provision.core.in_use import user_of
 from provision.core.process import interrupt
 from provision.host.vendors import occupants
 from provision.report.history import last_report
+from provision.report.model import SCHEMA
 from provision.report.verdict import Verdict, facts_of, judge
 from provision.ui import verdict as forms
 from provision.ui.console import print_json, print_text
@@ -99,7 +100,7 @@ class Contract:
     def _verdict(self, **parts: Any) -> Verdict:  # noqa: ANN401 - validated
         verify = self._options.verb == "verify"
         run = {
-            "schema": 1,
+            "schema": SCHEMA,
             "node": self._node,
             "target": self._options.target,
             "suite": "verify" if verify else suite_of(self._options),

@@ -99,8 +99,10 @@ def install_verified(
         installed = _install_and_compare(prefix, plan, run, progress)
     _require_equal(installed.verification, plan.target)
     refuse_built(prefix, plan.target)
-    unvouched = installed.verification.unvouched
-    names = ", ".join(a.name for a in plan.lock.artifacts if a.sha256 in unvouched)
+    unlocked_records = installed.verification.unlocked_records
+    names = ", ".join(
+        a.name for a in plan.lock.artifacts if a.sha256 in unlocked_records
+    )
     if names:
         progress.note(f"no RECORD is known of {names}: its files are as uv had them")
     return installed
@@ -130,7 +132,7 @@ def _install_and_compare(
     check_path_lengths(contents, progress)
     progress.step("comparing every file with its hash")
     verification = verify(contents, plan.lock, plan.target.pip.forbid, deep=True)
-    seal = Seal(made, plan.records | verification.unvouched)
+    seal = Seal(made, plan.records | verification.unlocked_records)
     return Installed(plan, contents, verification, seal)
 
 

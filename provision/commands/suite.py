@@ -21,7 +21,7 @@ from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.doctor import diagnose_evidence
 from provision.doctor.targets import in_own_verbs
-from provision.report.model import read_report
+from provision.report.model import SCHEMA, read_report
 from provision.spec.model import Target
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
@@ -30,7 +30,10 @@ _TIMEOUT = {"quick": 1800.0, "full": 3600.0, "health": 1800.0}
 # What of the full suite asks the hardware itself: areas and checks.
 _HEALTH = ("device.ready", "health", "transfer", "collective")
 _MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
-_VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
+_VERDICTS = (
+    0,
+    1,
+)  # exit codes of smoke/run.py: every required check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
@@ -140,7 +143,7 @@ def _document(written: Path, target: str, broken: str) -> dict[str, Any]:
 def _empty_document(target: str) -> dict[str, Any]:
     """Return the document of a suite of which nothing is known."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "target": target,
         "python": "",
         "torch": None,

@@ -40,9 +40,9 @@ def verify(
         hashes = files.hash_files(contents.site, records, contents.sizes)
     damage, damaged = _damage(contents, packages, hashes)
     foreign: dict[str, Finding] = {}
-    unvouched: dict[str, str] = {}
+    unlocked_records: dict[str, str] = {}
     if deep:
-        foreign, unvouched = _compare_records(contents, lock)
+        foreign, unlocked_records = _compare_records(contents, lock)
     findings = [
         *_place_findings(contents, lock),
         # What is forbidden must not be in it, even as a requirement of a locked distribution.
@@ -61,7 +61,7 @@ def verify(
         files=sum(map(len, records)),
         size=sum(contents.sizes.values()),
         drifted=tuple(sorted(drifted)),
-        unvouched=unvouched,
+        unlocked_records=unlocked_records,
         tree=tree,
     )
 
@@ -116,7 +116,7 @@ def _compare_records(
         (artifact.name, artifact.version): artifact for artifact in lock.artifacts
     }
     foreign: dict[str, Finding] = {}
-    unvouched: dict[str, str] = {}
+    unlocked_records: dict[str, str] = {}
     for dist in contents.distributions:
         artifact = locked.get((dist.name, dist.version))
         if artifact is None or dist.name in lock.local:
@@ -124,11 +124,11 @@ def _compare_records(
         record = contents.records[dist.folder]
         digests = files.record_digests(dist, record, contents.prefix, contents.site)
         if artifact.record is None:
-            unvouched[artifact.sha256] = digests[0]
+            unlocked_records[artifact.sha256] = digests[0]
         elif artifact.record not in digests:
             evidence = str(dist.folder / "RECORD")
             foreign[dist.name] = finding("foreign-record", evidence, dist=dist)
-    return foreign, unvouched
+    return foreign, unlocked_records
 
 
 def _replaced(contents: Contents, lock: Lock) -> set[str]:
