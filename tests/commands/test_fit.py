@@ -223,10 +223,10 @@ def test_vllm_is_of_use_where_the_target_is_vllm_s(tmp_path: Path) -> None:
     told = {
         one.name: one for one in init(tmp_path, "arc-linux", "vllm-xpu-linux").targets
     }
-    assert told["arc-linux"].left[0] == (
+    assert told["arc-linux"].left_out[0] == (
         "requirements.txt, line 1: vllm: of use on cuda only"
     )
-    assert told["vllm-xpu-linux"].left == ()
+    assert told["vllm-xpu-linux"].left_out == ()
     assert "vllm" not in pip(tmp_path, "vllm-xpu-linux").exclude
 
 
