@@ -289,8 +289,10 @@ class Report(Part):
         return not self.failed and not self.missing and not self.broken
 
 
-def renamed(table: dict[str, Any]) -> dict[str, Any]:
+def renamed(table: Any) -> Any:  # noqa: ANN401 - not validated yet
     """Return a table of a report or verdict of schema 1 with the names of `SCHEMA`."""
+    if not isinstance(table, dict):
+        return table
     return {_RENAMED.get(name, name): value for name, value in table.items()}
 
 

@@ -43,6 +43,9 @@ def test_a_verdict_is_read_with_todays_names(tmp_path: Path) -> None:
     assert verdict.document()["schema"] == 2
     at = dt.datetime.fromisoformat(verdict.time)
     assert report_fleet(tmp_path, (), at).counts == {"keep": 1}
+    (tmp_path / verdict.file_name).unlink()
+    stored(tmp_path, "verdict", counts=[1])
+    assert len(report_fleet(tmp_path, (), at).files) == 1
 
 
 @pytest.mark.parametrize("changes", [{"not_run": ["x"]}, {"not_run": 1}, {"schema": 3}])
