@@ -90,8 +90,8 @@ def test_throughput_and_changes_come_first() -> None:
     ]
     changes = text[text.index("What changed") : text.index("<h2>Checks")]
     assert changes.index("kernel: 6.1 -&gt; 6.2") < changes.index("fell to 25%")
-    assert "not judged" not in changes
-    assert "400 images/s, usual 1600; not judged: 7 of 8 runs" in render_page(
+    assert "not evaluated" not in changes
+    assert "400 images/s, usual 1600; not evaluated: 7 of 8 runs" in render_page(
         [*history[1:], slow]
     )
 
