@@ -26,6 +26,7 @@ from provision.environment.manifest import (
     write_record,
 )
 from provision.environment.seal import Seal, generated_files, refuse_overwritten
+from provision.environment.stamp import stamp
 from provision.environment.verification import Verification
 from provision.environment.verify import verify
 from provision.installer import conda, uv
@@ -128,11 +129,15 @@ def _install_and_compare(
         )
     finally:  # an installer fails, too, when a wheel has replaced the interpreter
         made = refuse_overwritten(prefix, before)
+    # Before its files are hashed: one that changes meanwhile is another than was hashed.
+    as_left = stamp(prefix)
     contents = read_contents(prefix, plan.target.name)
     check_path_lengths(contents, progress)
     progress.step("comparing every file with its hash")
     verification = verify(contents, plan.lock, plan.target.pip.forbid, deep=True)
-    seal = Seal(made, plan.records | verification.unlocked_records)
+    seal = Seal(
+        made, plan.records | verification.unlocked_records, stamp=as_left
+    )
     return Installed(plan, contents, verification, seal)
 
 

@@ -308,6 +308,12 @@ def show_build(result: BuildResult, console: Console) -> None:
             f"{result.target} is up to date ({record.proof}, built {record.built})",
             "green",
         )
+        deep = f"`{console.program} verify {result.target} --deep`"
+        console.line(
+            f"  no file has another size, time or inode than when all were hashed; {deep} "
+            "hashes them again",
+            "dim",
+        )
     else:
         counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"
         console.verdict(
