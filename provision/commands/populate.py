@@ -135,9 +135,7 @@ def _install_and_compare(
     check_path_lengths(contents, progress)
     progress.step("comparing every file with its hash")
     verification = verify(contents, plan.lock, plan.target.pip.forbid, deep=True)
-    seal = Seal(
-        made, plan.records | verification.unlocked_records, stamp=as_left
-    )
+    seal = Seal(made, plan.records | verification.unlocked_records, stamp=as_left)
     return Installed(plan, contents, verification, seal)
 
 
