@@ -2,13 +2,19 @@ from __future__ import annotations
 
 import logging
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from provision.core.errors import ToolError
-from provision.core.privacy import holds_secret, redact
+from provision.core.privacy import anonymize, holds_secret, redact
 from provision.core.process import run
+from provision.core.text import harmless
 
+LIST = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text("utf-8").replace("¤", "")
+)
 REDACTED = {
     "https://me:s%40cret@host/simple/": "https://***@host/simple/",
     "https://token@host/": "https://***@host/",
@@ -63,3 +69,22 @@ def test_a_secret_is_told_from_the_name_of_a_variable() -> None:
         assert holds_secret(secret)
         assert not holds_secret(name)
     assert not holds_secret("https://me@host/channel")
+
+
+def for_others(text: str) -> str:
+    return anonymize(harmless(text), None, "nobody")
+
+
+@pytest.mark.parametrize("kind", ["secret", "place"])
+def test_attack_nothing_private_is_in_a_text_for_others(kind: str) -> None:
+    """A log holds each kind of secret, and of names of people and machines: none is in a report."""
+    shown = []
+    for name, (text, *parts) in LIST[kind].items():
+        assert all(part in text for part in parts), name
+        shown += [f"{name}: {p}" for p in parts if p in for_others(text)]
+    assert not shown
+
+
+def test_what_tells_of_a_failure_stays() -> None:
+    changed = {text: for_others(text) for text in LIST["telling"]["texts"]}
+    assert not {text: new for text, new in changed.items() if new != text}
