@@ -8,38 +8,48 @@ variable: any user can read a command.
 import os
 import platform
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from provision.core.findings import toml_table
 
-# A user name alone counts: many services take an access token in its place.
-# Greedy, up to the last @ before a slash: a password may hold one that is not percent-encoded.
-_USERINFO = re.compile(r"(\w\w:/{1,2})[^/\s'\"<>]+@")
-# The form of anaconda.org: https://host/t/<token>/channel. A $VARIABLE in its place is no secret.
-_IN_PATH = r"/t/(?!\$)[^/\s'\"<>]+"
-_URL_PATH = re.compile(rf"(://[^\s'\"<>]*?){_IN_PATH}")
-# ?token=…, &X-Amz-Signature=…, the `sig` of Azure, and the like.
-_QUERY = re.compile(
-    r"(?i)([?&;][\w.%-]*(?:token|sig|signature|secret|passw(?:or)?d|pwd|auth|credential|key)=)"
-    r"(?!\$)[^&;\s'\"<>#]+"
-)
-_HEADER = re.compile(
-    r"(?i)((?:authorization|private-token|x-[\w-]*(?:token|key|auth))['\"]?\s*[:=]\s*(?:b?['\"])?)"
-    r"(?:(?:basic|bearer|digest|token)\s+)?[^\s'\",]+"
-)
+
+@cache
+def _table() -> dict[str, Any]:
+    """Return the list of what is private, with the parts of its patterns in their place."""
+    table = toml_table(Path(__file__).with_suffix(".toml"))
+    parts: dict[str, str] = table["part"]
+
+    def whole(pattern: str) -> str:
+        for name in reversed(parts):  # one may have those before it in it
+            pattern = pattern.replace(f"<{name}>", parts[name])
+        return pattern
+
+    lists: dict[str, Any] = {"common": re.compile(parts["common"])}
+    for name, rows in (
+        ("output", table["output"]["patterns"]),
+        ("named", table["report"]["named"]),
+        ("report", table["report"]["patterns"]),
+    ):
+        lists[name] = [(re.compile(whole(pattern)), mark) for pattern, mark in rows]
+    return lists
 
 
 def redact(text: str) -> str:
     """Return a text with the credentials of every URL and HTTP header replaced by ``***``."""
-    text = _URL_PATH.sub(r"\1/t/***", _USERINFO.sub(r"\1***@", text))
-    return _HEADER.sub(r"\1***", _QUERY.sub(r"\1***", text))
+    for pattern, mark in _table()["output"]:
+        text = pattern.sub(mark, text)
+    return text
 
 
 def holds_secret(url: str) -> bool:
     """Whether a URL holds a password or token itself, not the name of a ``$VARIABLE``."""
-    shown = (urlsplit(url).password or "$").startswith("$")
-    return not shown or bool(re.search(_IN_PATH, url) or _QUERY.search(url))
+    parts = urlsplit(url)
+    shown = (parts.password or "$").startswith("$")
+    rest = parts._replace(netloc="host").geturl()
+    return not shown or redact(rest) != rest
 
 
 def anonymize(text: str, prefix: Path | None, user: str) -> str:
@@ -47,21 +57,21 @@ def anonymize(text: str, prefix: Path | None, user: str) -> str:
 
     ``prefix`` is the environment that the text is about, ``user`` the one of this process.
     """
-    table = toml_table(Path(__file__).with_suffix(".toml"))
+    table = _table()
     for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
         if path is not None:
             text = _without_path(text, path, mark)
     names = set()
     for pattern, mark in table["named"]:
-        names |= {(name, mark) for name in re.findall(pattern, text)}
-    for pattern, mark in table["patterns"]:
-        text = re.sub(pattern, mark, text)
+        names |= {(name, mark) for name in pattern.findall(text)}
+    for pattern, mark in table["report"]:
+        text = pattern.sub(mark, text)
     node = platform.node()
     own = {(node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")}
     # Those of a log may be another machine's. One with a domain comes first.
     for name, mark in sorted(names - own, reverse=True):
         # Who is called as a package keeps its name.
-        if not (re.fullmatch(table["common"], name) or f"-packages/{name}" in text):
+        if not (table["common"].fullmatch(name) or f"-packages/{name}" in text):
             word = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
             text = re.sub(word, mark, text)
     return _without_own_names(text, sorted(own, reverse=True))
