@@ -7,6 +7,8 @@ A source is one line of a lock, in one of four forms::
     file:vendor/mylib-1.0.tar.gz sha256:9b1a…           the same in the project's folder
     git+https://host/owner/name@<commit>#subdirectory=…
 
+The address of an archive can have a ``#subdirectory=…`` as well.
+
 Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds without
 the variables and the home folder of the caller, and the wheel is packed again, uncompressed.
 """
@@ -15,6 +17,7 @@ import os
 import re
 import shutil
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,12 +70,13 @@ class SourceBuilder:
                 f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
             )
         address, _, fragment = url.partition("#")
+        place = address + _below(fragment)
         if address.startswith(ARCHIVE):
             path = self.project.root / address.removeprefix(ARCHIVE)
             with os_errors(f"cannot read {path}", "put the file there"):
-                return f"{address} sha256:{sha256_file(path)}"
+                return f"{place} sha256:{sha256_file(path)}"
         if digest := parse_qs(fragment).get("sha256"):
-            return f"{address} sha256:{digest[0].lower()}"
+            return f"{place} sha256:{digest[0].lower()}"
         with network.session() as session:
             folder = self._cache(sha256_bytes(address.encode()))
             copy = download(session, address, folder, _filename(address), self.progress)
@@ -83,7 +87,7 @@ class SourceBuilder:
         kept.parent.mkdir(parents=True, exist_ok=True)
         copy.replace(kept)
         self.progress.note(f"{address} has sha256 {found}, which is locked")
-        return f"{address} sha256:{found}"
+        return f"{place} sha256:{found}"
 
     def wheel(
         self,
@@ -158,19 +162,26 @@ class SourceBuilder:
         return self.run(argv, env=_isolated(home), cwd=folder)
 
     def _fetch(self, name: str, source: str, folder: Path) -> Path:
-        """Return an archive, or the folder of a clone that has the package."""
-        if not source.startswith("git+"):
-            return self._archive(name, source)
-        address, commit, fragment = _git_parts(source)
-        # With its history, from which some build scripts take the version.
-        self._git("clone", "--quiet", "--no-checkout", "--", address, str(folder))
-        inside = ("-C", str(folder))
-        self._git(*inside, "checkout", "--quiet", "--detach", commit)
-        self._git(*inside, "submodule", "--quiet", "update", "--init", "--recursive")
-        return folder / parse_qs(fragment[1:]).get("subdirectory", [""])[0]
+        """Return an archive, or the folder of a clone or an archive that has the package."""
+        if source.startswith("git+"):
+            address, commit, fragment = _git_parts(source)
+            # With its history, from which some build scripts take the version.
+            self._git("clone", "--quiet", "--no-checkout", "--", address, str(folder))
+            inside = ("-C", str(folder))
+            self._git(*inside, "checkout", "--quiet", "--detach", commit)
+            words = ("submodule", "--quiet", "update", "--init", "--recursive")
+            self._git(*inside, *words)
+        else:
+            place, _, sha256 = source.rpartition(" sha256:")
+            address, _, fragment = place.partition("#")
+            archive = self._archive(name, address, sha256)
+            if not fragment or archive.suffix == ".whl":
+                return archive
+            folder = _unpacked(archive, folder)
+        below = parse_qs(fragment.lstrip("#")).get("subdirectory", [""])[0]
+        return _inside(folder, below, source)
 
-    def _archive(self, name: str, source: str) -> Path:
-        place, _, sha256 = source.rpartition(" sha256:")
+    def _archive(self, name: str, place: str, sha256: str) -> Path:
         filename, folder = _filename(place), self._cache(sha256)
         if place.startswith(ARCHIVE):
             path = self.project.root / place.removeprefix(ARCHIVE)
@@ -268,8 +279,45 @@ def _git_parts(url: str) -> tuple[str, str, str]:
         not at or "/" not in urlsplit(head).path
     ):  # git+ssh://git@host/… has an @ of its own
         head, revision = address, ""
+    return head, revision, _below(fragment)
+
+
+def _below(fragment: str) -> str:
+    """Return the part of a URL's fragment that names the folder of the package, or ""."""
     folder = parse_qs(fragment).get("subdirectory", [""])[0]
-    return head, revision, f"#subdirectory={folder}" if folder else ""
+    return f"#subdirectory={folder}" if folder else ""
+
+
+def _unpacked(archive: Path, folder: Path) -> Path:
+    """Unpack an archive into a folder; return the one that all of it is in, as pip does."""
+    if not hasattr(tarfile, "data_filter"):  # without it, files could go elsewhere
+        raise ToolError(
+            f"this Python cannot unpack {archive} safely",
+            remedy="run Provision with Python 3.11.4 or newer",
+        )
+    try:
+        if zipfile.is_zipfile(archive):
+            shutil.unpack_archive(archive, folder, "zip")
+        else:
+            with tarfile.open(archive) as packed:
+                packed.extractall(folder, filter="data")
+    except (tarfile.TarError, zipfile.BadZipFile) as error:
+        raise ToolError(
+            f"cannot unpack {archive}: {error}",
+            remedy="check the address; a .zip or a .tar.gz can be unpacked",
+        ) from error
+    top = list(folder.iterdir())
+    return top[0] if len(top) == 1 and top[0].is_dir() else folder
+
+
+def _inside(folder: Path, below: str, source: str) -> Path:
+    """Return a folder of a source; SpecError if the source does not have it."""
+    found = (folder / below).resolve()
+    if not (found.is_dir() and found.is_relative_to(folder.resolve())):
+        raise SpecError(
+            f"{source} has no folder {below}", remedy="correct its #subdirectory="
+        )
+    return found
 
 
 def _isolated(home: Path) -> dict[str, str]:

@@ -74,6 +74,21 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     return argv
 
 
+def _refreshed(target: Target) -> list[str]:
+    """Return the options by which uv builds anew what only a build tells of own packages.
+
+    It keeps that while pyproject.toml, setup.py and setup.cfg are as they were, whatever the files
+    say that these read.
+    """
+    options = list[str]()
+    for package in own_packages(target.pip.local, Path()):
+        if not package.name:
+            return ["--refresh"]
+        if not package.is_static:
+            options += ["--refresh-package", package.name]
+    return options
+
+
 def midnight(day: dt.date) -> str:
     """Return the first moment of a day, UTC, as uv and pip read it."""
     # Not a bare date: uv reads that as the end of the day in the local time zone.
@@ -161,7 +176,7 @@ class UvResolver:
         }
         options = ["--overrides", OVERRIDES, "--constraints", CONSTRAINTS]
         options += ["--excludes", EXCLUDES]
-        options += ["--annotation-style", "line"]
+        options += ["--annotation-style", "line", *_refreshed(target)]
         done = self._compile(target, files, [*options, REQUIREMENTS])
         if done.returncode:
             return done

@@ -1,5 +1,7 @@
 """The project's own packages (`[pip] local`): their folders, and what of them decides a lock."""
 
+import configparser
+import contextlib
 import json
 import os
 import re
@@ -12,10 +14,13 @@ from packaging.requirements import Requirement
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.spec.model import ARCHIVE, Target
 from provision.spec.pip_files import logical_lines
-from provision.spec.pyproject import METADATA, own_package
+from provision.spec.pyproject import FAULTS, METADATA, own_package, table
 
-# Of a requirements file, which setup.py reads, or setuptools for `dynamic` dependencies.
+# Of a requirements file, which setup.py or a plug-in of a build reads.
 _NAMED = re.compile(r"""["'\s]([\w./-]*require[\w./-]*\.(?:txt|in))\b""")
+# https://setuptools.pypa.io/en/latest/userguide/declarative_config.html
+_FILE = re.compile(r"file:([^\n]+)")
+_DYNAMIC = ("dependencies", "optional-dependencies")
 _BACKENDS = (
     "setuptools",
     "setuptools_scm",
@@ -46,7 +51,7 @@ def archive_digests(target: Target, root: Path) -> dict[str, str]:
     """Return a digest of each wheel and sdist of the project that a target requires, by its path."""
     digests: dict[str, str] = {}
     for text in target.pip.requirements:
-        url = Requirement(text).url or ""
+        url = (Requirement(text).url or "").partition("#")[0]
         path = url.removeprefix(ARCHIVE)
         if path != url and (root / path).is_file():  # in an image or a bundle it is not
             digests[path] = sha256_file(root / path)[:12]
@@ -64,19 +69,43 @@ def _metadata(target: Target, root: Path) -> list[Path]:
 
 
 def _with_named(path: Path) -> Iterator[Path]:
-    """Yield a file and the requirements files that it names."""
+    """Yield a file and those with requirements that it names."""
     yield path
-    for name in _NAMED.findall(path.read_text("utf-8", errors="replace")):
+    text = path.read_text("utf-8", errors="replace")
+    named = [*_NAMED.findall(text), *_of_setuptools(path.name, text)]
+    for name in dict.fromkeys(named):
         if (path.parent / name).is_file():
             yield path.parent / name
 
 
+def _of_setuptools(filename: str, text: str) -> Iterator[str]:
+    """Yield the files that setuptools reads dependencies and extras from, whatever their names.
+
+    What cannot be parsed names none: the build of the package says what is wrong with it.
+    """
+    with contextlib.suppress(configparser.Error, *FAULTS):
+        if filename == "setup.cfg":
+            config = configparser.ConfigParser(interpolation=None)
+            config.read_string(text)
+            said = [config.get("options", "install_requires", fallback="")]
+            if config.has_section(section := "options.extras_require"):
+                said += [value for _, value in config.items(section)]
+            for names in _FILE.findall("\n".join(said)):
+                yield from (name.strip() for name in names.split(","))
+        elif filename == "pyproject.toml":
+            dynamic = table(tomllib.loads(text), "tool", "setuptools", "dynamic")
+            dependencies, extras = (table(dynamic, key) for key in _DYNAMIC)
+            for each in (dependencies, *(table(extras, name) for name in extras)):
+                files = each.get("file", [])
+                yield from [files] if isinstance(files, str) else map(str, files)
+
+
 def _deciding_part(path: Path) -> bytes:
     content = path.read_bytes()
-    if path.suffix in {".txt", ".in"}:
+    if path.name not in METADATA:
         lines = logical_lines(content.decode("utf-8", errors="replace"))
         return "\n".join(line for _, line in lines).encode()
-    if path.suffix != ".toml":
+    if path.name != "pyproject.toml":
         return content
     try:  # the settings of a linter make no lock stale
         document = tomllib.loads(content.decode())

@@ -26,6 +26,7 @@ class OwnPackage(NamedTuple):
     text: str  # of `[pip] local`, or as a resolver gets it: `-e file:///…`
     name: str = ""
     lines: tuple[Line, ...] = ()
+    is_static: bool = False  # whether its file says all that it requires
 
     def line(self, name: str) -> Line | None:
         """Return the line that requires a distribution, or a Python."""
@@ -80,7 +81,8 @@ def _own_package(entry: str, root: Path) -> OwnPackage:
     with contextlib.suppress(OSError, *FAULTS):
         found = read_pyproject(file, root)
         lines = tuple(_lines(found, [name.strip() for name in names]))
-        return OwnPackage(entry, found.name, lines)
+        is_static = all(map(found.says, ("dependencies", "optional-dependencies")))
+        return OwnPackage(entry, found.name, lines, is_static)
     return OwnPackage(entry)
 
 

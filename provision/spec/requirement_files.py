@@ -31,7 +31,6 @@ from provision.spec.pyproject import (
     Pyproject,
     local_folder,
     own_package,
-    read_pyproject,
     relative,
     texts_of,
     with_marker,
@@ -39,8 +38,8 @@ from provision.spec.pyproject import (
 from provision.spec.uv_sources import (
     Source,
     Sources,
+    Workspaces,
     is_virtual,
-    sources_of,
 )
 
 _ENTRY = re.compile(
@@ -75,8 +74,8 @@ class RequirementFiles(PipFiles):
         with self._reading(path, f"[{extras}]:{group}") as new:
             if not new:
                 return
-            manifest = read_pyproject(path, self.root)
-            sources = sources_of(manifest, self.root)
+            manifest = self._workspaces.read(path)
+            sources = self._workspaces.sources_of(manifest)
             self._read_settings(sources.root)
             if group:
                 lines = list(manifest.group(group))
@@ -93,13 +92,17 @@ class RequirementFiles(PipFiles):
         with self._reading(path, f"-e [{extras}]") as new:
             if not new:
                 return
-            manifest = read_pyproject(path, self.root)
-            sources = sources_of(manifest, self.root)
+            manifest = self._workspaces.read(path)
+            sources = self._workspaces.sources_of(manifest)
             self._read_settings(sources.root)
-            # Without a build nobody knows which of them it needs.
-            lines = [Line(s[0].number, name) for name, s in sources.by_name.items()]
+            lines = list[Line]()
+            says_extras = not extras or manifest.says("optional-dependencies")
             if manifest.says("dependencies"):
-                lines = list(manifest.requirements(_split(extras)))
+                lines += manifest.requirements(_split(extras) if says_extras else ())
+            if not (manifest.says("dependencies") and says_extras):
+                # Only a build tells which of them it needs.
+                for name, said in sources.by_name.items():
+                    lines.append(Line(said[0].number, name))
         for line in lines:
             with self._at(path, line.number):
                 if not self._follow(line, sources):
@@ -191,7 +194,7 @@ class RequirementFiles(PipFiles):
             return True
         folder = sources.folder(source)
         path = folder / "pyproject.toml"
-        if path.is_file() and is_virtual(read_pyproject(path, self.root), source):
+        if path.is_file() and is_virtual(self._workspaces.read(path), source):
             self._read_pyproject(path, extras.strip("[]"))
             return True
         self._add_package(source, folder, extras)
@@ -200,11 +203,24 @@ class RequirementFiles(PipFiles):
     def _add_package(self, source: Source, folder: Path, extras: str) -> None:
         own = self.target.pip.local if self.target else ()
         for text in (*own, *self.local):
-            if local_folder(text, self.root) == folder and extras in text:
+            if extras in text and self._folder_of(text) == folder:
                 return
         editable = source.said.get("editable", source.kind == "workspace")
         place = f"{relative(folder, self.root)}{extras}"
         self.local.append(f"-e {place}" if editable else place)
+
+    def _folder_of(self, text: str) -> Path:
+        if text not in self._folders:  # each is asked for as often as there are others
+            self._folders[text] = local_folder(text, self.root)
+        return self._folders[text]
+
+    @functools.cached_property
+    def _folders(self) -> dict[str, Path]:
+        return {}
+
+    @functools.cached_property
+    def _workspaces(self) -> Workspaces:
+        return Workspaces(self.root)
 
     @functools.cached_property
     def _decided(self) -> set[str]:
@@ -222,7 +238,7 @@ class RequirementFiles(PipFiles):
         for text in pip.local:
             path = local_folder(text, self.root) / "pyproject.toml"
             if path.is_file():
-                decided.add(read_pyproject(path, self.root).name)
+                decided.add(self._workspaces.read(path).name)
         return decided
 
     def follow_packages(self) -> None:

@@ -123,18 +123,70 @@ class Sources:
         return folder
 
 
-def sources_of(manifest: Pyproject, project: Path) -> Sources:
-    """Return the sources that hold for a pyproject: its own, and else those of its workspace."""
-    root = _workspace_root(manifest, project)
-    by_name = _of_poetry(manifest)
-    for each in [root, manifest] if root else [manifest]:
-        for name, said in table(each.uv, "sources").items():
-            found = []
-            for one in said if isinstance(said, list) else [said]:
-                found.append(Source(name, one if isinstance(one, dict) else {}, each))
-            by_name[str(canonicalize_name(name))] = found
-    members = dict(_members(root, project)) if root else {}
-    return Sources(by_name, members, root or manifest)
+class Workspaces:
+    """The pyproject.toml files of a project and the workspaces among them, each read once."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._manifests: dict[Path, Pyproject] = {}
+        self._members: dict[Path, dict[str, Path]] = {}  # by the folder of the root
+        self._tables: dict[Path, dict[str, list[Source]]] = {}  # of a file's own
+
+    def read(self, path: Path) -> Pyproject:
+        """Read a pyproject.toml; OSError or ValueError if it cannot be read."""
+        if path not in self._manifests:
+            self._manifests[path] = read_pyproject(path, self._project)
+        return self._manifests[path]
+
+    def sources_of(self, manifest: Pyproject) -> Sources:
+        """Return the sources that hold for a pyproject: its own, and else those of its workspace."""
+        root = self._root_of(manifest)
+        by_name = _of_poetry(manifest)
+        for each in [root, manifest] if root else [manifest]:
+            by_name |= self._table(each)
+        members = self._members_of(root) if root else {}
+        return Sources(by_name, members, root or manifest)
+
+    def _table(self, manifest: Pyproject) -> dict[str, list[Source]]:
+        if manifest.path not in self._tables:
+            by_name = {}
+            for name, said in table(manifest.uv, "sources").items():
+                found = []
+                for one in said if isinstance(said, list) else [said]:
+                    found.append(
+                        Source(name, one if isinstance(one, dict) else {}, manifest)
+                    )
+                by_name[str(canonicalize_name(name))] = found
+            self._tables[manifest.path] = by_name
+        return self._tables[manifest.path]
+
+    def _root_of(self, manifest: Pyproject) -> Pyproject | None:
+        """Return the nearest workspace above a pyproject, inside the project, that it is of."""
+        for folder in (manifest.folder, *manifest.folder.parents):
+            path = folder / "pyproject.toml"
+            if not folder.is_relative_to(self._project):
+                break
+            if not path.is_file():
+                continue
+            root = manifest if path == manifest.path else self.read(path)
+            if "workspace" in root.uv:
+                members = self._members_of(root).values()
+                return root if manifest.folder in (root.folder, *members) else None
+        return None
+
+    def _members_of(self, root: Pyproject) -> dict[str, Path]:
+        """Return the packages of a workspace by their names, the root's own among them."""
+        if root.folder not in self._members:
+            said = table(root.uv, "workspace")
+            without = set(_folders(root, said.get("exclude", ())))
+            folders = set(_folders(root, said.get("members", ()))) - without
+            members = {}
+            for folder in sorted({root.folder} | folders):
+                path = folder / "pyproject.toml"
+                if path.is_file() and (name := self.read(path).name):
+                    members[name] = folder
+            self._members[root.folder] = members
+        return self._members[root.folder]
 
 
 def _of_poetry(manifest: Pyproject) -> dict[str, list[Source]]:
@@ -153,31 +205,6 @@ def _of_poetry(manifest: Pyproject) -> dict[str, list[Source]]:
                 source = Source(name, of_uv, manifest, f"tool.poetry.{_POETRY}")
                 by_name.setdefault(str(canonicalize_name(name)), []).append(source)
     return by_name
-
-
-def _workspace_root(manifest: Pyproject, project: Path) -> Pyproject | None:
-    """Return the nearest workspace above a pyproject, inside the project, that it is of."""
-    for folder in (manifest.folder, *manifest.folder.parents):
-        path = folder / "pyproject.toml"
-        if not folder.is_relative_to(project):
-            break
-        if not path.is_file():
-            continue
-        root = manifest if path == manifest.path else read_pyproject(path, project)
-        if "workspace" in root.uv:
-            members = {each.resolve() for _, each in _members(root, project)}
-            return root if {manifest.folder} & (members | {root.folder}) else None
-    return None
-
-
-def _members(root: Pyproject, project: Path) -> Iterator[tuple[str, Path]]:
-    said = table(root.uv, "workspace")
-    without = set(_folders(root, said.get("exclude", ())))
-    folders = set(_folders(root, said.get("members", ()))) - without
-    for folder in sorted({root.folder} | folders):
-        path = folder / "pyproject.toml"
-        if path.is_file() and (name := read_pyproject(path, project).name):
-            yield name, folder
 
 
 def _folders(root: Pyproject, patterns: list[str]) -> Iterator[Path]:

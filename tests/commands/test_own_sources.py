@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -71,7 +72,10 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     info = f"{name}-{version}.dist-info"
     leaked = [n for n in os.environ if n.startswith(("PIP_", "UV_CONFIG", "SECRET"))]
     leaked += os.listdir(os.environ["HOME"])
-    needs = "".join(f"Requires-Dist: {d}\\n" for d in project.get("dependencies", []))
+    asked = list(project.get("dependencies", []))
+    if extra.get("needs"):  # as setuptools does for `dynamic`
+        asked += open(extra["needs"]).read().split()
+    needs = "".join(f"Requires-Dist: {d}\\n" for d in asked)
     tag = extra.get("tag", "py3-none-any")
     head = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
     files = {f"{name}.py": f"leaked = {leaked}\\nhelper = {helper!r}\\n",
@@ -503,6 +507,69 @@ def test_the_file_that_makes_a_lock_stale_is_named(site: Site) -> None:
     (root / "needs.txt").write_text("-r more.txt\nhelper\n")
     site.spec('files = ["needs.txt", "pyproject.toml"]\nbuild = ["alone"]')
     assert why() == "envs/tiny.toml changed since it was locked"
+
+
+def test_an_edit_of_what_a_build_reads_makes_the_lock_stale_and_is_locked(
+    site: Site,
+) -> None:
+    """Setuptools reads files of any names, and uv keeps what an earlier build told."""
+    own = site.project.root / "own"
+    (own / "reqs").mkdir(parents=True)
+    needs = own / "reqs" / "any-name.lst"
+    needs.write_text("plain<2\n")
+    more = (
+        'dynamic = ["dependencies"]\n[tool.tiny]\nneeds = "reqs/any-name.lst"\n'
+        "[tool.setuptools.dynamic]\n"
+        'dependencies = { file = ["reqs/any-name.lst"] }\n'
+    )
+    text = manifest("own", more=more).replace("dependencies = []\n", "")
+    (own / "pyproject.toml").write_text(text)
+    site.spec('local = ["-e own"]')
+    locked, target = site.lock(), load_target(site.project.specs, "tiny")
+    assert locked.versions == {"plain": "1.0"}
+    needs.write_text("# as it was\nplain<2\n")
+    assert staleness(target, site.project.catalog, locked) is None
+    needs.write_text("plain\nhelper\n")
+    said = staleness(target, site.project.catalog, locked)
+    assert said == "own/reqs/any-name.lst changed since it was locked"
+    assert site.lock().versions == {"plain": "2.0", "helper": "1.0"}
+
+
+def test_a_package_can_be_in_a_folder_of_an_archive(site: Site) -> None:
+    """As pip and uv take `#subdirectory=`: below the one folder that all of it is in."""
+    other = manifest("nested").replace("1.0", "6.6")  # at the top
+    inside = {
+        "repo-main/pyproject.toml": other,
+        "repo-main/python/pyproject.toml": manifest("nested"),
+    }
+    tar, packed = io.BytesIO(), io.BytesIO()
+    with (
+        tarfile.open(fileobj=tar, mode="w:gz") as archive,
+        zipfile.ZipFile(packed, "w") as zipped,
+    ):
+        for path, text in inside.items():
+            zipped.writestr(path, text)
+            entry = tarfile.TarInfo(path)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    site.files |= {"repo.tar.gz": tar.getvalue(), "repo.zip": packed.getvalue()}
+    sources = "[tool.uv.sources]\nnested = { url = '%s', subdirectory = 'python' }\n"
+    for name in ("repo.tar.gz", "repo.zip"):
+        url = f"{site.url}/files/{name}"
+        site.spec(f'requirements = ["nested @ {url}#subdirectory=python"]')
+        found = site.artifacts()["nested"]
+        assert found.version == "1.0"
+        assert f"{name}#subdirectory=python sha256:" in found.source
+        app = manifest("app", "nested", more=sources % url)
+        (site.project.root / "pyproject.toml").write_text(app)
+        site.spec('files = ["pyproject.toml"]')
+        assert site.artifacts()["nested"] == found
+        shutil.rmtree(site.project.wheelhouse)
+        site.build()
+    for below in ("absent", "../.."):
+        site.spec(f'requirements = ["nested @ {url}#subdirectory={below}"]')
+        with pytest.raises(SpecError, match=f"has no folder {below}"):
+            site.lock()
 
 
 def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.core.errors import SpecError
+from provision.spec import uv_sources
+from provision.spec.pyproject import read_pyproject
 from provision.spec.reader import load_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from provision.spec.model import Target
+    from provision.spec.pyproject import Pyproject
 
 SPEC = """
 summary = "a target"
@@ -319,6 +323,47 @@ def test_a_member_without_a_source_is_a_fault_as_for_uv(workspace: Path) -> None
     write(workspace, "pyproject.toml", text)
     found = fault(workspace, 'files = ["pyproject.toml"]')
     assert "core is a member of the workspace and has no source" in found
+
+
+def test_extras_that_only_a_build_tells_are_left_to_it(workspace: Path) -> None:
+    """As pip and uv take `-e .[extra]`: the line that the fault of `files` says works."""
+    text = (workspace / "pyproject.toml").read_text(encoding="utf-8")
+    text = text.replace("nobody = { workspace = true }\n", "")
+    dynamic = '[project]\ndynamic = ["optional-dependencies"]\n'
+    text = text.replace("[project]\n", dynamic)
+    write(workspace, "pyproject.toml", text)
+    said = fault(workspace, 'files = ["pyproject.toml[fast]"]')
+    line = said.partition("write `")[2].partition("`")[0]
+    assert line == 'local = ["-e .[fast]"]'
+    pip = load(workspace, line).pip
+    assert pip.local[0] == "-e .[fast]"
+    assert "-e packages/core" in pip.local  # of the sources, any can be of the extra
+    write(workspace, "pyproject.toml", text.replace("dynamic", "unknown"))
+    assert "it has no extra 'fast'" in fault(workspace, line)
+
+
+def test_each_file_of_a_workspace_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each member the workspace is looked for, which asks for all members."""
+    names = [f"m{number}" for number in range(20)]
+    sources = "".join(f"{name} = {{ workspace = true }}\n" for name in names)
+    text = f"[project]\nname = 'app'\ndependencies = {names}\n[tool.uv.sources]\n"
+    text += f"{sources}[tool.uv.workspace]\nmembers = ['packages/*']\n"
+    write(tmp_path, "pyproject.toml", text)
+    for name in names:
+        own = SDK % name + "[tool.uv.sources]\nm1 = { workspace = true }\n"
+        write(tmp_path, f"packages/{name}/pyproject.toml", own)
+    read: Counter[Path] = Counter()
+
+    def counted(path: Path, root: Path) -> Pyproject:
+        read[path] += 1
+        return read_pyproject(path, root)
+
+    monkeypatch.setattr(uv_sources, "read_pyproject", counted)
+    assert len(load(tmp_path, 'files = ["pyproject.toml"]').pip.local) == len(names)
+    assert len(read) == len(names) + 1
+    assert set(read.values()) == {1}
 
 
 def test_of_the_settings_of_uv_constraints_hold_and_others_are_named(

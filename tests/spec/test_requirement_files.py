@@ -204,6 +204,38 @@ def test_the_requirements_that_a_build_reads_count(root: Path) -> None:
     assert local_digest(target, root) != before
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "pyproject.toml",
+            "[tool.setuptools.dynamic]\ndependencies = {file = 'needs/a'}",
+        ),
+        (
+            "pyproject.toml",
+            "[tool.setuptools.dynamic.optional-dependencies]\nx = {file = ['b', 'needs/a']}",
+        ),
+        ("setup.cfg", "[options]\ninstall_requires = file: b, needs/a\n"),
+        ("setup.cfg", "[options.extras_require]\nx = file: needs/a\n"),
+    ],
+)
+def test_the_files_that_setuptools_reads_count_whatever_their_names(
+    root: Path, name: str, text: str
+) -> None:
+    own = root / "own"
+    (own / "needs").mkdir()
+    (own / "needs" / "a").write_text("einops\n")
+    (own / name).write_text(text)
+    target = load_spec(root / "envs" / "thing.toml")
+    before = local_digest(target, root)
+    assert "own/needs/a" in input_digests(target, root)
+    (own / "needs" / "a").write_text("einops<1\n")
+    assert local_digest(target, root) != before
+    for broken in ("[", "[tool]\nsetuptools = 3\n", "[options]\ninstall_requires\n"):
+        (own / name).write_text(broken)
+        local_digest(target, root)  # the build says what is wrong
+
+
 def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> None:
     target = load_spec(root / "envs" / "thing.toml")
     before, path = local_digest(target, root), root / "own" / "pyproject.toml"
