@@ -7,6 +7,8 @@ from pathlib import Path, PurePosixPath
 
 from provision.core.errors import UsageError
 from provision.core.text import nearest
+from provision.spec.model import with_slashes
+from provision.spec.submodules import not_fetched
 
 _DEPTH = 3  # parts of a path; what lies deeper was taken over from others
 _REQUIREMENTS = re.compile(
@@ -65,15 +67,16 @@ def named_files(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def _named(root: Path, name: str) -> str:
-    parts = _ENTRY.fullmatch(name)
+    parts = _ENTRY.fullmatch(name := with_slashes(name))
     path, part = (parts["path"], parts["part"] or "") if parts else (name, "")
     for folder in (Path.cwd(), root):
         found = (folder / path).resolve()
         if found.is_file() and found.is_relative_to(root.resolve()):
             return found.relative_to(root.resolve()).as_posix() + part
     close = nearest(path, find_files(root))
+    hint = not_fetched(root.resolve() / path, root.resolve())
     raise UsageError(
-        f"there is no file {path!r} in {root}",
+        f"there is no file {path!r} in {root}{hint}",
         remedy=f"did you mean {close}?" if close else "name a file of the project",
     )
 

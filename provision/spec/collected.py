@@ -10,6 +10,7 @@ from packaging.markers import Marker
 from provision.core.hashing import sha256_bytes
 from provision.spec.model import Target
 from provision.spec.pyproject import FAULTS, relative
+from provision.spec.submodules import not_fetched
 
 OTHER_INDEX = ": ignored, as [pip.index] of the spec decides that"
 
@@ -60,7 +61,8 @@ class Collected:
             reason = getattr(error, "strerror", None) or error
             if str(reason).startswith(f"{path}"):  # of a file that it includes
                 raise
-            raise ValueError(f"{path}: {reason}") from error
+            hint = not_fetched(path, self.root) if not path.exists() else ""
+            raise ValueError(f"{path}: {reason}{hint}") from error
 
     @contextlib.contextmanager
     def _at(self, path: Path, number: int) -> Iterator[None]:

@@ -77,10 +77,16 @@ def index_requirement(text: str) -> str:
     return text
 
 
+def with_slashes(text: str) -> str:
+    r"""Return a path such as ``.\pkg[dev]`` as any system reads it; a URL and a marker stay."""
+    path, *rest = text.split(";", 1)
+    return text if "://" in path else ";".join([path.replace("\\", "/"), *rest])
+
+
 def _local(text: str) -> str:
     if not text.removeprefix("-e ").strip() or "://" in text:
         raise ValueError(f"{text!r} is neither a folder nor '-e ' and a folder")
-    return text
+    return with_slashes(text)
 
 
 def _specifier(text: str) -> str:
@@ -184,7 +190,7 @@ class Pip(Table):
     """Distributions with a cut-off of their own, as `lock --upgrade` sets."""
     requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = ()
     """PEP 508; `name @ git+https://…@tag`, `name @ https://…` and `name @ file:…` are built."""
-    files: tuple[str, ...] = ()
+    files: tuple[Annotated[str, AfterValidator(with_slashes)], ...] = ()
     """Requirements files, `environment.yml`, `pyproject.toml`; of that also `[extra]` or `:group`."""
     drop: tuple[Distribution, ...] = ()
     """Distributions whose inherited requirement does not hold; others ask for them."""

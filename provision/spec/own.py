@@ -18,6 +18,7 @@ from provision.spec.pyproject import (
     local_folder,
     read_pyproject,
 )
+from provision.spec.submodules import not_fetched
 
 
 class OwnPackage(NamedTuple):
@@ -35,7 +36,7 @@ class OwnPackage(NamedTuple):
 
 def require_own_packages(target: Target, root: Path) -> None:
     """Require that the own packages of a target are there; SpecError names those that are not."""
-    amiss = {text: _amiss(local_folder(text, root)) for text in target.pip.local}
+    amiss = {text: _amiss(local_folder(text, root), root) for text in target.pip.local}
     if not any(amiss.values()):
         return
     places = read_places(target, root)
@@ -47,13 +48,14 @@ def require_own_packages(target: Target, root: Path) -> None:
     )
 
 
-def _amiss(folder: Path) -> str:
+def _amiss(folder: Path, root: Path) -> str:
     """Return why a folder is no package of Python, or ""."""
-    if not folder.is_dir():
-        return f"there is no folder {folder}"
     if any((folder / name).is_file() for name in METADATA):
         return ""
-    return f"{folder} has neither {' nor '.join(METADATA[:2])}"
+    why = f"{folder} has neither {' nor '.join(METADATA[:2])}"
+    if not folder.is_dir():
+        why = f"there is no folder {folder}"
+    return why + not_fetched(folder, root.resolve())
 
 
 def metadata_elsewhere(folder: Path) -> dict[str, str]:

@@ -5,6 +5,7 @@ The format: https://pip.pypa.io/en/stable/reference/requirements-file-format/.
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -13,7 +14,12 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from provision.core.limits import read_text
 from provision.spec.collected import OTHER_INDEX, Collected
 from provision.spec.conda_environment import CONDA, conda_lines
-from provision.spec.model import ARCHIVE, index_requirement, source_requirement
+from provision.spec.model import (
+    ARCHIVE,
+    index_requirement,
+    source_requirement,
+    with_slashes,
+)
 from provision.spec.pyproject import METADATA, relative
 from provision.spec.uv_sources import ARCHIVES
 
@@ -28,8 +34,12 @@ _PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*
 _MARKER = re.compile(r"\s+;\s*|;\s+")
 
 
+@dataclass
 class PipFiles(Collected):
     """What files of pip's format say, with those that they include."""
+
+    # Of paths to packages: as for pip, the folder that it is run in, then that of the file.
+    _runs_in: Path | None = None
 
     def _read(self, path: Path, *, constrains: bool) -> None:
         """Read a file; ValueError, which the line that includes it reports, if it cannot be."""
@@ -46,6 +56,7 @@ class PipFiles(Collected):
             raise ValueError(f"{line!r} depends on a variable of the caller")
         option, text = _OPTION.fullmatch(line), _PER_REQUIREMENT.sub("", line)
         kind, value = option.groups() if option else ("", text)
+        value = with_slashes(value)
         if kind in {"r", "c"}:
             if "://" in value:
                 raise ValueError(
@@ -67,7 +78,8 @@ class PipFiles(Collected):
         if not value:
             raise ValueError("-e names no folder")
         marker = ""
-        is_path = value[0] in "./" or ("/" in value and (self.root / value).is_dir())
+        here = self._runs_in or self.root
+        is_path = value[0] in "./" or ("/" in value and (here / value).is_dir())
         # Such a name is valid of a distribution, too: pip takes the file.
         is_path = is_path or bool(_BARE_ARCHIVE.match(value))
         if "://" in value or is_path or kind:
@@ -88,26 +100,31 @@ class PipFiles(Collected):
             self.local.append(f"-e {place}" if kind else place)
 
     def _own_folder(self, text: str, beside: Path) -> str:
-        """Return the folder of a package: of the project, as for pip, or beside the file."""
+        """Return the folder of a package, relative to the project's."""
         name, bracket, extras = text.partition("[")
-        for base in (self.root, beside):
+        here = self._runs_in or self.root
+        for base in (here, beside):
             path = base / name
             if path.is_file() or any((path / each).is_file() for each in METADATA):
-                if base != self.root:
-                    name = relative((base / name).resolve(), self.root)
                 break
+        else:
+            base = here
+        if base != self.root:
+            name = relative((base / name).resolve(), self.root)
         return f"{name}{bracket}{extras}"
 
     def _read_conda(self, path: Path) -> None:
         with self._reading(path, "conda") as new:
             lines = list(conda_lines(path)) if new else []
         unused = []
+        self._runs_in = path.parent  # where conda runs pip
         for line in lines:
             if line.part != CONDA:
                 with self._at(path, line.number):
                     self._add_line(line.text, path, line.number)
             elif line.text != "pip":
                 unused.append(line.text)
+        self._runs_in = None
         if unused:
             names = ", ".join(unused)
             self.ignored.append(f"{path}: packages of conda are not used: {names}")

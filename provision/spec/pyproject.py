@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from provision.core.limits import read_text
 from provision.core.project import shipped
 from provision.core.toml import parse_toml
-from provision.spec.model import parse_requirement
+from provision.spec.model import parse_requirement, with_slashes
 
 Data = dict[str, Any]
 FAULTS = (ValueError, TypeError, AttributeError)  # of what a file says
@@ -177,7 +177,8 @@ def relative(path: Path, root: Path) -> str:
 
 def local_folder(text: str, root: Path) -> Path:
     """Return the folder of an entry such as ``-e .[dev]``."""
-    return (root / text.removeprefix("-e ").partition("[")[0].strip()).resolve()
+    path = with_slashes(text).removeprefix("-e ").partition("[")[0].strip()
+    return (root / path).resolve()
 
 
 def own_package(text: str, root: Path) -> Path | None:

@@ -192,7 +192,7 @@ class RequirementFiles(PipFiles):
                 text = with_marker(text, str(marker or ""))
             self.requirements.append(source_requirement(text))
             return True
-        folder = sources.folder(source)
+        folder = sources.folder(source, self.root)
         path = folder / "pyproject.toml"
         if path.is_file() and is_virtual(self._workspaces.read(path), source):
             self._read_pyproject(path, extras.strip("[]"))

@@ -20,6 +20,7 @@ from provision.spec.pyproject import (
     relative,
     table,
 )
+from provision.spec.submodules import not_fetched
 
 ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz")
 
@@ -105,10 +106,10 @@ class Sources:
         if source.kind != "path" or not path.name.endswith(ARCHIVES):
             return ""
         if not path.is_file():
-            raise ValueError(f"{path} is no file")
+            raise ValueError(f"{path} is no file{not_fetched(path, project)}")
         return f"{ARCHIVE}{relative(path, project)}"
 
-    def folder(self, source: Source) -> Path:
+    def folder(self, source: Source, project: Path) -> Path:
         """Return the folder of a package; ValueError if there is none."""
         if source.kind == "path":
             folder = (source.manifest.folder / str(source.said["path"])).resolve()
@@ -119,7 +120,7 @@ class Sources:
                 raise ValueError(f"no member of a workspace has its name, of {have}")
             folder = self.members[name]
         if not folder.is_dir():
-            raise ValueError(f"{folder} is no folder")
+            raise ValueError(f"{folder} is no folder{not_fetched(folder, project)}")
         return folder
 
 

@@ -163,6 +163,26 @@ def test_environment_yml_gives_its_pip_part(tmp_path: Path) -> None:
     assert "line 10: --extra-index-url" in notes
 
 
+def test_paths_of_an_environment_yml_are_relative_to_it_as_for_conda(
+    tmp_path: Path,
+) -> None:
+    """It runs pip in the file's folder: conda/env/installers/pip.py of conda 24 and 25."""
+    lines = ["-e ./own[dev]", "own", "-r more.txt", "-e ../lib", "-e ./absent"]
+    entries = "".join(f"      - {line}\n" for line in lines)
+    write(tmp_path, "conda/environment.yml", f"dependencies:\n  - pip:\n{entries}")
+    write(tmp_path, "conda/more.txt", "-e ./own\n")
+    for folder in ("own", "absent", "conda/own", "lib"):  # two are not meant
+        write(
+            tmp_path,
+            f"{folder}/pyproject.toml",
+            "[project]\nname = 'x'\n[project.optional-dependencies]\ndev = []\n",
+        )
+    pip = load(tmp_path, 'files = ["conda/environment.yml"]').pip
+    own = "conda/own"
+    assert pip.local == (f"-e {own}[dev]", f"-e {own}", "-e lib", "-e conda/absent")
+    assert pip.requirements == ("own",)  # as for pip, which takes it for a name
+
+
 SOURCES = """
 [project]
 name = "app"

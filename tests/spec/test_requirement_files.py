@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.core.errors import SpecError
+from provision.commands.find_files import named_files
+from provision.core.errors import SpecError, UsageError
 from provision.core.project import shipped
 from provision.spec.local import input_digests, local_digest
+from provision.spec.own import require_own_packages
 from provision.spec.pyproject import own_package
 from provision.spec.reader import load_spec
 from provision.spec.text import resolved_text
@@ -171,6 +173,58 @@ def test_an_own_package_beside_the_file_that_names_it(root: Path) -> None:
     (root / "needs" / "all.txt").write_text("-e ./lib[fast]\n-e ./own\n")
     pip = load_spec(root / "envs" / "thing.toml").pip
     assert pip.local == ("-e needs/lib[fast]", "-e ./own")
+
+
+def test_a_path_of_windows_is_read_on_any_system(root: Path) -> None:
+    write = (root / "needs" / "all.txt").write_text
+    write("-e .\\own[dev] ; python_version > '3'\n.\\pandas\n-r ..\\more\\b.txt\n")
+    (root / "more").mkdir()
+    (root / "more" / "b.txt").write_text("scipy\n")
+    (root / "pandas" / "setup.py").touch()
+    (root / "own" / "pyproject.toml").write_text(
+        "[project]\nname = 'own'\noptional-dependencies.dev = ['tqdm']\n"
+    )
+    spec = root / "envs" / "thing.toml"
+    entries = ["needs\\all.txt", "own\\pyproject.toml[dev]"]
+    spec.write_text(SPEC.replace('["needs/all.txt"]', str(entries)))
+    pip = load_spec(spec).pip
+    assert pip.local == ("-e ./own[dev]", "./pandas")
+    assert pip.requirements == ("einops", "scipy", "tqdm")
+    spec.write_text(SPEC.replace("files =", "local = ['-e .\\own[dev]']\nfiles ="))
+    assert load_spec(spec).pip.local[0] == "-e ./own[dev]"
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_what_is_in_a_submodule_without_files_says_how_to_get_it(
+    root: Path, *, made: bool
+) -> None:
+    project = root / "app"  # below the repository's folder
+    (project / "envs").mkdir(parents=True)
+    if made:
+        (project / "third" / "part").mkdir(parents=True)
+    (root / ".gitmodules").write_text('[submodule "x"]\n\tpath = app/third/part\n')
+    command = "`git submodule update --init third/part`"
+    (project / "pyproject.toml").write_text(
+        "[project]\nname = 'app'\ndependencies = ['x']\n"
+        "[tool.uv.sources]\nx = { path = 'third/part/python' }\n"
+    )
+    spec = project / "envs" / "thing.toml"
+    for entry in ("third/part/needs.txt", "pyproject.toml"):
+        spec.write_text(SPEC.replace("needs/all.txt", entry))
+        with pytest.raises(SpecError) as caught:
+            load_spec(spec)
+        assert command in caught.value.evidence
+    spec.write_text(SPEC.replace("files =", "local = ['-e third/part/python']\n#"))
+    with pytest.raises(SpecError) as caught:
+        require_own_packages(load_spec(spec), project)
+    assert command in caught.value.evidence
+    with pytest.raises(UsageError, match="git submodule update --init third/part"):
+        named_files(project, ["third/part/needs.txt"])
+    (project / "third" / "part").mkdir(parents=True, exist_ok=True)
+    (project / "third" / "part" / "README").touch()  # it was fetched
+    with pytest.raises(SpecError) as caught:
+        require_own_packages(load_spec(spec), project)
+    assert command not in caught.value.evidence
 
 
 def test_the_name_of_a_file_is_no_name_of_a_package(root: Path) -> None:

@@ -17,7 +17,7 @@ from provision.core.errors import UsageError
 from provision.core.platforms import this_platform
 from provision.core.project import CURRENT
 from provision.host.model import Host
-from provision.spec.model import Target
+from provision.spec.model import Target, with_slashes
 from provision.spec.reader import load_target
 from provision.ui.results import show_edited
 
@@ -67,8 +67,8 @@ def words_of(call: Call) -> Words:
     folders = [word for word in options.words if _is_path(word)]
     return Words(
         [word for word in options.words if word not in folders],
-        [Path(folder) for folder in folders],
-        [Path(file) for file in options.files],
+        [Path(with_slashes(folder)) for folder in folders],
+        [Path(with_slashes(file)) for file in options.files],
         index=getattr(options, "index", None),
         only_here=options.only_here,
         editable=getattr(options, "editable", False),
@@ -77,7 +77,8 @@ def words_of(call: Call) -> Words:
 
 def _is_path(word: str) -> bool:
     """Whether a word is a path, as pip takes it: of several parts, or `.`."""
-    return "://" not in word and (word[:1] == "." or "/" in word.partition(";")[0])
+    path = with_slashes(word).partition(";")[0]
+    return "://" not in word and (path[:1] == "." or "/" in path)
 
 
 def edit(change: Callable[[Path], object], call: Call) -> Outcome:

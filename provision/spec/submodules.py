@@ -1,0 +1,32 @@
+"""Git submodules of a project that were not fetched: their folders are empty, or not there."""
+
+import re
+from pathlib import Path
+
+from provision.core.limits import read_if_any
+from provision.spec.pyproject import relative
+
+# https://git-scm.com/docs/gitmodules
+_PATH = re.compile(rb"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
+
+
+def not_fetched(path: Path, root: Path) -> str:
+    """Return how to get a path that is in a submodule without files; "" if it is in none.
+
+    The project's folder can be below that of the repository.
+    """
+    for folder in (root, *root.parents):
+        content = read_if_any(folder / ".gitmodules")
+        if content is None:
+            continue
+        for found in _PATH.findall(content):
+            module = folder / found.decode(errors="replace")
+            if path.is_relative_to(module) and _is_empty(module):
+                command = f"git submodule update --init {relative(module, root)}"
+                return f"; it is in a git submodule without files: `{command}`"
+        return ""
+    return ""
+
+
+def _is_empty(folder: Path) -> bool:
+    return not folder.is_dir() or not any(folder.iterdir())
