@@ -14,6 +14,7 @@ from typing import Any
 from provision.cli.call import Call
 from provision.cli.verbs.smoke import suite_of
 from provision.commands.current import current_folder, require_current
+from provision.commands.gate import GateResult, only_built_target
 from provision.commands.machine import read_layers
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.failures import as_error
@@ -22,8 +23,8 @@ from provision.core.in_use import user_of
 from provision.core.process import interrupt
 from provision.host.vendors import occupants
 from provision.report.history import last_report
-from provision.report.model import SCHEMA
-from provision.report.verdict import Verdict, facts_of, judge
+from provision.report.speeds import speeds_of
+from provision.report.verdict import Verdict, facts_of, judge, read_verdict
 from provision.ui import verdict as forms
 from provision.ui.console import print_json, print_text
 
@@ -45,6 +46,8 @@ class Contract:
             raise UsageError(
                 "--repair changes the environment, --contract only judges it"
             )
+        if not self._options.target:
+            self._options.target = only_built_target(call.project)
         for name in (self._node, self._options.target):
             if _UNFIT.search(name):
                 raise UsageError(f"{name!r} is no name of a node or target")
@@ -81,6 +84,8 @@ class Contract:
                 "python": record.python,
             }
             return facts | judge(("", finding) for finding in result.findings)
+        if isinstance(result, GateResult):
+            return self._of_gate(result)
         # Of a run that was left out, because nothing changed since, the last report stands.
         report = getattr(result, "report", None) or last_report(
             project,
@@ -94,26 +99,41 @@ class Contract:
         worse = comparison.findings if comparison else ()
         return facts_of(report) | judge(failed, worse)
 
+    def _of_gate(self, result: GateResult) -> dict[str, Any]:
+        report = result.report
+        found = [("", finding) for finding in result.findings]
+        found += [(check.id, check.finding) for check in report.failed if check.finding]
+        warned = [
+            c.finding for c in report.checks if c.outcome == "warned" and c.finding
+        ]
+        parts = facts_of(report) | judge(found, warned)
+        return parts | {"speeds": speeds_of(report)}
+
     def _none(self, code: str, reason: str, remedy: str = "") -> Verdict:
         return self._verdict(verdict="none", code=code, reason=reason, remedy=remedy)
 
     def _verdict(self, **parts: Any) -> Verdict:  # noqa: ANN401 - validated
-        verify = self._options.verb == "verify"
         run = {
-            "schema": SCHEMA,
+            "schema": 1,
             "node": self._node,
             "target": self._options.target,
-            "suite": "verify" if verify else suite_of(self._options),
+            "suite": self._suite(),
             "time": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
             "seconds": round(time.monotonic() - self._started, 2),
         }
         return Verdict.model_validate(run | parts)
 
+    def _suite(self) -> str:
+        verb: str = self._options.verb
+        return suite_of(self._options) if verb == "smoke" else verb
+
     def _give(self, verdict: Verdict) -> int:
         """Store and print a verdict; return its exit code."""
         folder = self._call.project.root / ".envs" / "verdicts"
+        folder = self._options.verdicts or folder
+        verdict = verdict.after(read_verdict(folder / verdict.file_name))
         try:
-            verdict.store(self._options.verdicts or folder)
+            verdict.store(folder)
         except ToolError as error:  # a disk that is full, or lost with the network
             self._call.console.note(f"{error.what}: {error.evidence}")
         if self._options.output:

@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from provision.core.progress import Progress
 from provision.core.text import json_text
 from provision.report.history import new_report, suite_digest
 from provision.report.junit import junit_xml
-from provision.report.model import SCHEMA, Check, Report, read_report
+from provision.report.model import Check, Report, read_report
 
 PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may be over
 # Of the terminal and the session: no check of a device reads them.
@@ -81,7 +81,7 @@ def check(
         rests_on["imported"] = required
         earlier = standing(request.project, request.target.name, basis)
     if earlier:
-        expected["earlier"] = earlier.reusable(required)
+        expected["earlier"] = earlier.settled(required)
     if earlier and earlier.is_whole(subject.lock, required):
         document = _nothing_run(earlier)
     else:
@@ -93,13 +93,13 @@ def check(
 def _nothing_run(earlier: Standing) -> dict[str, Any]:
     """Return the document of a run that has nothing to do: all results of another stand."""
     document = earlier.report.model_dump(mode="json", exclude={"schema_version"})
-    left = [*document["checks"], *document["reused"]]
+    left = [*document["checks"], *document["carried"]]
     reused = [
-        {"id": one["id"], "title": one["title"], "required": False, "reason": "reused"}
+        {"id": one["id"], "title": one["title"], "owed": False, "reason": "carried"}
         for one in left
     ]
     return document | {
-        "schema": SCHEMA,
+        "schema": 1,
         "started": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "seconds": 0.0,
         "checks": [],
@@ -120,17 +120,29 @@ def measure_again(
     progress.note(f"slower than usual: measuring {', '.join(sorted(checks))} again")
     time.sleep(PAUSE)
     only = sorted({identifier.partition("@")[0] for identifier in checks})
-    expected = _expected(request, subject)
     try:
-        document = run_suite(request, subject, expected, run, progress, only=only)
-        if document.get("broken"):
-            reason = document["broken"].partition("\n")[0]
-            progress.note(f"it could not be measured again: {reason}")
-        document = _completed(request, subject, document)
-        return Report.model_validate({"schema_version": SCHEMA} | document).checks
+        report = run_some(request, subject, only, run, progress)
     except (ToolError, ValidationError) as error:
         progress.note(f"it could not be measured again: {error}")
         return ()
+    if report.broken:
+        reason = report.broken.partition("\n")[0]
+        progress.note(f"it could not be measured again: {reason}")
+    return report.checks
+
+
+def run_some(
+    request: SmokeRequest,
+    subject: Subject,
+    only: Sequence[str],
+    run: Run,
+    progress: Progress,
+) -> Report:
+    """Run some checks in an environment, and return their report, which is not stored."""
+    expected = _expected(request, subject)
+    document = run_suite(request, subject, expected, run, progress, only=only)
+    document = _completed(request, subject, document)
+    return Report.model_validate({"schema_version": 1} | document)
 
 
 def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
@@ -186,22 +198,22 @@ def with_reused(document: dict[str, Any], standing: Standing | None) -> dict[str
     earlier = standing.report.model_dump(mode="json")
     ran = {"ran": earlier["started"]}
     results = {old["id"]: old | ran for old in earlier["checks"]}
-    results |= {old["id"]: old for old in earlier["reused"]}
-    excused = {old["id"]: old for old in earlier["not_run"] if not old["required"]}
+    results |= {old["id"]: old for old in earlier["carried"]}
+    excused = {old["id"]: old for old in earlier["not_run"] if not old["owed"]}
     reused: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     for entry in document.get("not_run", ()):
-        if entry["reason"] != "reused":
+        if entry["reason"] != "carried":
             others.append(entry)
         elif entry["id"] in results:
             reused.append(results[entry["id"]])
         elif entry["id"] in excused:
             others.append(excused[entry["id"]])
         else:  # a suite that leaves out more than it may must not be green
-            others.append(entry | {"required": True})
+            others.append(entry | {"owed": True})
     for key in ("torch", "device", "devices"):
         document[key] = document.get(key) or earlier[key]
-    return document | {"reused": reused, "not_run": others}
+    return document | {"carried": reused, "not_run": others}
 
 
 def _keep(request: SmokeRequest, subject: Subject, document: dict[str, Any]) -> Kept:
@@ -209,7 +221,7 @@ def _keep(request: SmokeRequest, subject: Subject, document: dict[str, Any]) -> 
     if subject.lock:
         path = new_report(request.project, request.target.name, request.suite)
         return _written(path, document, request.junit)
-    report = Report.model_validate({"schema_version": SCHEMA} | document)
+    report = Report.model_validate({"schema_version": 1} | document)
     _write_junit(report, request.junit)
     return Kept(report, None)
 

@@ -59,7 +59,7 @@ def smoke(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
 
     ToolError: the suite did not come to its end; the generation is unproven from then on.
     """
-    with _current_subject(request, progress) as subject:
+    with current_subject(request, progress) as subject:
         kept = check(request, subject, run, progress)
         if kept.report.broken:
             _record_proof(request, kept.report)
@@ -120,7 +120,7 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
 
 
 @contextmanager
-def _current_subject(request: SmokeRequest, progress: Progress) -> Iterator[Subject]:
+def current_subject(request: SmokeRequest, progress: Progress) -> Iterator[Subject]:
     """Hold the current generation while it is checked."""
     current, descriptor = hold_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))

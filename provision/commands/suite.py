@@ -21,19 +21,24 @@ from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.doctor import diagnose_evidence
 from provision.doctor.targets import in_own_verbs
-from provision.report.model import SCHEMA, read_report
+from provision.report.model import read_report
 from provision.spec.model import Target
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
-_TIMEOUT = {"quick": 1800.0, "full": 3600.0, "health": 1800.0}
-# What of the full suite asks the hardware itself: areas and checks.
-_HEALTH = ("device.ready", "health", "transfer", "collective")
+_TIMEOUT = {"quick": 1800.0, "full": 3600.0, "health": 1800.0, "gate": 300.0}
+# Areas and checks of the full suite: those that ask the hardware itself, and those of seconds that
+# tell whether a node is fit for a job.
+_OF_DEVICE = ("ready", "matmul", "family", "driver", "fallback")
+ONLY = {
+    "health": ("device.ready", "health", "transfer", "collective"),
+    "gate": (
+        *(f"device.{name}" for name in _OF_DEVICE),
+        *("health.errors", "health.bandwidth", "transfer.speed"),
+    ),
+}
 _MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
-_VERDICTS = (
-    0,
-    1,
-)  # exit codes of smoke/run.py: every required check passed, some failed
+_VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
@@ -47,7 +52,7 @@ class SmokeRequest:
     project: Project
     target: Target
     layers: dict[str, str]  # of this host; see provision.host.model.host_layers()
-    suite: str = "quick"  # or `full`, all checks; or `health`, those of the hardware
+    suite: str = "quick"  # or `full`, all checks; or one of ONLY
     soak: float | None = None  # seconds for which the load is held, instead of a few
     device: str = ""  # a number as torch counts, `all`, or the default of the suite
     junit: Path | None = None  # where to write JUnit XML as well
@@ -63,9 +68,7 @@ class SmokeRequest:
         words = ["--runner", str(runner_folder()), "--device", self.scope]
         if self.suite != "quick":
             words.append("--full")
-        if self.suite == "health" and not only:
-            only = _HEALTH
-        for name in only:
+        for name in only or ONLY.get(self.suite, ()):
             words += ["--only", name]
         return words
 
@@ -143,7 +146,7 @@ def _document(written: Path, target: str, broken: str) -> dict[str, Any]:
 def _empty_document(target: str) -> dict[str, Any]:
     """Return the document of a suite of which nothing is known."""
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "target": target,
         "python": "",
         "torch": None,

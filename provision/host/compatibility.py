@@ -92,6 +92,8 @@ def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     elif linux and driver not in VENDORS[gpu.vendor].drivers:
         name = "nouveau" if driver in _NOUVEAU else "foreign-driver"
         yield _obstacle(name, gpu, host)
+    if gpu.survivability:
+        yield _obstacle("survivability", gpu, host)
     yield from _half_updated(gpu, host)
     for node in gpu.nodes:
         if not node.usable:

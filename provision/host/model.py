@@ -58,6 +58,8 @@ class Gpu:
     """Whether all memory is mapped; null if it does not apply."""
     tiles: int = 1
     """Number of devices that the runtime shows for it."""
+    survivability: bool = False
+    """Whether damaged firmware keeps it in survivability mode, as Linux' driver xe says."""
     least_driver: str = ""
     """The drivers that know this model at all, a specifier; "" for any."""
     elsewhere: str = ""

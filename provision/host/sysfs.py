@@ -55,6 +55,9 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     if name := root.target(f"{folder}/driver"):
         version = root.text(f"sys/module/{name}/version")
         gpu = dataclasses.replace(gpu, driver=Driver(name, version or None))
+    # Only such a device has the file: Linux, drivers/gpu/drm/xe/xe_survivability_mode.c.
+    if root.exists(f"{folder}/survivability_mode"):
+        gpu = dataclasses.replace(gpu, survivability=True)
     # A GPU in the processor has no memory of its own.
     if gpu.integrated is False and (
         size := largest_bar(root.text(f"{folder}/resource"))

@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic_core import from_json
 
 from provision import __version__
 from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding, Level
+from provision.core.limits import read_bytes
 from provision.core.text import harmless, json_text
-from provision.report.model import SCHEMA, Measurement, Part, Report, moment, renamed
+from provision.report.model import Measurement, Part, Report, moment
+from provision.report.speeds import Speed, continued
 
 # Codes of failed checks that say nothing about the node.
-_OUTSIDE = {"network-failure", "device-busy", "port-in-use"}
+_OUTSIDE = {"network-failure", "device-busy", "port-in-use", "driver-not-mounted"}
 # It tells of a new suite or lock, which all nodes get on one day; of a device that is gone,
 # `fewer-devices` tells.
 _HARMLESS = {"check-vanished"}
@@ -31,7 +32,7 @@ def short(text: str) -> str:
 Short = Annotated[str, AfterValidator(short)]
 
 
-class Problem(Part):
+class Fault(Part):
     """A failed check; without ``check`` a difference from the lock, or a regression."""
 
     check: Short
@@ -47,13 +48,13 @@ class Problem(Part):
 class Verdict(Part):
     """One verdict; of ``none`` the facts are empty."""
 
-    schema_version: Annotated[Literal[2], Field(alias="schema")]
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
     """Of the verdict."""
     node: Annotated[str, Field(pattern=_NAME)]
     """Name of the node."""
     target: Annotated[str, Field(pattern=_NAME)]
     """Name of the target."""
-    suite: Literal["quick", "full", "health", "verify"]
+    suite: Literal["quick", "full", "health", "gate", "verify"]
     """`verify` compares with the lock, the others are checks."""
     verdict: Literal["keep", "remove", "none"]
     """`none`: nothing was learnt about the node."""
@@ -83,12 +84,16 @@ class Verdict(Part):
     """Layers of the host, as in a report."""
     counts: dict[str, int] = Field({})
     """Of checks."""
-    failed: tuple[Problem, ...] = ()
+    failed: tuple[Fault, ...] = ()
     """Failed checks, or differences from the lock."""
-    regressions: tuple[Problem, ...] = ()
-    """What this node did better before."""
+    regressions: tuple[Fault, ...] = ()
+    """What this node did better before; of a `gate`, what warned, such as a slow link."""
     numbers: dict[str, dict[str, Measurement]] = Field({})
     """By check, and by name."""
+    since: Annotated[str, AfterValidator(moment)] | None = None
+    """Of `none`: when the first run was that learnt nothing, with none since that did; else null."""
+    speeds: tuple[Speed, ...] = ()
+    """Of a `gate`: bandwidths beside earlier ones; of `none`, those of the run before."""
 
     @property
     def file_name(self) -> str:
@@ -100,38 +105,47 @@ class Verdict(Part):
         path = folder / self.file_name
         write_atomic(path, json_text(self.document(), None))
 
+    def after(self, earlier: "Verdict | None") -> "Verdict":
+        """Return it with what it continues: how long nothing is learnt, and the speeds before."""
+        is_none, speeds = self.verdict == "none", self.speeds
+        since = self.time if is_none else None
+        if earlier:
+            if is_none and earlier.verdict == "none":
+                since = earlier.since or earlier.time
+            speeds = continued(speeds, earlier.speeds) or earlier.speeds
+        return self.model_copy(update={"since": since, "speeds": speeds})
+
     def document(self) -> dict[str, Any]:
         """Return it as it is written: without the course of each number."""
         course: Any = {"numbers": {"__all__": {"__all__": {"rounds", "every"}}}}
         return self.model_dump(mode="json", by_alias=True, exclude=course)
 
 
-def verdict_of(data: bytes) -> Verdict:
-    """Return a stored verdict, also of schema 1; ValueError if the bytes are none."""
-    table = from_json(data)
-    if isinstance(table, dict) and table.get("schema") == 1:
-        counts = renamed(table.get("counts", {}))
-        table |= {"schema": SCHEMA, "counts": counts}
-    return Verdict.model_validate(table)
+def read_verdict(path: Path) -> Verdict | None:
+    """Return a stored verdict; None where there is no usable one."""
+    try:
+        return Verdict.model_validate_json(read_bytes(path, follow=False))
+    except (OSError, ValueError):
+        return None
 
 
 def judge(
     found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()
 ) -> dict[str, Any]:
     """Judge a node by findings, each with its check, and by regressions; parts of a verdict."""
-    failed: list[Problem] = []
-    regressions: list[Problem] = []
-    grave: list[Problem] = []
+    failed: list[Fault] = []
+    regressions: list[Fault] = []
+    grave: list[Fault] = []
     for check, finding in found:
         if finding.level == Level.ERROR:
-            failed.append(_problem(check, finding))
+            failed.append(_fault(check, finding))
     for regression in worse:
         if regression.bad:
-            regressions.append(_problem("", regression))
+            regressions.append(_fault("", regression))
         if regression.level is Level.ERROR and regression.code not in _HARMLESS:
             grave.append(regressions[-1])
     decisive = failed or grave
-    causes = [problem for problem in decisive if problem.code not in _OUTSIDE]
+    causes = [fault for fault in decisive if fault.code not in _OUTSIDE]
     parts: dict[str, Any] = {"failed": failed, "regressions": regressions}
     if not decisive:
         return parts | {"verdict": "keep"}
@@ -159,9 +173,9 @@ def facts_of(report: Report) -> dict[str, Any]:
     }
 
 
-def _problem(check: str, finding: Any) -> Problem:  # noqa: ANN401 - of the suite or the toolkit
+def _fault(check: str, finding: Any) -> Fault:  # noqa: ANN401 - of the suite or the toolkit
     texts = {"symptom": finding.symptom, "remedy": finding.remedy}
-    return Problem(check=check, code=finding.code, **texts)
+    return Fault(check=check, code=finding.code, **texts)
 
 
 def verdict_schema() -> dict[str, Any]:

@@ -84,6 +84,7 @@ RESULTS: dict[str, Any] = {
     "evidence": list[Evidence],
     "export": Export,
     "fleet": Fleet,
+    "gate": Verdict,
     "init": Initialized,
     "lock": list[LockResult]
     | _said(list[Freshness], "With `--check`.")

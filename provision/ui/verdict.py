@@ -7,8 +7,11 @@ from pathlib import Path
 from jinja2 import Template
 
 from provision.core.text import json_text
+from provision.report.speeds import Speed
 from provision.report.verdict import Verdict
 
+_LINES = 4  # of one kind for people; the JSON has all
+_NO_DRIVERS = ("platform", "firmware", "GPU ")  # layers of a host
 _REASON = 200  # characters of a drain reason
 _MESSAGE = 4096  # bytes of a termination message
 # The name of the base unit, which Prometheus wants written out, and the factor:
@@ -29,11 +32,42 @@ _UNITS = {
 _ESCAPED = {ord("\\"): r"\\", ord('"'): r"\"", ord("\n"): r"\n"}
 
 
+def text(of: Verdict) -> str:
+    """Return a few lines for people: in the log of a job, for instance."""
+    outcome = of.reason or f"{of.counts.get('passed', 0)} checks passed"
+    lines = [
+        f"{of.verdict}: {of.target} on {of.node}, in {of.seconds:.1f} s: {outcome}"
+    ]
+    if of.code:
+        lines.append(f"  code    {of.code}")
+    if of.remedy:
+        lines.append(f"  remedy  {of.remedy}")
+    if of.since:
+        lines.append(f"  since   {of.since}: no verdict")
+    if of.device:
+        count = f", {of.devices} devices" if of.devices > 1 else ""
+        lines.append(f"  device  {of.device}{count}, torch {of.torch}")
+    layers = [name for name in of.stack if not name.startswith(_NO_DRIVERS)]
+    if layers:
+        drivers = ", ".join(f"{name} {of.stack[name]}" for name in layers)
+        lines.append(f"  driver  {drivers}")
+    for fault in of.regressions[:_LINES]:
+        lines.append(f"  warned  {fault.symptom}")
+    if of.verdict != "none" and of.speeds:
+        lines.append(f"  speed   {', '.join(map(_speed, of.speeds[:_LINES]))}")
+    return "\n".join(lines) + "\n"
+
+
+def _speed(of: Speed) -> str:
+    usual = f" (usual {of.usual:.3g})" if of.usual is not None else ""
+    return f"{of.name} {of.value:.3g} {of.unit}{usual}"
+
+
 def slurm(of: Verdict) -> str:
     """Return one line that is fit as the reason of a drain: ASCII, no quotes."""
     why = of.reason or "as locked"
     if of.counts and not of.reason:
-        why = f"{of.counts['passed']} of {of.counts['required']} checks"
+        why = f"{of.counts['passed']} of {of.counts['owed']} checks"
     text = f"provision: {of.verdict} {of.code} {of.target} {of.suite}: {why}"
     plain = re.sub(r"[\"'`\\$]", "", text.encode("ascii", "replace").decode())
     return " ".join(plain.split())[:_REASON] + "\n"

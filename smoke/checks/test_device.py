@@ -22,11 +22,17 @@ from smoke.engine.finding import fail, fail_if
 from smoke.reference import reference
 
 NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
+# Of a device with damaged firmware: Linux, drivers/gpu/drm/xe/xe_survivability_mode.c.
+SURVIVABILITY = "/sys/bus/pci/devices/*/survivability_mode"
+# Kernel drivers of the host, which a container sees; and what only a container has.
+BOUND = {"cuda": ["nvidia"], "xpu": ["i915", "xe"]}
+DRIVERS = "/sys/bus/pci/drivers"
+CONTAINER = ("/.dockerenv", "/run/.containerenv", "/run/secrets/kubernetes.io")
 WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU of its own
 # Why a device is absent: code, cause and remedy.
 ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
 # In an image, for instance: it was made on another machine than it runs on.
-NOT_COMPARED = {
+NOT_JUDGED = {
     "verdict": "unknown",
     "reason": "the machine was not read",
     "evidence": (),
@@ -106,6 +112,8 @@ def _reason(
     accelerator: str, message: str, driver: str | None, nodes: list[str]
 ) -> str:
     """Return why torch finds no device, as `ABSENT` names it."""
+    if accelerator == "xpu" and glob.glob(SURVIVABILITY):  # noqa: PTH207
+        return "survivability"
     # CUDA's runtime reports an insufficient driver where there is none, too.
     if "too old" in message or (
         "driver version is insufficient" in message and (driver or nodes)
@@ -117,7 +125,22 @@ def _reason(
         return f"wsl-{accelerator}"
     # Containers can hide NVML, and with it the version, from a driver that is loaded.
     gone = driver is None if accelerator == "cuda" else os.name == "posix"
+    lacks = not nodes or (accelerator == "cuda" and gone)
+    if lacks and _is_contained() and _is_bound(accelerator):
+        return f"not-mounted-{accelerator}"
     return accelerator if gone and not nodes else "invisible"
+
+
+def _is_contained() -> bool:
+    """Return whether this process is in a container."""
+    marked = any(map(os.path.exists, CONTAINER))
+    return marked or "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _is_bound(accelerator: str) -> bool:
+    """Return whether the kernel's driver has a GPU: the host works, whatever is mounted here."""
+    patterns = (f"{DRIVERS}/{name}/*:*" for name in BOUND.get(accelerator, ()))
+    return any(glob.glob(pattern) for pattern in patterns)  # noqa: PTH207
 
 
 def _init_error(module: object) -> str:
@@ -209,23 +232,23 @@ def test_driver(device: torch.device, expect: Expect) -> None:
     torch shows another number than the driver's packages and Windows do, and IPEX 2.1.10 none, so
     its version is evidence only.
     """
-    driver = expect.driver_verdict or NOT_COMPARED
+    judged = expect.driver_judgement or NOT_JUDGED
     reported = devices.facts(device)["driver"]
     evidence = [
-        *driver["evidence"],
+        *judged["evidence"],
         f"torch reports driver {reported or 'of unknown version'}",
     ]
-    if driver["verdict"] == "too-old":
+    if judged["verdict"] == "too-old":
         fail(
             "driver-too-old",
-            f"the driver is too old: {driver['reason']}",
+            f"the driver is too old: {judged['reason']}",
             cause="this stack's runtime calls functions that an older driver lacks",
             remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
             evidence=evidence,
         )
-    if driver["verdict"] == "unknown":
+    if judged["verdict"] == "unknown":
         fail(
             "driver-unknown",
-            f"whether the driver is {expect.driver} is unknown: {driver['reason']}",
+            f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
             evidence=evidence,
         )

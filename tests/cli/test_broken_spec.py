@@ -55,12 +55,7 @@ def test_lock_check_judges_the_others(
 ) -> None:
     code, (good, bad) = call(capsys, project, "lock", "--check")
     assert code == Exit.USAGE
-    assert good == {
-        "target": TARGET,
-        "stale": None,
-        "error": None,
-        "without_record": [],
-    }
+    assert good == {"target": TARGET, "stale": None, "error": None, "open": []}
     assert "did you mean `accelerator`?" in bad["error"]["evidence"]
     assert main(["lock", "--check", "--project", str(project.root)]) == Exit.USAGE
     shown = capsys.readouterr()

@@ -116,6 +116,7 @@ def _checks(play: Played, folder: Path) -> None:
             play(verb, TARGET, "--contract", "slurm", "--node", "n1")["verdict"]
             == "keep"
         )
+    assert play("gate", TARGET, "--node", "n1")["verdict"] == "keep"
     verdicts = str(play.scene.root / ".envs" / "verdicts")
     play("fleet", "report", verdicts)
     key = make_key(folder, "owner")
@@ -135,11 +136,13 @@ def _checks(play: Played, folder: Path) -> None:
     assert play("smoke", TARGET, "--contract", "slurm", "--node", "n2", code=1)[
         "failed"
     ]
+    assert play("gate", TARGET, "--node", "n2", code=1)["failed"]
     # What failed is no longer proven, so that a build has something to do.
     play("build", TARGET, "--wheelhouse", str(folder), code=1)
     suite.write_text("raise SystemExit(3)", encoding="utf-8")
     play("smoke", TARGET, code=3)
     play("smoke", TARGET, "--contract", "slurm", "--node", "n3", code=2)
+    play("gate", TARGET, "--node", "n3", code=2)
     hosts = folder / "hosts.txt"
     hosts.write_text("n1\nn9\n", encoding="utf-8")
     found = play("fleet", "report", verdicts, "--hosts", str(hosts), code=1)

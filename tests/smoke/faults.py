@@ -435,15 +435,27 @@ def invisible(
     access: bool = True,
     words: str = "nothing",
     driver: str | None = None,
+    bus: tuple[str, ...] = (),
+    contained: bool = False,
 ):
-    """Let no device show, with these device nodes, this driver, and these words of torch."""
+    """Let no device show, with these device nodes, this driver, and these words of torch.
+
+    ``bus`` are patterns of sysfs that have a match.
+    """
     probe = module("smoke.checks.test_device")
     with (
         patch.object(probe.devices, "driver", lambda _accelerator: driver),
         says(available=False),
         patch.object(probe, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
         patch.object(probe, "WSL", "/nowhere"),
-        patch.object(probe.glob, "glob", lambda _pattern: list(nodes)),
+        patch.object(
+            probe.glob,
+            "glob",
+            lambda pattern: (
+                list(nodes) if pattern == "nodes" else [*{pattern} & {*bus}]
+            ),
+        ),
+        patch.object(probe, "CONTAINER", ["/dev/null"] if contained else ()),
         patch.object(probe.os, "access", lambda _node, _mode: access),
         patch.object(probe, "_init_error", lambda _module: words),
     ):
@@ -471,6 +483,36 @@ def the_user_may_not_open_the_render_node():
 @fault("device.ready", "no-gpu-device-visible", "pretend")
 def a_selector_hides_the_device():
     with invisible("/dev/dri/renderD128"):
+        yield
+
+
+@fault("device.ready", "gpu-hardware-fault", "pretend")
+def the_firmware_of_the_card_is_damaged():
+    with invisible(bus=("/sys/bus/pci/devices/*/survivability_mode",)):
+        yield
+
+
+@fault("device.ready", "driver-not-mounted", "pretend", expect={"accelerator": "cuda"})
+def a_container_has_no_library_of_the_driver():
+    with invisible(bus=("/sys/bus/pci/drivers/nvidia/*:*",), contained=True):
+        yield
+
+
+@fault("device.ready", "driver-missing", "pretend", expect={"accelerator": "cuda"})
+def a_machine_has_no_library_of_the_driver():
+    with invisible(bus=("/sys/bus/pci/drivers/nvidia/*:*",)):
+        yield
+
+
+@fault("device.ready", "driver-not-mounted", "pretend")
+def a_container_has_no_device_files():
+    with invisible(bus=("/sys/bus/pci/drivers/xe/*:*",), contained=True):
+        yield
+
+
+@fault("device.ready", "driver-missing", "pretend")
+def a_container_on_a_node_whose_driver_is_not_loaded():
+    with invisible(contained=True):
         yield
 
 
@@ -504,7 +546,7 @@ def judged(verdict: str) -> dict[str, Any]:
     """Return what of the expectation the toolkit judged this machine's driver to be."""
     reason = f"the driver of the machine is {verdict}"
     judgement = {"verdict": verdict, "reason": reason, "evidence": ["driver 1"]}
-    return {"driver_verdict": judgement}
+    return {"driver_judgement": judgement}
 
 
 @fault("device.driver", "driver-too-old", "pretend", expect=judged("too-old"))

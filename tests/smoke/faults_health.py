@@ -13,6 +13,7 @@ fault, module = faults.fault, faults.module
 # Generation and width of PCI Express, and what both ends can do.
 SOUND_LINK = [4, 16, 4, 16]
 ECC, REMAPPED = "uncorrectable ECC errors", "row remaps"
+RETIRED = "page retirements"  # of cards before Ampere
 
 
 class Card:
@@ -31,6 +32,7 @@ class Card:
             ECC: [0.0],
             "corrected ECC errors": [0.0],
             REMAPPED: [0.0, 0.0, 0.0, 0.0],
+            RETIRED: [0.0],
             **changes.pop("readings", {}),
         }
 
@@ -90,7 +92,12 @@ def the_second_half_never_arrives():
 
 # Speed and values ---------------------------------------------------------------------------------
 
-B580 = {"Arc B580": {"float32": 1e6, "memory": 1e-6}}
+B580 = {"Arc B580": {"float32": 1e6, "memory": 1e6}}
+
+
+@fault("health.bandwidth", "slow", "pretend", expect={"peaks": B580})
+def memory_reaches_a_millionth_of_its_peak():
+    yield
 
 
 @fault("health.speed", "slow", "pretend", expect={"peaks": B580})
@@ -159,37 +166,43 @@ def a_card_at_its_power_cap():
         yield
 
 
-@fault("health.load", "", "pretend")
+@fault("health.errors", "", "pretend")
 def a_geforce_without_ecc_in_a_container():
-    with card(readings=dict.fromkeys((ECC, REMAPPED, "power"))):
+    with card(readings=dict.fromkeys((ECC, REMAPPED, RETIRED))):
         yield
 
 
-@fault("health.load", "ecc-uncorrectable", "pretend")
+@fault("health.errors", "ecc-uncorrectable", "pretend")
 def a_card_lost_bits_beyond_repair():
     with card(readings={ECC: [2.0]}):
         yield
 
 
-@fault("health.load", "row-remap-failed", "pretend")
+@fault("health.errors", "row-remap-failed", "pretend")
 def a_card_has_no_spare_row_left():
     with card(readings={REMAPPED: [3.0, 8.0, 0.0, 1.0]}):
         yield
 
 
-@fault("health.load", "row-remap-pending", "pretend")
+@fault("health.errors", "row-remap-pending", "pretend")
 def a_row_waits_for_a_reset():
     with card(readings={REMAPPED: [0.0, 1.0, 1.0, 0.0]}):
         yield
 
 
-@fault("health.load", "xid-reported", "pretend")
+@fault("health.errors", "row-remap-pending", "pretend")
+def a_page_is_retired_at_the_next_reset():
+    with card(readings={REMAPPED: None, RETIRED: [1.0]}):
+        yield
+
+
+@fault("health.errors", "xid-reported", "pretend")
 def a_gpu_fell_off_the_bus_for_a_moment():
     with card(xids=[79]):
         yield
 
 
-@fault("health.load", "xid-of-a-program", "pretend")
+@fault("health.errors", "xid-of-a-program", "pretend")
 def somebody_ended_another_program():
     with card(xids=[45]):
         yield

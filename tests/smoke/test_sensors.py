@@ -37,6 +37,7 @@ int nvmlDeviceGetTotalEccErrors(device d, int type, int counter, unsigned long l
     { *n = type ? 2 : 5000000000ULL; return counter || mine(d); }
 int nvmlDeviceGetRemappedRows(device d, unsigned *a, unsigned *b, unsigned *c, unsigned *e)
     { *a = 1; *b = 2; *c = 0; *e = 1; return mine(d); }
+int nvmlDeviceGetRetiredPagesPendingStatus(device d, unsigned *p) { *p = 1; return mine(d); }
 typedef struct { device d; unsigned long long kind, data; unsigned a, b; } event;
 static int left;
 int nvmlEventSetCreate(void **set) { *set = &left; return 0; }
@@ -243,6 +244,7 @@ def test_nvidia_tells_through_nvml(
     assert found.read("uncorrectable ECC errors") == [2.0]
     assert found.read("corrected ECC errors") == [5e9]
     assert found.read("row remaps") == [1.0, 2.0, 0.0, 1.0]
+    assert found.read("page retirements") == [1.0]
     with pytest.raises(Unmeasured, match="No such file"):
         found.link()  # its folder in sysfs was found by NVML's address
 

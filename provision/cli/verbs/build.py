@@ -1,4 +1,4 @@
-"""build an environment from its lock, check it, and make it current."""
+"""lock -> a verified, proven, current environment."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable

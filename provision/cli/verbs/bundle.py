@@ -1,4 +1,4 @@
-"""collect all files that a machine without a network needs for a build."""
+"""everything that a machine without a network needs."""
 
 from argparse import ArgumentParser
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""list the GPUs and drivers of this machine, and the targets that fit."""
+"""this machine: devices, drivers, and which target fits."""
 
 from argparse import ArgumentParser
 

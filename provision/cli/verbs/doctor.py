@@ -1,4 +1,4 @@
-"""find what is wrong with an environment, a log, a repository or this machine."""
+"""what is wrong with an environment, a log, a repository, this machine."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -23,21 +23,19 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="the environment's interpreter: its path, its folder, or a command such as python3",
+        help="an interpreter, its folder, or a name as python3",
     )
     parser.add_argument(
-        "--log",
-        metavar="FILE",
-        help="a file with the output of a program; - reads stdin",
+        "--log", metavar="FILE", help="what a program printed; - reads stdin"
     )
     parser.add_argument(
         "--report",
         action="store_true",
-        help="print one text for an issue, without private data",
+        help="one text for an issue, without what is private",
     )
     parser.add_argument(
         "--target",
-        help="the target that the environment is compared with; without --python, the one built here",
+        help="what the environment should be; without PATH, the one built here",
     )
 
 

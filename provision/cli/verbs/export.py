@@ -1,4 +1,4 @@
-"""write a target in the format of another installer: pylock.toml, requirements, conda."""
+"""a target in the format of another installer: pylock.toml, requirements, conda."""
 
 from argparse import ArgumentParser
 

@@ -1,4 +1,4 @@
-"""make a project of this repository: one spec per target, and nox sessions."""
+"""make a project of this repository: a spec per target, and sessions."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -19,14 +19,14 @@ def declare(parser: ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="a requirements file, pyproject.toml or environment.yml; default: the usual ones",
+        help="requirements file, pyproject.toml or environment.yml; the usual ones if none is named",
     )
     parser.add_argument(
         "--target",
         action="append",
         default=[],
         metavar="T",
-        help="a shipped target, may be given again; default: this machine's and the CPU's",
+        help="a shipped target, may be given again; this machine's and the CPU's if none is named",
     )
     parser.add_argument(
         "--extra",

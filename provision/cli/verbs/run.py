@@ -18,7 +18,7 @@ def declare(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="pass on a variable that is dropped otherwise",
+        help="pass a variable that is dropped",
     )
     parser.add_argument(
         "command", nargs="+", metavar="CMD", help="the command and its arguments"

@@ -111,6 +111,8 @@ def make_gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
             folder / "resource",
             f"0x4000000000 0x{last:016x} 0x000000000014220c\n0x0 0x0 0x0\n",
         )
+    if text := gpu.get("survivability"):
+        write(folder / "survivability_mode", text + "\n", mode=0o400)
     _driver(root, folder, gpu)
     bus = root / "sys/bus/pci/devices"
     bus.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,66 @@
+"""The bandwidths of a device beside its own earlier ones, which are reported and decide nothing."""
+
+from collections.abc import Iterable
+from statistics import median
+
+from pydantic import computed_field
+
+from provision.report.model import Part, Report
+
+_KEPT = 30  # earlier values: a day or two of a busy runner
+_UNITS = {"GB/s", "GiB/s"}
+
+
+class Speed(Part):
+    """One bandwidth of one device."""
+
+    device: str
+    """Its name, as torch reports it."""
+    check: str
+    """Id of the check that measured it."""
+    name: str
+    """What was measured, such as `memory` or `to device`."""
+    value: float
+    """Median of some rounds."""
+    unit: str
+    """`GB/s` or `GiB/s`."""
+    earlier: tuple[float, ...] = ()
+    """Values of the runs before on this node, oldest first, 30 at most."""
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic's own advice, mypy#1362
+    @property
+    def usual(self) -> float | None:
+        """Median of the earlier values; null without any."""
+        return median(self.earlier) if self.earlier else None
+
+
+def speeds_of(report: Report) -> tuple[Speed, ...]:
+    """Return the bandwidths of the memory and of the link that a run measured."""
+    devices = report.devices or (report.device,)
+    names = {facts.get("index", 0): facts.get("name", "") for facts in devices}
+    speeds: list[Speed] = []
+    for check in report.checks:
+        index = check.id.partition("@")[2] or "0"
+        device = names.get(int(index), "")
+        for name, number in check.numbers.items():
+            if number.unit in _UNITS and number.comparable:
+                facts = {"device": device, "check": check.id, "name": name}
+                speed = Speed(**facts, value=number.value, unit=number.unit)
+                speeds.append(speed)
+    return tuple(speeds)
+
+
+def continued(speeds: Iterable[Speed], before: Iterable[Speed]) -> tuple[Speed, ...]:
+    """Return bandwidths, each with its own earlier values; another device has another history."""
+    history: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for speed in before:
+        history[_key(speed)] = (*speed.earlier, speed.value)[-_KEPT:]
+    found: list[Speed] = []
+    for speed in speeds:
+        earlier = history.get(_key(speed), ())
+        found.append(speed.model_copy(update={"earlier": earlier}))
+    return tuple(found)
+
+
+def _key(speed: Speed) -> tuple[str, ...]:
+    return speed.device, speed.check, speed.name, speed.unit

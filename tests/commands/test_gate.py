@@ -1,0 +1,215 @@
+"""The gate: exit codes and words of its verdict, with a suite in miniature and with the real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from provision.cli import main
+from provision.commands.gate import known_wrong_checks, of_machine
+from provision.core.project import Project
+from provision.host.model import Driver, Gpu, Host, Runtimes
+from provision.report.history import history
+from provision.spec.reader import load_target
+from tests.cli.test_contract import SCHEMA, suite_of
+from tests.small import SUITE, TARGET
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
+
+CLONE = Path(__file__).parents[2]
+KEEP, REMOVE, NONE = 0, 1, 2
+FAILS = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
+NUMBER = '"error": {"value": 1e-7, "unit": "1"}'
+SPEED = '"memory": {"value": %s, "unit": "GB/s"}'
+
+
+def gate(lab: Lab, *words: str) -> int:
+    root = str(lab.project.root)
+    return main.main(["gate", "--project", root, "--node", "n1", *words])
+
+
+def stored(lab: Lab) -> dict[str, Any]:
+    path = lab.project.root / ".envs/verdicts" / f"n1.{TARGET}.gate.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return found
+
+
+@pytest.mark.machine
+def test_a_fit_node_is_kept_and_the_run_proves_nothing(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = history(ready.project, TARGET)
+    capsys.readouterr()
+    assert gate(ready, TARGET) == KEEP
+    out = capsys.readouterr().out
+    assert out.startswith("keep: tiny on n1, in ")
+    assert len(out.splitlines()) <= 12
+    assert (stored(ready)["suite"], stored(ready)["verdict"]) == ("gate", "keep")
+    assert history(ready.project, TARGET) == before
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        ("op-fails", REMOVE),
+        ("link-below-its-best", KEEP),
+        ("driver-not-mounted", NONE),
+        ("device-busy", NONE),
+    ],
+)
+def test_a_failed_check_decides_by_its_code(
+    ready: Lab, capsys: pytest.CaptureFixture[str], code: str, verdict: int
+) -> None:
+    suite_of(ready, FAILS.replace('"op-fails"', f'"{code}"'))
+    capsys.readouterr()
+    assert gate(ready, TARGET) == verdict
+    out = capsys.readouterr().out
+    assert "it fails" in out
+    if verdict != KEEP:
+        assert f"code    {code}" in out
+    assert len(out.splitlines()) <= 12
+
+
+@pytest.mark.machine
+def test_its_document_is_the_verdict(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite_of(ready, FAILS)
+    capsys.readouterr()
+    assert gate(ready, TARGET, "--json") == REMOVE
+    document = json.loads(capsys.readouterr().out)
+    assert (document["verb"], document["ok"]) == ("gate", False)
+    assert document["result"] == stored(ready)
+
+
+@pytest.mark.machine
+def test_a_line_for_slurm_is_one_of_any_verb(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert gate(ready, TARGET, "--contract", "slurm") == KEEP
+    assert capsys.readouterr().out == "provision: keep tiny gate: 1 of 1 checks\n"
+
+
+@pytest.mark.machine
+def test_bandwidth_stands_beside_its_own_history(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in (100, 102, 20):
+        suite_of(ready, SUITE.replace(NUMBER, SPEED % value))
+        capsys.readouterr()
+        assert gate(ready, TARGET) == KEEP  # slower is not wrong
+    assert "memory 20 GB/s (usual 101)" in capsys.readouterr().out
+    (speed,) = stored(ready)["speeds"]
+    assert (speed["value"], speed["earlier"], speed["usual"]) == (20, [100, 102], 101)
+    other = SUITE.replace(NUMBER, SPEED % 50).replace('"toy"', '"another card"')
+    suite_of(ready, other)
+    assert gate(ready, TARGET) == KEEP
+    assert stored(ready)["speeds"][0]["earlier"] == []
+
+
+@pytest.mark.machine
+def test_no_verdict_tells_since_when_and_forgets_no_speed(ready: Lab) -> None:
+    suite_of(ready, SUITE.replace(NUMBER, SPEED % 100))
+    assert gate(ready, TARGET) == KEEP
+    assert stored(ready)["since"] is None
+    suite_of(ready, "raise SystemExit(3)")
+    assert gate(ready, TARGET) == NONE
+    first = stored(ready)
+    assert first["since"] == first["time"]
+    time.sleep(1.1)
+    assert gate(ready, TARGET) == NONE
+    again = stored(ready)
+    assert (again["since"], again["time"] > first["time"]) == (first["since"], True)
+    suite_of(ready, SUITE.replace(NUMBER, SPEED % 90))
+    assert gate(ready, TARGET) == KEEP
+    assert stored(ready)["since"] is None
+    assert stored(ready)["speeds"][0]["earlier"] == [100]
+
+
+@pytest.mark.machine
+def test_a_target_may_be_left_out_where_one_is_built(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(lab) == NONE
+    assert "none is built here" in capsys.readouterr().err
+    lab.build()
+    assert gate(lab) == KEEP
+    spec = lab.project.specs / f"{TARGET}.toml"
+    (lab.project.specs / "other.toml").write_text(spec.read_text())
+    (lab.project.environments("other") / "current").mkdir(parents=True)
+    assert gate(lab) == NONE
+    assert "several are built: other, tiny" in capsys.readouterr().err
+
+
+def arc(**changes: Any) -> Host:  # noqa: ANN401 - any field of a GPU
+    driver = Driver("xe")
+    facts = {"family": "bmg", "supported": True, "integrated": False} | changes
+    gpu = Gpu("intel", "e20b", "Arc B580", "0000:03:00.0", driver=driver, **facts)
+    runtimes = Runtimes("1.20.2", "25.18.33578")
+    return Host("linux-64", "6.14.0", gpus=(gpu,), runtimes=runtimes)
+
+
+def test_damaged_firmware_removes_a_node_although_another_gpu_works() -> None:
+    targets = Project(CLONE).specs
+    arc_target = load_target(targets, "arc-linux")
+    assert list(of_machine(arc_target, arc())) == []
+    (finding,) = of_machine(arc_target, arc(survivability=True))
+    assert (finding.code, finding.level) == ("gpu-hardware-fault", "error")
+    assert "0000:03:00.0" in finding.evidence[0]
+    assert not list(
+        of_machine(load_target(targets, "cpu-linux"), arc(survivability=True))
+    )
+
+
+def test_what_is_known_wrong_with_this_torch_on_this_gpu_is_looked_for() -> None:
+    target, catalog = (
+        load_target(Project(CLONE).specs, "arc-linux"),
+        CLONE / "envs/catalog",
+    )
+    checks = known_wrong_checks(target, "2.13.0", arc(), catalog)
+    assert "known-wrong.masks" in checks
+    assert known_wrong_checks(target, "2.12.1", arc(), catalog) != checks
+    cpu = load_target(Project(CLONE).specs, "cpu-linux")
+    assert known_wrong_checks(cpu, "2.13.0", arc(), catalog) == []
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(sys.platform == "win32", reason="it tells no memory of a process")
+def test_the_real_checks_take_seconds_and_less_than_a_gigabyte(
+    python: Path, tmp_path: Path
+) -> None:
+    for name in ("envs", "lockfiles", "smoke"):
+        (tmp_path / name).symlink_to(CLONE / name)
+    environments = python.parents[2]
+    (tmp_path / ".envs").mkdir()
+    (tmp_path / ".envs" / environments.name).symlink_to(environments)
+    words = ["gate", "--project", str(tmp_path), "--node", "n1"]
+    argv = [sys.executable, "-m", "provision", *words]
+    for _ in range(2):  # the first one may compile what it imports
+        child = subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=CLONE, text=True)
+        with child.stdout as stream:
+            out = stream.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == KEEP, out
+    # Of processor time: the wall clock also counts what other programs take.
+    assert used.ru_utime + used.ru_stime < 10.0
+    assert used.ru_maxrss < 2**20  # KiB, of its largest process
+    assert len(out.splitlines()) <= 12
+    (path,) = (tmp_path / ".envs/verdicts").iterdir()
+    found = json.loads(path.read_text(encoding="utf-8"))
+    checked = {"identity.import", "device.ready", "device.matmul", "health.bandwidth"}
+    assert found["numbers"].keys() == checked
+    assert found["speeds"][0]["earlier"]
