@@ -3,8 +3,8 @@
 The checks run in a worker process. When it dies or hangs, the running check fails with that as its
 finding, and a fresh worker continues with the rest. This process never imports torch: a driver that
 crashes or hangs must not take the report with it.
-Exit codes: 0 every owed check passed or warned, 1 some failed, 2 bad expectation or usage, 3 the
-suite itself broke, or an owed check was not run.
+Exit codes: 0 every required check passed or warned, 1 some failed, 2 bad expectation or usage, 3 the
+suite itself broke, or a required check was not run.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 from smoke.engine.machine_load import MachineLoad  # noqa: E402
-from smoke.engine.owed import Plan, carried, missing  # noqa: E402
+from smoke.engine.plan import Plan, missing, reused  # noqa: E402
 
-SCHEMA = 1  # of the report
+SCHEMA = 2  # of the report
 WORKER = HERE / "engine" / "worker.py"
 # Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
-# worker that died can have had the last one. What is owed and was not run is looked up afterwards.
+# worker that died can have had the last one. What is required and was not run is looked up afterwards.
 ENDED_WELL = (0, 1, 5)
 
 
@@ -106,9 +106,9 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
 
 def exit_code(document: dict[str, Any]) -> int:
     """Return the exit code of a report, and name what is missing."""
-    missing = [entry["id"] for entry in document["not_run"] if entry["owed"]]
+    missing = [entry["id"] for entry in document["not_run"] if entry["required"]]
     if missing:
-        print(f"smoke: owed and not run: {', '.join(missing)}", file=sys.stderr)  # noqa: T201
+        print(f"smoke: required and not run: {', '.join(missing)}", file=sys.stderr)  # noqa: T201
     if document["broken"]:
         print(f"smoke: {document['broken']}", file=sys.stderr)  # noqa: T201
         return 3
@@ -170,11 +170,11 @@ class Run:
         return broken or ""
 
     def document(self, expect: expectation.Expect, broken: str) -> dict[str, Any]:
-        """Return the report of what the journal knows; whatever else is owed is missing."""
+        """Return the report of what the journal knows; whatever else is required is missing."""
         checks = declared(check_files())
         options = self._options
         only = frozenset(options.only)
-        plan = Plan(options.full, only, self.devices, carried(expect))
+        plan = Plan(options.full, only, self.devices, reused(expect))
         devices = report.devices(self.journal)
         first = [facts for facts in devices if facts["index"] == plan.devices[0]]
         operators: set[str] = set()

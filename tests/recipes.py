@@ -32,9 +32,9 @@ def recipes() -> dict[str, str]:
 def filled_in(name: str, repository: Path) -> str:
     """Return a recipe with the last commit of a copy of this repository as owner and tag."""
     commit = git(repository, "rev-parse", "HEAD").strip()
-    text = recipes()[name].replace(
-        "https://github.com/OWNER/provision", repository.as_uri()
-    )
+    # With a host, as else pip takes no URL of a file for one.
+    url = repository.as_uri().replace("file:///", "file://localhost/")
+    text = recipes()[name].replace("https://github.com/OWNER/provision", url)
     return re.sub(r"\bTAG\b", commit, text)
 
 

@@ -45,7 +45,7 @@ check = {"id": "tiny.check", "outcome": "failed" if broken else "passed", "title
          "stands_for": "s", "seconds": 0.1, "numbers": {"error": {"value": 1e-7, "unit": "1"}},
          "finding": {"code": "op-fails", "level": "error", "symptom": "it fails", "cause": "c",
                      "remedy": "r", "evidence": ["e"]} if broken else None}
-json.dump({"schema": 1, "suite": "full" if "--full" in sys.argv else "quick",
+json.dump({"schema": 2, "suite": "full" if "--full" in sys.argv else "quick",
            "target": expect["target"], "python": "3", "torch": None, "device": {"name": "toy"},
            "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check]},
           open(sys.argv[2], "w"))

@@ -346,14 +346,66 @@ def test_every_verb_option_finding_and_check_is_documented() -> None:
     assert {check.id for check in declared(check_files())} - set(rows) == set()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".zh.md")])
-def test_a_translation_shows_the_same_commands(page: str) -> None:
-    """Each block, its comment and its place among the others are those of the English page."""
-    blocks = re.compile(r"(?:^<!--[^>]*-->\n)?^```.*?^```$", re.MULTILINE | re.DOTALL)
-    translated = blocks.findall(PAGES[page])
-    assert translated == blocks.findall(PAGES[page.replace(".zh.md", ".md")])
-    assert translated
+TRANSLATIONS = [page for page in PAGES if page.endswith(".zh.md")]
+BLOCKS = re.compile(r"(?:^<!--[^>]*-->\n)?^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def levelled(page: str) -> dict[str, object]:
+    """Return what a translation shares with its page: commands, headings, tables and links.
+
+    A row of a table has its parts in backticks (targets, findings), a link its place in Chinese.
+    """
+    text = BLOCKS.sub("", PAGES[page])
+    there = (ROOT / page).parent
+    links = [
+        link.replace(".md", ".zh.md")
+        if not link.endswith(".zh.md")
+        and (there / link.replace(".md", ".zh.md")).is_file()
+        else link
+        for link in re.findall(r"\]\(([^)\s]+)", text)
+    ]
+    return {
+        "blocks": BLOCKS.findall(PAGES[page]),
+        "headings": re.findall(r"^#+ ", text, re.MULTILINE),
+        "rows": [
+            re.findall(r"`[^`]+`", row)
+            for row in re.findall(r"^\|.*$", text, re.MULTILINE)
+        ],
+        "links": sorted(set(links) - {"README.md", "README.zh.md"}),
+    }
+
+
+@pytest.mark.parametrize("page", TRANSLATIONS)
+def test_a_translation_is_level_with_its_page(page: str) -> None:
+    english = levelled(page.replace(".zh.md", ".md"))
+    chinese = levelled(page)
+    for part, found in english.items():
+        assert chinese[part] == found, part
+    assert english["blocks"]
     assert re.search("[\u4e00-\u9fff]", PAGES[page])
+
+
+def test_the_page_in_chinese_lists_every_translation() -> None:
+    listed = re.findall(r"\]\(../(\S+\.zh\.md)\)", PAGES["docs/zh/index.md"])
+    found = [(ROOT / "docs" / page).resolve() for page in listed]
+    assert sorted(found) == sorted(ROOT / page for page in TRANSLATIONS)
+
+
+def test_a_change_of_the_page_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "docs/how-to/arc-windows.md"
+    before = levelled(page)
+    for part, old, new in (
+        ("blocks", "provision detect\n", "provision targets\n"),
+        ("blocks", "<!-- ends with 0 or 1", "<!-- ends with 1"),
+        ("headings", "\n## Before", "\n### Before"),
+        ("rows", "| `alloc-limit-4gb`", "| `device-lost`"),
+        ("links", "(prove.md)", "(running.md)"),
+    ):
+        assert old in PAGES[page]
+        with monkeypatch.context() as patch:
+            patch.setitem(PAGES, page, PAGES[page].replace(old, new))
+            after = levelled(page)
+        assert [name for name in before if after[name] != before[name]] == [part]
 
 
 def test_only_known_hosts_are_named() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import NoReturn
@@ -153,40 +151,6 @@ def test_an_empty_folder_becomes_a_project_with_the_shipped_lock(
     assert "* build-arc-linux [build] -> " in sessions
     succeed(nox, "-s", "targets", cwd=tmp_path)
     assert succeed(installed, "sbom", "cpu-linux", cwd=tmp_path).startswith("{")
-
-
-@pytest.mark.case
-def test_the_documented_installation_puts_both_commands_on_the_path(
-    wheel: Path, tmp_path: Path
-) -> None:
-    """As a page tells it, with the wheel in the place of the clone."""
-    pages = ("README.md", "README.zh.md", "docs/getting-started.md")
-    told = {
-        line
-        for page in pages
-        for line in re.findall(
-            r"uv tool install [^#`\n]*", (CLONE / page).read_text("utf-8")
-        )
-    }
-    (line,) = {line.strip() for line in told}
-    _, *words = shlex.split(line.replace('".[', f'"{wheel.as_posix()}['))
-    bin_folder = tmp_path / "bin"
-    places = {"UV_TOOL_DIR": tmp_path / "tools", "UV_TOOL_BIN_DIR": bin_folder}
-    if index := read_pip_config().index_url:
-        words += ["--default-index", index]
-    subprocess.run(
-        [uv_program(), "--no-config", *words, "--python", sys.base_prefix],
-        check=True,
-        capture_output=True,
-        env=os.environ | {name: str(place) for name, place in places.items()},
-    )
-    project = tmp_path / "project"
-    project.mkdir()
-    path = {"PATH": f"{bin_folder}{os.pathsep}{os.defpath}"}
-    command = bin_folder / "provision"
-    succeed(command, "init", "--target=cpu-linux", cwd=project, **path)
-    listed = succeed(bin_folder / "nox", "-l", "-t", "build", cwd=project, **path)
-    assert "* build-cpu-linux [build] -> " in listed
 
 
 def test_a_repository_becomes_a_proven_environment(

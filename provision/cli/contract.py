@@ -23,6 +23,7 @@ from provision.core.in_use import user_of
 from provision.core.process import interrupt
 from provision.host.vendors import occupants
 from provision.report.history import last_report
+from provision.report.model import SCHEMA
 from provision.report.speeds import speeds_of
 from provision.report.verdict import Verdict, facts_of, judge, read_verdict
 from provision.ui import verdict as forms
@@ -114,7 +115,7 @@ class Contract:
 
     def _verdict(self, **parts: Any) -> Verdict:  # noqa: ANN401 - validated
         run = {
-            "schema": 1,
+            "schema": SCHEMA,
             "node": self._node,
             "target": self._options.target,
             "suite": self._suite(),

@@ -25,14 +25,19 @@ def add_common(parser: ArgumentParser) -> None:
         "--json", action="store_true", help="print the result as JSON on stdout"
     )
     parser.add_argument(
-        "-C", "--project", type=Path, metavar="DIR", help="the project to work in"
+        "-C",
+        "--project",
+        type=Path,
+        metavar="DIR",
+        help="the project's folder; default: the current one, or one above",
     )
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="leave out the steps"
-    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="show every command that runs"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show every check, and every command that runs",
     )
 
 
@@ -41,9 +46,7 @@ def add_target(parser: ArgumentParser, also: str = "the target's name") -> None:
     parser.add_argument("target", help=also)
 
 
-def add_targets(
-    parser: ArgumentParser, also: str = "all of them if none is named"
-) -> None:
+def add_targets(parser: ArgumentParser, also: str = "default: all targets") -> None:
     """Add the targets that a verb is about."""
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=also)
 
@@ -68,9 +71,15 @@ def add_wheelhouse(parser: ArgumentParser) -> None:
 def add_build(parser: ArgumentParser) -> None:
     """Add what every verb takes that builds."""
     add_wheelhouse(parser)
-    parser.add_argument("--offline", action="store_true", help="ask no index")
     parser.add_argument(
-        "--no-smoke", action="store_true", help="leave out the quick checks"
+        "--offline",
+        action="store_true",
+        help="build from wheelhouses and uv's cache only",
+    )
+    parser.add_argument(
+        "--no-smoke",
+        action="store_true",
+        help="skip the quick checks; the environment is not proven then",
     )
 
 
@@ -84,24 +93,31 @@ def add_contract(parser: ArgumentParser) -> None:
         help="exit with 0 keep, 1 remove, 2 no verdict; for %(choices)s",
     )
     group.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="its text, else on stdout"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the file for the verdict's text; default stdout",
     )
     group.add_argument(
         "--verdicts",
         type=Path,
         metavar="DIR",
-        help="keeps its JSON; default .envs/verdicts",
+        help="the folder for the verdict's JSON; default .envs/verdicts",
     )
     group.add_argument(
         "--node",
         metavar="NAME",
-        help="default $SLURMD_NODENAME, or the name of the host",
+        help="the node's name; default $SLURMD_NODENAME, or the name of the host",
     )
     group.add_argument(
         "--idle",
         action="store_true",
-        help="no verdict while another process uses the device",
+        help="give no verdict if another process uses the device",
     )
     group.add_argument(
-        "--time-limit", type=seconds, metavar="TIME", help="no verdict after it"
+        "--time-limit",
+        type=seconds,
+        metavar="TIME",
+        help="give no verdict after this time",
     )

@@ -25,6 +25,7 @@ from provision.commands.populate import (
 )
 from provision.commands.subject import from_generation
 from provision.commands.suite import SmokeRequest
+from provision.commands.verify import verify_generation
 from provision.core.filesystem import (
     is_tagged,
     make_tagged,
@@ -32,6 +33,7 @@ from provision.core.filesystem import (
     remove_tagged,
 )
 from provision.core.locking import folder_lock, waiting
+from provision.core.prefix import site_packages
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import CURRENT
@@ -39,8 +41,9 @@ from provision.core.variables import refuse_separator
 from provision.environment import manifest
 from provision.environment.contents import Contents, read_contents
 from provision.environment.manifest import Generation
+from provision.environment.seal import restamp
+from provision.environment.stamp import stamp
 from provision.environment.uses import use
-from provision.environment.verify import verify
 from provision.lockfile.pip import Lock
 from provision.report.model import Report
 
@@ -95,6 +98,10 @@ def _use_again(
     run: Run,
     progress: Progress,
 ) -> BuildResult:
+    if ready := ready_generation(
+        request
+    ):  # its files had another time, and are as locked
+        return BuildResult(request.target.name, ready)
     report = _prove(contents, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, report=report)
@@ -107,17 +114,19 @@ def _use_again(
 def _find_unchanged(
     home: Path, request: BuildRequest
 ) -> tuple[Generation, Contents] | None:
-    """Return a finished generation of the lock of which no file has changed."""
+    """Return a finished generation of the lock of which no file has changed: all are hashed."""
     lock, forbid = request.lock, request.target.pip.forbid
     for folder in filter(is_tagged, sorted(home.glob(f"{lock.digest[:16]}*"))):
         generation = manifest.read_generation(folder)
         if generation is None or generation.record.lock != lock.digest:
             continue
-        if generation.drifted():
+        if generation.misplaced() or site_packages(folder) is None:
             continue
         # An edit of the installer's cache reaches every generation that shares the file.
+        as_left = stamp(folder)
         contents = read_contents(folder, request.target.name)
-        if not verify(contents, lock, forbid, deep=True).findings:
+        if not verify_generation(contents, lock, forbid, deep=True).findings:
+            restamp(folder, as_left)
             return generation, contents
     return None
 

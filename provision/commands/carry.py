@@ -24,19 +24,19 @@ class Standing:
     added: frozenset[str]
     excused: tuple[
         str, ...
-    ] = ()  # checks that the target owes no more than it did then
+    ] = ()  # checks that the target requires no more than it did then
 
-    def settled(self, requirements: Collection[str]) -> dict[str, list[str]]:
+    def reusable(self, requirements: Collection[str]) -> dict[str, list[str]]:
         """Return what the suite may leave out: checks, and imports of what the spec requires."""
         imported = {*requirements} & {*self.report.imported} - self.gone
         return {
-            "settled": [*self._passed, *self.excused],
+            "reused": [*self._passed, *self.excused],
             "imported": sorted(imported),
         }
 
     @property
     def _passed(self) -> list[str]:
-        results = (*self.report.checks, *self.report.carried)
+        results = (*self.report.checks, *self.report.reused)
         return [result.id for result in results if not result.finding]
 
     def is_whole(self, lock: str | None, requirements: Collection[str]) -> bool:
@@ -44,7 +44,7 @@ class Standing:
         if self.gone or self.added or self.report.lock != lock:
             return False
         every = {*requirements} <= {*self.report.imported}
-        results = len(self.report.checks) + len(self.report.carried)
+        results = len(self.report.checks) + len(self.report.reused)
         return every and len(self._passed) == results
 
 
@@ -59,7 +59,7 @@ def standing(project: Project, target: str, now: Basis) -> Standing | None:
         return None
     if now.in_suite(_words(nearest.added, now.closures)):
         return nearest
-    left = (entry.id for entry in nearest.report.not_run if not entry.owed)
+    left = (entry.id for entry in nearest.report.not_run if not entry.required)
     return replace(nearest, excused=tuple(left))
 
 

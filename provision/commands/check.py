@@ -32,7 +32,7 @@ from provision.core.progress import Progress
 from provision.core.text import json_text
 from provision.report.history import new_report, suite_digest
 from provision.report.junit import junit_xml
-from provision.report.model import Check, Report, read_report
+from provision.report.model import SCHEMA, Check, Report, read_report
 
 PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may be over
 # Of the terminal and the session: no check of a device reads them.
@@ -81,7 +81,7 @@ def check(
         rests_on["imported"] = required
         earlier = standing(request.project, request.target.name, basis)
     if earlier:
-        expected["earlier"] = earlier.settled(required)
+        expected["earlier"] = earlier.reusable(required)
     if earlier and earlier.is_whole(subject.lock, required):
         document = _nothing_run(earlier)
     else:
@@ -93,13 +93,13 @@ def check(
 def _nothing_run(earlier: Standing) -> dict[str, Any]:
     """Return the document of a run that has nothing to do: all results of another stand."""
     document = earlier.report.model_dump(mode="json", exclude={"schema_version"})
-    left = [*document["checks"], *document["carried"]]
+    left = [*document["checks"], *document["reused"]]
     reused = [
-        {"id": one["id"], "title": one["title"], "owed": False, "reason": "carried"}
+        {"id": one["id"], "title": one["title"], "required": False, "reason": "reused"}
         for one in left
     ]
     return document | {
-        "schema": 1,
+        "schema": SCHEMA,
         "started": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "seconds": 0.0,
         "checks": [],
@@ -142,7 +142,7 @@ def run_some(
     expected = _expected(request, subject)
     document = run_suite(request, subject, expected, run, progress, only=only)
     document = _completed(request, subject, document)
-    return Report.model_validate({"schema_version": 1} | document)
+    return Report.model_validate({"schema_version": SCHEMA} | document)
 
 
 def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
@@ -198,22 +198,22 @@ def with_reused(document: dict[str, Any], standing: Standing | None) -> dict[str
     earlier = standing.report.model_dump(mode="json")
     ran = {"ran": earlier["started"]}
     results = {old["id"]: old | ran for old in earlier["checks"]}
-    results |= {old["id"]: old for old in earlier["carried"]}
-    excused = {old["id"]: old for old in earlier["not_run"] if not old["owed"]}
+    results |= {old["id"]: old for old in earlier["reused"]}
+    excused = {old["id"]: old for old in earlier["not_run"] if not old["required"]}
     reused: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     for entry in document.get("not_run", ()):
-        if entry["reason"] != "carried":
+        if entry["reason"] != "reused":
             others.append(entry)
         elif entry["id"] in results:
             reused.append(results[entry["id"]])
         elif entry["id"] in excused:
             others.append(excused[entry["id"]])
         else:  # a suite that leaves out more than it may must not be green
-            others.append(entry | {"owed": True})
+            others.append(entry | {"required": True})
     for key in ("torch", "device", "devices"):
         document[key] = document.get(key) or earlier[key]
-    return document | {"carried": reused, "not_run": others}
+    return document | {"reused": reused, "not_run": others}
 
 
 def _keep(request: SmokeRequest, subject: Subject, document: dict[str, Any]) -> Kept:
@@ -221,7 +221,7 @@ def _keep(request: SmokeRequest, subject: Subject, document: dict[str, Any]) -> 
     if subject.lock:
         path = new_report(request.project, request.target.name, request.suite)
         return _written(path, document, request.junit)
-    report = Report.model_validate({"schema_version": 1} | document)
+    report = Report.model_validate({"schema_version": SCHEMA} | document)
     _write_junit(report, request.junit)
     return Kept(report, None)
 

@@ -18,15 +18,15 @@ from provision.spec.parts import hardware_of
 def expectation(
     target: Target, versions: dict[str, str], catalog: Path, host: Host | None = None
 ) -> dict[str, Any]:
-    """Return what a target promises, with the judgement of a host's driver where one is given."""
+    """Return what a target promises, with the verdict on a host's driver where one is given."""
     devices = read_devices(catalog)
-    judgement = None
+    verdict = None
     if host:
         hardware = hardware_of(target)
-        judgement = smoke_expectation(hardware, host, devices)
+        verdict = smoke_expectation(hardware, host, devices)
     is_intel = target.accelerator == "xpu"
     return {
-        "schema": 3,
+        "schema": 4,
         "target": target.name,
         "accelerator": target.accelerator,
         "python": target.python,
@@ -40,7 +40,7 @@ def expectation(
         "rotary": list(target.smoke.rotary),
         "speedup_over_cpu": target.smoke.speedup_over_cpu,
         "environment": target.environment,
-        "driver_judgement": judgement,
+        "driver_verdict": verdict,
     }
 
 

@@ -46,7 +46,7 @@ class Export:
     """Where it was written; null where the text is the result."""
     text: str
     """The text in that format; empty of `html`, whose file has it."""
-    lost: tuple[str, ...]
+    left_out: tuple[str, ...]
     """What the format does not hold of the lock."""
     notes: tuple[str, ...] = ()
     """What its user has to know."""
@@ -84,8 +84,8 @@ def export(
         text = formats.environment(target, lock, indexes, built)
     if file:
         write_atomic(file, text)
-    lost = formats.lost(target, lock, kind)
-    return Export(target.name, kind, file, text, lost, _notes(project, built, kind))
+    left_out = formats.lost(target, lock, kind)
+    return Export(target.name, kind, file, text, left_out, _notes(project, built, kind))
 
 
 def _refuse_file(file: Path, kind: Format) -> None:

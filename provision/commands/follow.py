@@ -12,7 +12,7 @@ class Follower:
         self._journal = journal
         self._read = 0  # bytes
         self._now = ""
-        self._owed: set[str] = set()
+        self._required: set[str] = set()
         self._ended: set[str] = set()
 
     def __call__(self) -> dict[str, Any]:
@@ -23,12 +23,12 @@ class Follower:
                 self._now = event["start"]["id"]
             if "result" in event:
                 results.append(event["result"])
-            self._owed.update(head["id"] for head in event.get("owed", ()))
+            self._required.update(head["id"] for head in event.get("required", ()))
             self._ended.update(head["id"] for head in event.get("excused", ()))
         self._ended.update(result["id"] for result in results)
         return {
             "completed": len(self._ended),
-            "total": len(self._owed | self._ended) if self._owed else 0,
+            "total": len(self._required | self._ended) if self._required else 0,
             "now": self._now,
             "ended": results,
         }

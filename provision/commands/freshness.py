@@ -23,7 +23,7 @@ class Freshness:
     """Why it is stale; null where it is fresh."""
     error: ProvisionError | None = None
     """What is wrong with its spec, if that cannot be read."""
-    open: tuple[str, ...] = ()
+    without_record: tuple[str, ...] = ()
     """Wheels whose RECORD the lock does not have."""
 
 
@@ -35,7 +35,7 @@ def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshne
             locked = read_lock(project.lock(target.name))
             names = tuple(artifact.name for artifact in locked.open)
             stale = staleness(target, project.catalog, locked)
-            results.append(Freshness(target.name, stale, open=names))
+            results.append(Freshness(target.name, stale, without_record=names))
         except SpecError as error:
             results.append(Freshness(target.name, error.what))
     return results

@@ -1,18 +1,32 @@
 """The verbs ``rollback`` and ``clean``: previous generations, used again or removed."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from provision.commands.current import require_current
-from provision.core.errors import UsageError
+from provision.core.errors import SpecError, UsageError
 from provision.core.filesystem import is_tagged, read_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
+from provision.core.prefix import site_packages
 from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
+from provision.environment.contents import read_contents
+from provision.environment.files import unrecorded_findings
 from provision.environment.manifest import Generation, finished_generations, sweep
-from provision.environment.seal import drop_seals
+from provision.environment.seal import (
+    drop_seals,
+    read_seal,
+    restamp,
+    seal_findings,
+)
+from provision.environment.stamp import stamp
 from provision.environment.uses import before_notes, forget_removed, go_back, last_used
+from provision.environment.verify import tree_of
+from provision.lockfile.pip import read_lock
 from provision.spec.reader import target_names
+
+EDITED = "its files were edited after the build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +58,58 @@ class Cleaned:
 
 
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
-    """Make the generation that was in use before current again; UsageError if there is none."""
+    """Make the generation that was in use before current again; UsageError if there is none.
+
+    One whose files were edited after its build is left out.
+    """
     home = project.environments(target)
     now = require_current(project, target)
     with folder_lock(home, waiting(target, progress)):
         earlier = [*last_used(home), *before_notes(home)]
-        older = [one for one in earlier if one != now and not one.misplaced()]
-        if not older:
-            raise UsageError(
-                f"{target} has no earlier generation",
-                cause=f"none that runs here was in use before {now.folder.name}",
-                remedy=f"check out the lock you want, then `provision build {target}`",
-            )
-        go_back(older[0].folder)
-    return RolledBack(target, now.folder.name, older[0])
+        older = {one.folder: one for one in earlier if one != now}
+        for one in older.values():
+            if one.misplaced():
+                continue
+            if _is_trusted(one, project, target, progress):
+                go_back(one.folder)
+                return RolledBack(target, now.folder.name, one)
+            progress.note(f"{one.folder.name} is left out: {EDITED}")
+    raise UsageError(
+        f"{target} has no earlier generation",
+        cause=f"none that runs here was in use before {now.folder.name}",
+        remedy=f"check out the lock you want, then `provision build {target}`",
+    )
+
+
+def _is_trusted(
+    one: Generation, project: Project, target: str, progress: Progress
+) -> bool:
+    """Whether a generation is as its build left it; if its stamp is another, by every hash."""
+    if not one.drifted():
+        return True
+    progress.step(f"comparing every file of {one.folder.name} with its hash")
+    try:
+        local = read_lock(project.lock(target)).local
+    except SpecError:  # it may be gone, and rollback needs it for own packages only
+        local = frozenset()
+    as_left = stamp(one.folder)
+    if not is_as_built(one, local):
+        return False
+    restamp(one.folder, as_left)
+    return True
+
+
+def is_as_built(one: Generation, local: Collection[str]) -> bool:
+    """Whether a generation has the files of its build, by hash; own packages may differ."""
+    if site_packages(one.folder) is None:
+        return False
+    contents = read_contents(one.folder, one.record.target)
+    changed = [
+        *seal_findings(one.folder, read_seal(one.folder)),
+        *unrecorded_findings(contents.sizes, contents.records.values()),
+    ]
+    # Which lock it is of does not matter to the digest of its files.
+    return not changed and tree_of(contents, local) == one.record.tree
 
 
 def abandoned(project: Project) -> list[str]:

@@ -61,12 +61,12 @@ class InitializedTarget:
     """Name of the target."""
     spec: str | None
     """The file; null where it existed, and was left as it is."""
-    done: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     """Versions that were changed to fit the target, each with its place."""
-    left: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     """Requirements that are left out, each with its place and why."""
     locked: bool = False
-    """Whether the shipped lock serves, since nothing was added."""
+    """Whether it has the shipped lock, since nothing was added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class Initialized:
     """What was done for each target."""
     written: tuple[str, ...]
     """Files that were written or got lines."""
-    left: tuple[str, ...]
+    to_do: tuple[str, ...]
     """What has to be done by hand, each with its place."""
     empty: bool
-    """The repository asks for something that nothing tells to use, and nothing was written."""
+    """Whether the repository has requirements, none was chosen, and nothing was written."""
 
 
 def initialize(

@@ -26,6 +26,7 @@ from provision.environment.manifest import (
     write_record,
 )
 from provision.environment.seal import Seal, generated_files, refuse_overwritten
+from provision.environment.stamp import stamp
 from provision.environment.verification import Verification
 from provision.environment.verify import verify
 from provision.installer import conda, uv
@@ -99,8 +100,10 @@ def install_verified(
         installed = _install_and_compare(prefix, plan, run, progress)
     _require_equal(installed.verification, plan.target)
     refuse_built(prefix, plan.target)
-    unvouched = installed.verification.unvouched
-    names = ", ".join(a.name for a in plan.lock.artifacts if a.sha256 in unvouched)
+    unlocked_records = installed.verification.unlocked_records
+    names = ", ".join(
+        a.name for a in plan.lock.artifacts if a.sha256 in unlocked_records
+    )
     if names:
         progress.note(f"no RECORD is known of {names}: its files are as uv had them")
     return installed
@@ -126,11 +129,13 @@ def _install_and_compare(
         )
     finally:  # an installer fails, too, when a wheel has replaced the interpreter
         made = refuse_overwritten(prefix, before)
+    # Before its files are hashed: one that changes meanwhile is another than was hashed.
+    as_left = stamp(prefix)
     contents = read_contents(prefix, plan.target.name)
     check_path_lengths(contents, progress)
     progress.step("comparing every file with its hash")
     verification = verify(contents, plan.lock, plan.target.pip.forbid, deep=True)
-    seal = Seal(made, plan.records | verification.unvouched)
+    seal = Seal(made, plan.records | verification.unlocked_records, stamp=as_left)
     return Installed(plan, contents, verification, seal)
 
 

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 from provision.commands.build import build
 from provision.commands.build_request import BuildRequest, BuildResult
+from provision.commands.generations import EDITED, is_as_built
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import RECORD, Project
 from provision.environment import manifest
-from provision.environment.contents import read_contents
-from provision.environment.seal import drop_seals
+from provision.environment.seal import drop_seals, restamp
 from provision.environment.verification import Verification
-from provision.environment.verify import verify
 from provision.installer import uv
 
 
@@ -52,20 +51,13 @@ def finish(project: Project, target: str, progress: Progress) -> None:
 def _distrust_others(
     built: BuildResult, request: BuildRequest, progress: Progress
 ) -> None:
-    """Let no other generation count as proven whose files are not those that its build recorded."""
+    """Let no other generation be used again whose files are not those that its build recorded."""
     # They share files with the drifted one through uv's cache, so they may have its edits.
     home = request.project.environments(request.target.name)
     for other in manifest.finished_generations(home):
-        if (
-            other.record.proof != "proven" or other == built.generation
-        ):  # which was just verified
+        if other == built.generation:  # which was just verified
             continue
-        # Which lock it is compared with does not matter to the digest of its files.
-        contents = read_contents(other.folder, request.target.name)
-        if verify(contents, request.lock, (), deep=True).tree != other.record.tree:
-            reason = "its files were edited after the build"
-            distrusted = other.record.model_copy(
-                update={"proof": "unproven", "reason": reason}
-            )
-            manifest.write_record(other.folder, distrusted)
-            progress.note(f"{other.folder.name} no longer counts as proven: {reason}")
+        if not is_as_built(other, request.lock.local):
+            manifest.mark_proof(other, "unproven", EDITED)
+            restamp(other.folder, "")
+            progress.note(f"{other.folder.name} no longer counts as proven: {EDITED}")

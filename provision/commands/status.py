@@ -164,8 +164,8 @@ def _proof(record: Record | str | None, report: Report | str | None) -> str:
         return f"unproven: {report.shortfall}"
     if record.proof != "proven":
         return ""
-    owed = report.counts["owed"]
-    return f"proven ({owed} of {owed})"
+    required = report.counts["required"]
+    return f"proven ({required} of {required})"
 
 
 def _smoke(report: Report | str | None) -> str:

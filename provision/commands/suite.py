@@ -21,7 +21,7 @@ from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.doctor import diagnose_evidence
 from provision.doctor.targets import in_own_verbs
-from provision.report.model import read_report
+from provision.report.model import SCHEMA, read_report
 from provision.spec.model import Target
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
@@ -38,7 +38,10 @@ ONLY = {
     ),
 }
 _MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
-_VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
+_VERDICTS = (
+    0,
+    1,
+)  # exit codes of smoke/run.py: every required check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
@@ -146,7 +149,7 @@ def _document(written: Path, target: str, broken: str) -> dict[str, Any]:
 def _empty_document(target: str) -> dict[str, Any]:
     """Return the document of a suite of which nothing is known."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "target": target,
         "python": "",
         "torch": None,

@@ -1,6 +1,6 @@
 """The verb ``verify``: compare the generation in use with its lock and its seal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from provision.commands.current import current_folder
@@ -15,31 +15,42 @@ from provision.environment.manifest import read_generation
 from provision.environment.seal import read_seal, seal_findings
 from provision.environment.verification import Verification
 from provision.environment.verify import verify
-from provision.lockfile.pip import read_lock
+from provision.lockfile.pip import Lock, read_lock
+from provision.spec.model import ForbiddenDistribution
 from provision.spec.reader import load_target
 
 
 def verify_current(project: Project, target: str, *, deep: bool) -> Verification:
     """Compare a target's current generation with lock and seal, ``deep`` by every file's hash."""
     forbid = load_target(project.specs, target).pip.forbid
-    folder = current_folder(project, target)
-    seal = read_seal(folder)
-    lock = read_lock(project.lock(target)).with_records(seal.records if seal else {})
-    contents = read_contents(folder, target)
-    result = verify(contents, lock, forbid, deep=deep)
-    findings = [*result.findings, *seal_findings(folder, seal)]
-    if deep:
-        findings += _deep_findings(contents)
+    contents = read_contents(current_folder(project, target), target)
+    lock = read_lock(project.lock(target))
+    result = verify_generation(contents, lock, forbid, deep=deep)
+    findings = list(result.findings)
+    # An interpreter that nobody vouches for is not run, and without it nothing can be said.
+    if deep and not any(_is_lost(finding) for finding in findings):
+        findings += bytecode_findings(contents.prefix, contents.site, run)
     return replace(result, findings=of_target(findings, target))
 
 
-def _deep_findings(contents: Contents) -> Iterator[Finding]:
-    """Yield what is wrong with the interpreter and the bytecode, which no RECORD lists."""
-    generation = read_generation(contents.prefix)
-    assert generation is not None  # noqa: S101 - current_folder() saw its record
-    built = generation.record.interpreter
-    interpreter = list(interpreter_findings(contents.prefix, built))
-    yield from interpreter
-    # One that nobody vouches for is not run, and without it nothing can be said of bytecode.
-    if all(finding.level is not Level.ERROR for finding in interpreter):
-        yield from bytecode_findings(contents.prefix, contents.site, run)
+def verify_generation(
+    contents: Contents,
+    lock: Lock,
+    forbid: Iterable[ForbiddenDistribution],
+    *,
+    deep: bool,
+) -> Verification:
+    """Compare a generation with lock, seal and interpreter: all but its bytecode."""
+    folder, seal = contents.prefix, read_seal(contents.prefix)
+    if seal:
+        lock = lock.with_records(seal.records)
+    result = verify(contents, lock, forbid, deep=deep)
+    findings = [*result.findings, *seal_findings(folder, seal)]
+    generation = read_generation(folder)
+    if deep and generation:
+        findings += interpreter_findings(folder, generation.record.interpreter)
+    return replace(result, findings=of_target(findings, lock.folder.name))
+
+
+def _is_lost(finding: Finding) -> bool:
+    return finding.code == "changed-interpreter" and finding.level is Level.ERROR

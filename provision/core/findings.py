@@ -59,7 +59,7 @@ def toml_table(path: Path) -> dict[str, Any]:
 class Diagnosis:
     """The findings about an environment, a log or a machine; worst first."""
 
-    patient: str
+    examined: str
     """What was examined: a path, a machine, or `-` for standard input."""
     findings: tuple[Finding, ...]
     """Worst first."""

@@ -1,13 +1,20 @@
 """Temporary folders, and what killed runs left of theirs."""
 
 import contextlib
+import os
 import re
+import shutil
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
+if sys.platform != "win32":
+    import fcntl
+
+_SCRATCH = ".provision-"  # prefix of the name of a temporary folder
 _BEING_LINKED = re.compile(r"\.current-\d+")
 _BEING_WRITTEN = re.compile(
     r"\..+\.[a-z0-9_]{8}"
@@ -28,8 +35,40 @@ def remove_litter(folder: Path) -> None:
 
 @contextlib.contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """Make a temporary folder, removed at the end of the block."""
-    with TemporaryDirectory(
-        prefix=".provision-", dir=parent, ignore_cleanup_errors=True
-    ) as name:
-        yield Path(name)
+    """Make a temporary folder, removed at the end of the block; what killed runs left goes first."""
+    parent = parent or Path(gettempdir())
+    for left in parent.glob(f"{_SCRATCH}*"):
+        _remove_abandoned(left)
+    with contextlib.ExitStack() as stack:
+        folder = _held_folder(parent, stack)
+        while not folder.is_dir():  # another run had taken it for abandoned
+            folder = _held_folder(parent, stack)
+        yield folder
+
+
+def _held_folder(parent: Path, stack: contextlib.ExitStack) -> Path:
+    """Make a folder that this process holds until its end, however that comes."""
+    made = TemporaryDirectory(prefix=_SCRATCH, dir=parent, ignore_cleanup_errors=True)
+    folder = Path(stack.enter_context(made))
+    if sys.platform != "win32":
+        with contextlib.suppress(
+            OSError
+        ):  # it is gone, or its file system has no locks
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    return folder
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove a temporary folder of this user that no process holds; nothing on Windows."""
+    if sys.platform == "win32":  # where a folder cannot be held
+        return
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        stack.callback(os.close, handle)
+        fcntl.flock(
+            handle, fcntl.LOCK_EX | fcntl.LOCK_NB
+        )  # BlockingIOError: it is held
+        if os.fstat(handle).st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -12,11 +12,12 @@ from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
 from provision.core.in_use import remove_unused
 from provision.core.limits import read_bytes
-from provision.core.prefix import dist_info_names, environment_python, misplaced
+from provision.core.prefix import misplaced
 from provision.core.project import CURRENT, RECORD
 from provision.core.temporary import remove_litter
 from provision.core.text import json_text
 from provision.environment.seal import Seal, drop_seals, read_seal, write_seal
+from provision.environment.stamp import stamp
 from provision.spec.tables import Table, faults_of
 
 # The quick checks passed; the device is not on this machine; the build ran with --no-smoke.
@@ -91,10 +92,11 @@ class Generation:
         return misplaced(self.folder, self.record.path)
 
     def drifted(self) -> bool:
-        """Whether it was moved, or distributions came or went; costs one directory listing."""
-        if self.misplaced() or not environment_python(self.folder).exists():
+        """Whether it is not as its build left it, by size, time and inode of each file."""
+        seal = read_seal(self.folder)
+        if self.misplaced() or not seal or not seal.has_manifest(self.folder):
             return True
-        return dist_info_names(self.folder) != set(self.record.distributions)
+        return seal.stamp != stamp(self.folder)
 
 
 def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:

@@ -23,7 +23,7 @@ _FOLDER = ".seals"
 # Folders whose files a build makes; those of packages lie in site-packages.
 _PLACES = ("", "bin", "Scripts", "conda-meta")
 # Files that Provision, uv and the image write later than the seal; the second of earlier versions.
-_LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
+LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,13 @@ class Seal:
     ]  # digests that the lock does not have, by the SHA-256 of the wheel
     # SHA-256 of the manifest, and of the one before: two files cannot be replaced in one step.
     manifests: tuple[str, ...] = ()
+    # Of its files when every one had been hashed, see provision.environment.stamp; "" of an earlier
+    # version, and of a generation that is not trusted any more.
+    stamp: str = ""
+
+    def has_manifest(self, folder: Path) -> bool:
+        """Whether the manifest of a generation is the one that was sealed."""
+        return _manifest(folder) in self.manifests
 
 
 def generated_files(prefix: Path) -> dict[str, str]:
@@ -47,7 +54,7 @@ def generated_files(prefix: Path) -> dict[str, str]:
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.is_symlink():
                 found[path.relative_to(prefix).as_posix()] = f"-> {path.readlink()}"
-            elif path.is_file() and (folder != prefix or path.name not in _LATER):
+            elif path.is_file() and (folder != prefix or path.name not in LATER):
                 found[path.relative_to(prefix).as_posix()] = sha256_file(path)
     return found
 
@@ -77,7 +84,8 @@ def read_seal(folder: Path) -> Seal | None:
         files, records = (
             {k: str(v) for k, v in found[n].items()} for n in ("files", "records")
         )
-        return Seal(files, records, tuple(map(str, found["manifests"])))
+        manifests = tuple(map(str, found["manifests"]))
+        return Seal(files, records, manifests, str(found.get("stamp", "")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -90,7 +98,18 @@ def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
         seal = replace(
             seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode()))))
         )
-        write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
+        _write(folder, seal)
+
+
+def restamp(folder: Path, stamp: str) -> None:
+    """Note the stamp of a generation whose every file was hashed; "" if it is not trusted."""
+    seal = read_seal(folder)
+    if seal and seal.stamp != stamp:
+        _write(folder, replace(seal, stamp=stamp))
+
+
+def _write(folder: Path, seal: Seal) -> None:
+    write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
 
 
 def _manifest(folder: Path) -> str:
@@ -111,7 +130,7 @@ def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
         yield finding("unsealed", str(beside(prefix)))
         return
     changed = dict(generated_files(prefix).items() ^ seal.files.items())
-    changed |= {} if _manifest(prefix) in seal.manifests else {RECORD: ""}
+    changed |= {} if seal.has_manifest(prefix) else {RECORD: ""}
     if changed:
         shown = sorted(changed)[:5]
         yield finding("changed-prefix", *shown, files=plural(len(changed), "file"))

@@ -19,7 +19,7 @@ class Verification:
     """Of the files on disk, in bytes."""
     drifted: tuple[str, ...]
     """Distributions that are missing, replaced or damaged."""
-    unvouched: dict[str, str]
+    unlocked_records: dict[str, str]
     """Digest of the installed RECORD of each wheel for which the lock has none, by the SHA-256 of
     the wheel; empty unless every file was hashed.
     """

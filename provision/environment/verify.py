@@ -6,7 +6,7 @@ The installer checks the first link at a download only, and links files from a c
 import contextlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -35,14 +35,12 @@ def verify(
     # The files of own packages are known, and are not compared.
     packages = [dist for dist in contents.packages if dist.name not in lock.local]
     records = [contents.records[dist.folder] for dist in packages]
-    hashes: dict[str, str] = {}
-    if deep:
-        hashes = files.hash_files(contents.site, records, contents.sizes)
+    hashes = _hashes(contents, lock.local) if deep else {}
     damage, damaged = _damage(contents, packages, hashes)
     foreign: dict[str, Finding] = {}
-    unvouched: dict[str, str] = {}
+    unlocked_records: dict[str, str] = {}
     if deep:
-        foreign, unvouched = _compare_records(contents, lock)
+        foreign, unlocked_records = _compare_records(contents, lock)
     findings = [
         *_place_findings(contents, lock),
         # What is forbidden must not be in it, even as a requirement of a locked distribution.
@@ -51,9 +49,7 @@ def verify(
         *damage,
         *foreign.values(),
     ]
-    tree = None
-    if deep:
-        tree = files.tree_digest(contents.prefix, contents.site, hashes, contents.conda)
+    tree = _tree(contents, hashes) if deep else None
     drifted = damaged | foreign.keys() | _replaced(contents, lock)
     return Verification(
         findings=of_target(findings, lock.folder.name),
@@ -61,9 +57,24 @@ def verify(
         files=sum(map(len, records)),
         size=sum(contents.sizes.values()),
         drifted=tuple(sorted(drifted)),
-        unvouched=unvouched,
+        unlocked_records=unlocked_records,
         tree=tree,
     )
+
+
+def tree_of(contents: Contents, local: Collection[str]) -> str:
+    """Return the digest of all files but those of own packages, as its build recorded it."""
+    return _tree(contents, _hashes(contents, local))
+
+
+def _hashes(contents: Contents, local: Collection[str]) -> dict[str, str]:
+    packages = [dist for dist in contents.packages if dist.name not in local]
+    records = [contents.records[dist.folder] for dist in packages]
+    return files.hash_files(contents.site, records, contents.sizes)
+
+
+def _tree(contents: Contents, hashes: dict[str, str]) -> str:
+    return files.tree_digest(contents.prefix, contents.site, hashes, contents.conda)
 
 
 def _place_findings(contents: Contents, lock: Lock) -> Iterator[Finding]:
@@ -116,7 +127,7 @@ def _compare_records(
         (artifact.name, artifact.version): artifact for artifact in lock.artifacts
     }
     foreign: dict[str, Finding] = {}
-    unvouched: dict[str, str] = {}
+    unlocked_records: dict[str, str] = {}
     for dist in contents.distributions:
         artifact = locked.get((dist.name, dist.version))
         if artifact is None or dist.name in lock.local:
@@ -124,11 +135,11 @@ def _compare_records(
         record = contents.records[dist.folder]
         digests = files.record_digests(dist, record, contents.prefix, contents.site)
         if artifact.record is None:
-            unvouched[artifact.sha256] = digests[0]
+            unlocked_records[artifact.sha256] = digests[0]
         elif artifact.record not in digests:
             evidence = str(dist.folder / "RECORD")
             foreign[dist.name] = finding("foreign-record", evidence, dist=dist)
-    return foreign, unvouched
+    return foreign, unlocked_records
 
 
 def _replaced(contents: Contents, lock: Lock) -> set[str]:

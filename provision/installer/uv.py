@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from provision.core.platforms import PLATFORMS
 from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
 from provision.core.program import uv_program
+from provision.core.temporary import scratch
 from provision.core.variables import clean_environment
 from provision.installer.uv_progress import run_in_terminal
 from provision.lockfile.pip import Artifact, Lock
@@ -105,7 +105,7 @@ def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Complet
     """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256."""
     name = f"cpython-{version}-{PLATFORMS[platform].python}"
     env = clean_environment(extra={"UV_PYTHON_CACHE_DIR": str(folder.resolve())})
-    with tempfile.TemporaryDirectory(prefix="provision-") as unpacked:
+    with scratch() as unpacked:
         return run(
             [
                 uv_program(),

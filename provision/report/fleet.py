@@ -18,7 +18,7 @@ from provision.report.limits import FEWEST_NODES
 from provision.report.measures import is_rate, worse
 from provision.report.model import Measurement
 from provision.report.trend import outliers
-from provision.report.verdict import Verdict, short
+from provision.report.verdict import Verdict, short, verdict_of
 
 State = Literal["remove", "silent", "stale", "deviates", "none", "keep"]  # worst first
 _STATES = get_args(State)
@@ -158,7 +158,7 @@ def _read(
         place = path.relative_to(folder)
         name = short(place.as_posix())
         try:
-            verdict = Verdict.model_validate_json(_content(path))
+            verdict = verdict_of(_content(path))
         except (OSError, ValueError) as error:
             files.append((name, _fault(error)))
             continue

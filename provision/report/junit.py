@@ -12,7 +12,7 @@ from provision.report.model import Check, NotRun, Report
 def junit_xml(report: Report) -> str:
     """Write a report as JUnit XML: the run's facts, and each check with its numbers."""
     suite = ET.Element("testsuite", name=f"smoke {report.target}")
-    checks = (*report.checks, *report.carried)
+    checks = (*report.checks, *report.reused)
     broken = 1 if report.broken else 0
     suite.set("tests", str(len(checks) + len(report.not_run) + broken))
     suite.set("failures", str(len(report.failed)))
@@ -47,7 +47,7 @@ def _add_properties(parent: ET.Element, texts: dict[str, str]) -> None:
 
 def _add_not_run(suite: ET.Element, entry: NotRun) -> None:
     case = _case(suite, entry.id, 0.0)
-    kind = "error" if entry.owed else "skipped"
+    kind = "error" if entry.required else "skipped"
     ET.SubElement(case, kind, message=entry.why)
 
 

@@ -18,6 +18,8 @@ from provision.spec.tables import faults_of
 # release; or it could not be tried. The suite marks the first in the name.
 NOT_OFFERED = "not offered: "
 NOT_EVALUATED = "not evaluated: "
+SCHEMA = 2  # of reports and verdicts
+_RENAMED = {"owed": "required", "carried": "reused"}  # since schema 1
 Word = Literal["passed", "slower", "worse", "failed", "incomplete"]
 
 
@@ -100,7 +102,7 @@ class Check(Part):
         return self.finding is not None and self.finding.level is Level.NOTE
 
 
-class Carried(Check):
+class Reused(Check):
     """The result of an earlier run, which stands because nothing that it depends on has changed."""
 
     ran: str
@@ -114,8 +116,8 @@ class NotRun(Part):
     """Stable identifier."""
     title: str
     """What it proves."""
-    owed: bool
-    """Whether the run owed it: then nothing is proven."""
+    required: bool
+    """Whether the run required it: then nothing is proven."""
     reason: str
     """Why it was not run."""
 
@@ -123,7 +125,7 @@ class NotRun(Part):
     def why(self) -> str:
         """The reason in the words of screen, page and JUnit."""
         why = NOT_EVALUATED + self.reason
-        return f"owed, {why}" if self.owed else why
+        return f"required, {why}" if self.required else why
 
 
 def moment(text: str) -> str:
@@ -140,11 +142,11 @@ def moment(text: str) -> str:
 class Report(Part):
     """One run of the suite in one environment; ``device.matmul@1`` is of its second device.
 
-    Only a build writes ``carried``, ``basis``, ``closures`` and ``imported``; see
+    Only a build writes ``reused``, ``basis``, ``closures`` and ``imported``; see
     provision.commands.carry.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     """Of the file, which calls it `schema`."""
     suite: Literal["quick", "full", "health", "gate"]
     """`health` and `gate` prove no lock; reports of a `gate` are not stored."""
@@ -168,8 +170,8 @@ class Report(Part):
     """Every one that was checked."""
     asked: str = ""
     """Number of the device, or `all`; empty of an earlier version."""
-    carried: tuple[Carried, ...] = ()
-    """Owed checks whose earlier result stands."""
+    reused: tuple[Reused, ...] = ()
+    """Required checks whose earlier result stands."""
     basis: str = ""
     """Digest of what all checks depend on; empty but for a build's."""
     closures: dict[str, str] = {}
@@ -217,14 +219,14 @@ class Report(Part):
         """When and why the run proves nothing; "" where it proves its environment."""
         if self.word in ("passed", "slower"):
             return ""
-        owed = self.counts["owed"]
+        required = self.counts["required"]
         reasons = []
         if self.broken:
             reasons.append(self.broken.partition("\n")[0])
         if self.failed:
-            reasons.append(f"{len(self.failed)} of {owed} failed")
+            reasons.append(f"{len(self.failed)} of {required} failed")
         if self.missing:
-            reasons.append(f"{len(self.missing)} of {owed} not run")
+            reasons.append(f"{len(self.missing)} of {required} not run")
         why = ", ".join(reasons) or "see its comparison with earlier runs"
         return f"{self.word} on {self.started}: {why}"
 
@@ -264,33 +266,43 @@ class Report(Part):
 
     @property
     def missing(self) -> tuple[NotRun, ...]:
-        """The checks that are owed and have no result."""
-        return tuple(entry for entry in self.not_run if entry.owed)
+        """The checks that are required and have no result."""
+        return tuple(entry for entry in self.not_run if entry.required)
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic's own advice, mypy#1362
     @property
     def counts(self) -> dict[str, int]:
-        """`owed`, `passed`, `failed`, `warned`, `not_run` and `carried`: how many checks."""
+        """`required`, `passed`, `failed`, `warned`, `not_run` and `reused`: how many checks."""
         ends = Counter(check.outcome for check in self.checks)
         return {
-            "owed": len(self.checks) + len(self.carried) + len(self.missing),
+            "required": len(self.checks) + len(self.reused) + len(self.missing),
             "passed": ends["passed"],
             "failed": ends["failed"],
             "warned": ends["warned"],  # they failed, and stop nothing
             "not_run": len(self.missing),
-            "carried": len(self.carried),
+            "reused": len(self.reused),
         }
 
     @property
     def proves(self) -> bool:
-        """Whether every owed check has a result, of this run or carried, and none failed."""
+        """Whether every required check has a result, of this run or reused, and none failed."""
         return not self.failed and not self.missing and not self.broken
 
 
+def renamed(table: Any) -> Any:  # noqa: ANN401 - not validated yet
+    """Return a table of a report or verdict of schema 1 with the names of `SCHEMA`."""
+    if not isinstance(table, dict):
+        return table
+    return {_RENAMED.get(name, name): value for name, value in table.items()}
+
+
 def read_report(path: Path) -> Report:
-    """Read a report; ToolError if it is absent, cut short or of another schema."""
+    """Read a report, also of schema 1; ToolError if it is absent, truncated or of another one."""
     try:
         data = read_parsed(path, json.loads)
+        if data.get("schema") == 1:
+            not_run = [renamed(entry) for entry in data.get("not_run", ())]
+            data = renamed(data) | {"schema": SCHEMA, "not_run": not_run}
         return Report.model_validate(
             {"schema_version": data.pop("schema", None)} | data
         )

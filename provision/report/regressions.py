@@ -36,7 +36,7 @@ class CheckSpeed:
     """How many those are; runs that were slower do not count."""
     suspect: bool
     """Whether it is so low that it is measured again."""
-    not_judged: str
+    not_evaluated: str
     """Why there is no verdict, such as `3 of 8 runs`; empty where there is one."""
 
 
@@ -51,7 +51,7 @@ class Comparison:
     """Name of the target."""
     since: str
     """When the report it is compared with was started, ISO 8601, UTC."""
-    moves: tuple[LayerChange, ...]
+    changes: tuple[LayerChange, ...]
     """What changed on the host since then."""
     findings: tuple[Finding, ...]
     """What is worse, vanished or healed; worst first."""
@@ -88,7 +88,7 @@ def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
     return Comparison(
         target=after.target,
         since=standard.started,
-        moves=changed_layers(standard, after.stack, after.lock),
+        changes=changed_layers(standard, after.stack, after.lock),
         findings=tuple(worst_first(comparer.findings)),
         compared=tuple(name for name in ids if name in comparer.past),
         new=tuple(name for name in ids if name not in comparer.past),
@@ -163,7 +163,7 @@ class _Comparer:
 
     def _find_vanished(self) -> None:
         """Find the checks of this suite that ran earlier; a note after the first time."""
-        now = {check.id for check in (*self._after.checks, *self._after.carried)}
+        now = {check.id for check in (*self._after.checks, *self._after.reused)}
         reasons = {entry.id: f": {entry.reason}" for entry in self._after.not_run}
         # Asked for the same devices, too: of others, none has vanished.
         asked = self._after.suite, self._after.scope
@@ -281,7 +281,7 @@ class _Comparer:
         """Note a rate beside its history; find that it is slower than usual."""
         course = [*self._course(name, now, good), (self._after, now)]
         speed = judge([number.value for _, number in course])
-        reason = self._why_not_judged(speed.runs)
+        reason = self._why_not_evaluated(speed.runs)
         rate = CheckSpeed(
             check=check.id,
             name=name,
@@ -290,7 +290,7 @@ class _Comparer:
             usual=speed.usual,
             runs=speed.runs,
             suspect=speed.suspect and not reason,
-            not_judged=reason,
+            not_evaluated=reason,
         )
         self.speeds.append(rate)
         if reason or not speed.slower:
@@ -307,7 +307,7 @@ class _Comparer:
         facts = {"name": name, "ratio": f"{speed.ratio:.0%}", "since": since}
         self._find(SLOWED, check, evidence, before=before, until=first, **facts)
 
-    def _why_not_judged(self, runs: int) -> str:
+    def _why_not_evaluated(self, runs: int) -> str:
         if self._after.accelerator == "cpu":
             return "a CPU promises no speed"
         if runs < FEWEST:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic_core import from_json
 
 from provision import __version__
 from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding, Level
 from provision.core.limits import read_bytes
 from provision.core.text import harmless, json_text
-from provision.report.model import Measurement, Part, Report, moment
+from provision.report.model import SCHEMA, Measurement, Part, Report, moment, renamed
 from provision.report.speeds import Speed, continued
 
 # Codes of failed checks that say nothing about the node.
@@ -32,7 +33,7 @@ def short(text: str) -> str:
 Short = Annotated[str, AfterValidator(short)]
 
 
-class Fault(Part):
+class Problem(Part):
     """A failed check; without ``check`` a difference from the lock, or a regression."""
 
     check: Short
@@ -48,7 +49,7 @@ class Fault(Part):
 class Verdict(Part):
     """One verdict; of ``none`` the facts are empty."""
 
-    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    schema_version: Annotated[Literal[2], Field(alias="schema")]
     """Of the verdict."""
     node: Annotated[str, Field(pattern=_NAME)]
     """Name of the node."""
@@ -84,9 +85,9 @@ class Verdict(Part):
     """Layers of the host, as in a report."""
     counts: dict[str, int] = Field({})
     """Of checks."""
-    failed: tuple[Fault, ...] = ()
+    failed: tuple[Problem, ...] = ()
     """Failed checks, or differences from the lock."""
-    regressions: tuple[Fault, ...] = ()
+    regressions: tuple[Problem, ...] = ()
     """What this node did better before; of a `gate`, what warned, such as a slow link."""
     numbers: dict[str, dict[str, Measurement]] = Field({})
     """By check, and by name."""
@@ -121,10 +122,19 @@ class Verdict(Part):
         return self.model_dump(mode="json", by_alias=True, exclude=course)
 
 
+def verdict_of(data: bytes) -> Verdict:
+    """Return a stored verdict, also of schema 1; ValueError if the bytes are none."""
+    table = from_json(data)
+    if isinstance(table, dict) and table.get("schema") == 1:
+        counts = renamed(table.get("counts", {}))
+        table |= {"schema": SCHEMA, "counts": counts}
+    return Verdict.model_validate(table)
+
+
 def read_verdict(path: Path) -> Verdict | None:
     """Return a stored verdict; None where there is no usable one."""
     try:
-        return Verdict.model_validate_json(read_bytes(path, follow=False))
+        return verdict_of(read_bytes(path, follow=False))
     except (OSError, ValueError):
         return None
 
@@ -133,19 +143,19 @@ def judge(
     found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()
 ) -> dict[str, Any]:
     """Judge a node by findings, each with its check, and by regressions; parts of a verdict."""
-    failed: list[Fault] = []
-    regressions: list[Fault] = []
-    grave: list[Fault] = []
+    failed: list[Problem] = []
+    regressions: list[Problem] = []
+    grave: list[Problem] = []
     for check, finding in found:
         if finding.level == Level.ERROR:
-            failed.append(_fault(check, finding))
+            failed.append(_problem(check, finding))
     for regression in worse:
         if regression.bad:
-            regressions.append(_fault("", regression))
+            regressions.append(_problem("", regression))
         if regression.level is Level.ERROR and regression.code not in _HARMLESS:
             grave.append(regressions[-1])
     decisive = failed or grave
-    causes = [fault for fault in decisive if fault.code not in _OUTSIDE]
+    causes = [problem for problem in decisive if problem.code not in _OUTSIDE]
     parts: dict[str, Any] = {"failed": failed, "regressions": regressions}
     if not decisive:
         return parts | {"verdict": "keep"}
@@ -173,9 +183,9 @@ def facts_of(report: Report) -> dict[str, Any]:
     }
 
 
-def _fault(check: str, finding: Any) -> Fault:  # noqa: ANN401 - of the suite or the toolkit
+def _problem(check: str, finding: Any) -> Problem:  # noqa: ANN401 - of the suite or the toolkit
     texts = {"symptom": finding.symptom, "remedy": finding.remedy}
-    return Fault(check=check, code=finding.code, **texts)
+    return Problem(check=check, code=finding.code, **texts)
 
 
 def verdict_schema() -> dict[str, Any]:

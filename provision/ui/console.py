@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _NARROW = 20  # characters; a text in less is hard to read
-SCHEMA = 1
+SCHEMA = 2  # of documents
 
 
 class Console:

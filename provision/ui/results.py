@@ -146,12 +146,12 @@ def show_initialized(
         if target.spec is None:
             file = f"envs/{target.name}.toml"
             console.line(f"{target.name}: {file} exists and stays as it is")
-    for text, names in _together({t.name: t.done for t in result.targets}):
+    for text, names in _together({t.name: t.changed for t in result.targets}):
         console.line(f"{names}: {text}")
-    for text, names in _together({t.name: t.left for t in result.targets}):
+    for text, names in _together({t.name: t.left_out for t in result.targets}):
         console.line(f"{names}: left out: {text}", "yellow")
-    for text in result.left:
-        console.line(f"not carried over: {text}", "yellow")
+    for text in result.to_do:
+        console.line(f"to do by hand: {text}", "yellow")
     if result.empty:
         console.line("none of the repository's requirements is in a spec", "red")
     else:
@@ -199,8 +199,8 @@ def show_export(result: Export, console: Console) -> None:
         console.line(f"{result.target} as {result.format}: {result.file}", "bold green")
     else:
         print_text(result.text)
-    if result.lost:
-        console.note(f"this format does not hold {'; '.join(result.lost)}")
+    if result.left_out:
+        console.note(f"this format does not hold {'; '.join(result.left_out)}")
     for note in result.notes:
         console.note(note)
 
@@ -236,7 +236,7 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
-        console.line(f"{result.patient}: no known fault was found", "green")
+        console.line(f"{result.examined}: no known fault was found", "green")
     elif log:
         file = "FILE" if log == "-" else shlex.quote(log)
         console.note(
@@ -280,8 +280,8 @@ def show_freshness(result: Freshness, console: Console) -> None:
     """Print whether one lock is fresh."""
     line = f"{result.target}: {result.stale or 'fresh'}"
     console.verdict(line, good=not result.stale)
-    if result.open and not result.stale:
-        names = ", ".join(result.open)
+    if result.without_record and not result.stale:
+        names = ", ".join(result.without_record)
         console.line(f"  open, no digest of their RECORD is known: {names}", "yellow")
 
 
@@ -307,6 +307,12 @@ def show_build(result: BuildResult, console: Console) -> None:
         console.line(
             f"{result.target} is up to date ({record.proof}, built {record.built})",
             "green",
+        )
+        deep = f"`{console.program} verify {result.target} --deep`"
+        console.line(
+            f"  no file has another size, time or inode than when all were hashed; {deep} "
+            "hashes them again",
+            "dim",
         )
     else:
         counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"

@@ -42,10 +42,10 @@ def show_report(result: Report, console: Console) -> None:
         ends = f"{number.rounds[0]:.4g} to {number.rounds[-1]:.4g} {number.unit}"
         line = f"     {course.name:<26} {sparkline(number.rounds)} {ends}"
         console.line(line, "dim")
-    for ran in sorted({check.ran for check in result.carried}):
-        same = [check.id for check in result.carried if check.ran == ran]
+    for ran in sorted({check.ran for check in result.reused}):
+        same = [check.id for check in result.reused if check.ran == ran]
         names = ", ".join(same) if console.detailed else _areas(same)
-        line = f"carried from {ran}, same host, driver and packages: {names}"
+        line = f"reused from {ran}, same host, driver and packages: {names}"
         console.line(f"same {line}", "dim")
     _show_missing(result, console)
     _show_left_out(result, console)
@@ -87,21 +87,19 @@ def check_line(check: Check, width: int) -> tuple[str, str]:
 
 
 def verdict(result: Report) -> str:
-    """Return how the owed checks of a run ended: ``27 owed, 26 passed, 1 failed``."""
+    """Return how the required checks of a run ended: ``27 required, 26 passed, 1 failed``."""
     counts = result.counts
-    text = (
-        f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed"
-    )
+    text = f"{counts['required']} required, {counts['passed']} passed, {counts['failed']} failed"
     if blocked := sum(check.blocked for check in result.failed):
         text += f" ({blocked} of these because of the others)"
-    for end in ("carried", "warned", "not_run"):
+    for end in ("reused", "warned", "not_run"):
         if counts[end]:
             text += f", {counts[end]} {end.replace('_', ' ')}"
     return text
 
 
 def _show_missing(result: Report, console: Console) -> None:
-    """Print each owed check that was not run, and what checks could not compare."""
+    """Print each required check that was not run, and what checks could not compare."""
     for entry in result.missing:
         console.line(f"MISS {entry.id:<28} {entry.why}", "bold red")
     for check in result.checks:
@@ -111,10 +109,10 @@ def _show_missing(result: Report, console: Console) -> None:
 
 
 def _show_left_out(result: Report, console: Console) -> None:
-    """Print the checks that the run did not owe, the most by their reason and the rest together."""
+    """Print the checks that the run did not require, the most by their reason and the rest together."""
     reasons: dict[str, list[str]] = {}
     for entry in result.not_run:
-        if not entry.owed:
+        if not entry.required:
             reasons.setdefault(entry.why, []).append(entry.id)
     most_first = sorted(reasons.items(), key=lambda each: -len(each[1]))
     shown = most_first if console.detailed else most_first[:1]
@@ -166,7 +164,7 @@ def vanished(comparison: Comparison) -> str:
 
 def show_comparison(result: Comparison, console: Console) -> None:
     """Print what changed on the host, then what got worse."""
-    for change in result.moves:
+    for change in result.changes:
         console.remark(f"since {result.since}: {change}")
     for finding in result.findings:
         console.finding(finding)
@@ -186,8 +184,8 @@ def _speed(speed: CheckSpeed) -> str:
     line = f"     {speed.check} {speed.name} {speed.value:.4g} {speed.unit}"
     if speed.usual:
         line += f", {speed.value / speed.usual:.0%} of the usual {speed.usual:.4g}"
-    if speed.not_judged:
-        line += f"; not judged: {speed.not_judged}"
+    if speed.not_evaluated:
+        line += f"; not evaluated: {speed.not_evaluated}"
     return line
 
 

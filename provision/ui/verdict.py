@@ -67,7 +67,7 @@ def slurm(of: Verdict) -> str:
     """Return one line that is fit as the reason of a drain: ASCII, no quotes."""
     why = of.reason or "as locked"
     if of.counts and not of.reason:
-        why = f"{of.counts['passed']} of {of.counts['owed']} checks"
+        why = f"{of.counts['passed']} of {of.counts['required']} checks"
     text = f"provision: {of.verdict} {of.code} {of.target} {of.suite}: {why}"
     plain = re.sub(r"[\"'`\\$]", "", text.encode("ascii", "replace").decode())
     return " ".join(plain.split())[:_REASON] + "\n"

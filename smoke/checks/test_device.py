@@ -32,7 +32,7 @@ WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU
 # Why a device is absent: code, cause and remedy.
 ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
 # In an image, for instance: it was made on another machine than it runs on.
-NOT_JUDGED = {
+NOT_COMPARED = {
     "verdict": "unknown",
     "reason": "the machine was not read",
     "evidence": (),
@@ -232,23 +232,23 @@ def test_driver(device: torch.device, expect: Expect) -> None:
     torch shows another number than the driver's packages and Windows do, and IPEX 2.1.10 none, so
     its version is evidence only.
     """
-    judged = expect.driver_judgement or NOT_JUDGED
+    driver = expect.driver_verdict or NOT_COMPARED
     reported = devices.facts(device)["driver"]
     evidence = [
-        *judged["evidence"],
+        *driver["evidence"],
         f"torch reports driver {reported or 'of unknown version'}",
     ]
-    if judged["verdict"] == "too-old":
+    if driver["verdict"] == "too-old":
         fail(
             "driver-too-old",
-            f"the driver is too old: {judged['reason']}",
+            f"the driver is too old: {driver['reason']}",
             cause="this stack's runtime calls functions that an older driver lacks",
             remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
             evidence=evidence,
         )
-    if judged["verdict"] == "unknown":
+    if driver["verdict"] == "unknown":
         fail(
             "driver-unknown",
-            f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
+            f"whether the driver is {expect.driver} is unknown: {driver['reason']}",
             evidence=evidence,
         )

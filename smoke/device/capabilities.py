@@ -1,9 +1,9 @@
 """What a device or a machine may lack without being faulty: probed for real, not looked up.
 
 Each function takes the device and returns "" where the capability is present, otherwise the reason
-why not. A check that needs it is not owed then (`smoke.engine.check.check`). Only what is documented as
-absent from healthy devices excuses a check: any other error of a probe leaves the check to run, and
-to fail with it.
+why not. A check that needs it is not required then (`smoke.engine.check.check`). Only what is
+documented as absent from healthy devices excuses a check: any other error of a probe leaves the
+check to run, and to fail with it.
 """
 
 import re

@@ -94,8 +94,8 @@ def check(
     Args:
         identifier: Stable id, ``area.name``: reports are compared by it.
         stands_for: The failure in the field that this check would have caught.
-        when: Why a target does not owe it, "" where it does. An owed check that neither passes nor
-            fails breaks the run; none is skipped.
+        when: Why a target does not require it, "" where it does. A required check that
+            neither passes nor fails breaks the run; none is skipped.
         needs: Capabilities of the device that it takes: each returns why the device lacks it, ""
             where it is present. They are probed on the device, once in a run.
         full: Whether it belongs to the full suite only.

@@ -54,7 +54,7 @@ class Declared:
         id: Its identifier.
         title: The first line of its docstring.
         full: Whether it belongs to the full suite only.
-        on_device: Whether each device owes it.
+        on_device: Whether each device requires it.
     """
 
     id: str
@@ -102,7 +102,7 @@ def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
 
 
 def is_on_device(identifier: str, parameters: Iterable[str]) -> bool:
-    """Return whether each device owes a check of these parameters."""
+    """Return whether each device requires a check of these parameters."""
     takes = identifier == DEVICE or "device" in parameters
     return takes and identifier.partition(".")[0] not in SHARED
 

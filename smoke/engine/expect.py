@@ -5,7 +5,7 @@ requires, and those of its optional ones that apply. Types are there, meanings i
 and missing keys are refused, and all faults are reported together.
 
 Schema 2 added ``intel_devices``, so that device names and ids have one source, the toolkit's
-catalog. Schema 3 added ``requirements``.
+catalog. Schema 3 added ``requirements``; 4 renamed ``driver_verdict`` and ``earlier.reused``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 3
+SCHEMA = 4
 RULES = json.loads(
     Path(__file__).with_name("expectation.json").read_text(encoding="utf-8")
 )
@@ -53,14 +53,14 @@ class Expect:
         rotary: Kinds of rotary embedding to check: ``half``, ``interleaved``, ``ipex-llm``.
         speedup_over_cpu: Minimum ratio of training speed, device to CPU, or None.
         environment: Environment variables that the target sets.
-        driver_judgement: The toolkit's judgement of this machine's driver against ``driver``:
+        driver_verdict: How the toolkit compared this machine's driver with ``driver``:
             a verdict, ``new-enough``, ``too-old`` or ``unknown``, with reason and evidence. None
             where the toolkit did not see the machine, as in an image.
         peaks: Device name -> ``memory`` in GB/s, types in TFLOP/s, as its data sheet promises.
         fallback: Settings of whoever started the toolkit by which torch computes on the CPU what
             the device has no kernel for, and which programs get them; the checks do not.
         soak: Seconds for which `health.load` holds its load, None for its own few.
-        earlier: What of an earlier run stands: ``settled``, ids of the checks that passed, and
+        earlier: What is valid of an earlier run: ``reused``, ids of the checks that passed, and
             ``imported``, the requirements that could be imported. None where everything has to be
             run.
     """
@@ -78,7 +78,7 @@ class Expect:
     rotary: tuple[str, ...]
     speedup_over_cpu: float | None
     environment: Mapping[str, str]
-    driver_judgement: Mapping[str, Any] | None = None
+    driver_verdict: Mapping[str, Any] | None = None
     earlier: Mapping[str, list[str]] | None = None
     peaks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     soak: float | None = None

@@ -11,8 +11,8 @@ Events, by their key:
 ``step``    the next operation of the running check.
 ``alive``   the running check waits for a process that it started.
 ``result``  a check has ended: one entry of the report.
-``owed``      the headlines of all checks that a worker is to run, with those that have ended.
-``not_owed``  the other checks that it has collected, each with the reason.
+``required``      the headlines of all checks that a worker is to run, with those that have ended.
+``not_required``  the other checks that it has collected, each with the reason.
 ``excused``   a check whose device lacks what it needs, with the reason: it has ended.
 ``operators``  names of operators that a check has run on the device.
 ``broken``  why the suite itself can't go on.

@@ -16,7 +16,7 @@ from smoke.engine.check import DEVICE, Check, Numbers
 from smoke.engine.check_files import is_on_device, on
 from smoke.engine.expect import KNOWN
 from smoke.engine.finding import CheckFailed, Finding, explain, fail
-from smoke.engine.owed import Plan, not_run
+from smoke.engine.plan import Plan, not_run
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -99,20 +99,20 @@ class Suite:
         return None
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Journal which checks are owed, and keep those of them that have not ended yet."""
+        """Journal which checks are required, and keep those of them that have not ended yet."""
         ended = self._journal.ended()
-        to_run, owed, not_owed = [], [], []
+        to_run, required, not_required = [], [], []
         for item in items:
             if self._other and not _is_on_device(item):
                 continue
             head, reason = self._headline(item), self._reason(check_of(item))
             if reason:
-                not_owed.append(not_run(head, reason, owed=False))
+                not_required.append(not_run(head, reason, required=False))
                 continue
-            owed.append(head)
+            required.append(head)
             if head["id"] not in ended:
                 to_run.append(item)
-        self._journal.write(owed=owed, not_owed=not_owed)
+        self._journal.write(required=required, not_required=not_required)
         items[:] = to_run
 
     def _headline(self, item: pytest.Function) -> dict[str, str]:
@@ -124,7 +124,7 @@ class Suite:
         return {"id": identifier, "title": title, "stands_for": check.stands_for}
 
     def _reason(self, check: Check) -> str:
-        """Return why this run does not owe a check, "" where it does."""
+        """Return why this run does not require a check, "" where it does."""
         left_out = self._plan.leaves_out(check.identifier, full=check.full)
         known = self._known.get("checks", {}).get(check.identifier, "")
         return left_out or known or check.when(self._expect)
@@ -140,7 +140,7 @@ class Suite:
             needs = (self._is_supported, *needs)
         if reason := self._lacks(needs):
             self._journal.write(
-                excused=[not_run(self._headline(item), reason, owed=False)]
+                excused=[not_run(self._headline(item), reason, required=False)]
             )
             pytest.skip(reason)
 
@@ -244,7 +244,9 @@ class Suite:
             f"refused: {', '.join(unknown[:5])}; what {self._expect.accelerator} offers "
             "in this release of torch is not known"
         )
-        self._journal.write(excused=[not_run(self._headline(item), reason, owed=True)])
+        self._journal.write(
+            excused=[not_run(self._headline(item), reason, required=True)]
+        )
 
     def _begin(self, items: list[pytest.Item]) -> None:
         """Make the calls of later checks beside those before them."""

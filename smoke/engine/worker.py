@@ -36,7 +36,7 @@ from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
-from smoke.engine.owed import CARRIED, NOT_ASKED, Plan, carried, not_run  # noqa: E402
+from smoke.engine.plan import NOT_ASKED, REUSED, Plan, not_run, reused  # noqa: E402
 
 WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
 # They take no torch in this process: what they import is imported in others.
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
     # Read when torch is loaded, in children as well; by torch for XPU alone.
     os.environ[on_cpu.NAMING] = "1"
     files, only = check_files(), frozenset(asked["only"])
-    plan = Plan(asked["full"], only, (asked["device"],), carried(expect))
+    plan = Plan(asked["full"], only, (asked["device"],), reused(expect))
     if expect.earlier is not None:
         files = _with_work(files, plan)
     if _is_ahead(RESUMED, plan, journal):
@@ -83,7 +83,7 @@ def main(argv: list[str]) -> int:
 
 
 def _with_work(files: list[Path], plan: Plan) -> list[Path]:
-    """Return the files without those in which every check is left out, as a carried one is."""
+    """Return the files without those in which every check is left out, as a reused one is."""
     return [
         path
         for path in files
@@ -141,7 +141,7 @@ def run_checks(
     *,
     other: bool,
 ) -> int:
-    """Run the checks that are owed and have no result; return pytest's exit code.
+    """Run the checks that are required and have no result; return pytest's exit code.
 
     It runs in this process, with the suite's own configuration and no other plugin: those of the
     caller, and its variables, must not select, skip or change checks.
@@ -174,12 +174,12 @@ def run_checks(
 
 
 def _refused(journal: Journal, plan: Plan) -> list[str]:
-    """Return why none of the checks that were asked for is owed, nothing where one is."""
-    if not plan.only or journal.last("owed"):
+    """Return why none of the checks that were asked for is required, nothing where one is."""
+    if not plan.only or journal.last("required"):
         return []
     return [
         f"{entry['id']} ({entry['reason']})"
-        for entry in journal.last("not_owed") or ()
+        for entry in journal.last("not_required") or ()
         if entry["reason"] != NOT_ASKED
     ]
 
@@ -188,8 +188,8 @@ def _has_stack(
     expect: expectation.Expect, journal: Journal, files: list[Path], plan: Plan
 ) -> bool:
     """Return whether torch can be imported: by an import where a check of this run takes it."""
-    if IMPORT["id"] in plan.carried and {path.name for path in files} <= APART:
-        journal.write(excused=[not_run(IMPORT, CARRIED, owed=False)])
+    if IMPORT["id"] in plan.reused and {path.name for path in files} <= APART:
+        journal.write(excused=[not_run(IMPORT, REUSED, required=False)])
         return True
     return import_stack(expect, journal)
 

@@ -55,7 +55,12 @@ def test_lock_check_judges_the_others(
 ) -> None:
     code, (good, bad) = call(capsys, project, "lock", "--check")
     assert code == Exit.USAGE
-    assert good == {"target": TARGET, "stale": None, "error": None, "open": []}
+    assert good == {
+        "target": TARGET,
+        "stale": None,
+        "error": None,
+        "without_record": [],
+    }
     assert "did you mean `accelerator`?" in bad["error"]["evidence"]
     assert main(["lock", "--check", "--project", str(project.root)]) == Exit.USAGE
     shown = capsys.readouterr()

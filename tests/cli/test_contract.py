@@ -313,7 +313,7 @@ def test_a_busy_environment_is_no_verdict_until_its_user_leaves(
 
 def verdict(**parts: object) -> Verdict:
     known = {
-        "schema": 1,
+        "schema": 2,
         "node": "n1",
         "target": "cuda-linux",
         "suite": "quick",
@@ -339,7 +339,7 @@ NASTY = verdict(
         }
         for n in range(64)
     ],
-    counts={"owed": 3, "passed": 2},
+    counts={"required": 3, "passed": 2},
     numbers={
         "a.b": {
             "x, {y}": {"value": 1.5, "unit": "GB/s"},

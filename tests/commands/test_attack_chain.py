@@ -16,15 +16,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.artifacts.wheel_records import remote_records, wheel_record
-from provision.commands.generations import rollback
+from provision.commands.build_request import ready_generation
+from provision.commands.generations import EDITED, rollback
 from provision.commands.repair import repair
 from provision.commands.verify import verify_current
-from provision.core.errors import ToolError
+from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import read_link
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT, RECORD
 from provision.environment import interpreter
-from provision.environment.manifest import current_generation, mark_verified
+from provision.environment.manifest import (
+    current_generation,
+    mark_verified,
+    read_generation,
+)
 from provision.environment.seal import beside
 from provision.lockfile.pip import read_lock
 from tests.lab import open_lab
@@ -266,14 +271,97 @@ def test_attack_an_edit_that_other_generations_share(lab: Lab) -> None:
     assert (
         module.stat().st_ino == next(first.rglob("alpha.py")).stat().st_ino
     )  # one file
-    module.write_text("version = 'evil'\n")
+    state, text = module.stat(), module.read_text().replace("1.0", "6.6")
+    module.write_text(text)
+    os.utime(module, ns=(state.st_atime_ns, state.st_mtime_ns))  # as its stamp has it
     mend(lab)
     assert any(first.name in note for note in lab.listener.notes)
-    record = rollback(lab.project, TARGET, lab.listener).now.record
-    assert (record.proof, record.reason) == (
-        "unproven",
-        "its files were edited after the build",
-    )
+    other = read_generation(first)
+    assert other is not None
+    assert (other.record.proof, other.record.reason) == ("unproven", EDITED)
+    repaired = prefix(lab)
+    with pytest.raises(UsageError, match="no earlier generation"):
+        rollback(lab.project, TARGET, lab.listener)
+    assert f"{first.name} is left out: {EDITED}" in lab.listener.notes
+    assert prefix(lab) == repaired
+
+
+def _edited_module(folder: Path) -> None:
+    (module,) = folder.rglob("alpha.py")
+    text = module.read_text().replace("1.0", "6.6")
+    module.unlink()  # which other generations share
+    module.write_text(text)
+
+
+def _stray_module(folder: Path) -> None:
+    (found,) = folder.rglob("site-packages")
+    (found / "sitecustomize.py").write_text("")
+
+
+def _stray_program(folder: Path) -> None:
+    (folder / "bin" / "git").write_text("#!/bin/sh\n")
+
+
+def _other_interpreter(folder: Path) -> None:
+    python = folder / "bin" / "python"
+    other = folder.parent / "other-python"
+    other.write_text(f'#!/bin/sh\nexec {python.resolve()} "$@"\n')
+    other.chmod(0o755)
+    python.unlink()
+    python.symlink_to(other)
+
+
+def _edited_manifest(folder: Path) -> None:
+    path = folder / RECORD
+    path.write_text(path.read_text().replace('"tree": "', '"tree": "0'))
+
+
+EDITS = (
+    _edited_module,
+    _stray_module,
+    _stray_program,
+    _other_interpreter,
+    _edited_manifest,
+    lambda folder: beside(folder).unlink(),
+)
+
+
+def test_attack_rollback_to_an_edited_generation(lab: Lab) -> None:
+    """It goes to the last one that is as it was built, whatever was edited in the others."""
+    folders = []
+    for number in range(len(EDITS) + 2):
+        lab.relock(*lab.wheels[:2], lab.wheel("gamma", f"1.{number}"))
+        lab.build()
+        folders.append(prefix(lab))
+    for folder, edit in zip(folders[1:-1], EDITS, strict=True):
+        edit(folder)
+    assert rollback(lab.project, TARGET, lab.listener).now.folder == folders[0]
+    assert len([note for note in lab.listener.notes if EDITED in note]) == len(EDITS)
+    assert prefix(lab) == folders[0]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_attack_an_edited_environment_is_not_up_to_date(
+    lab: Lab, edit: Callable[[Path], None]
+) -> None:
+    lab.build()
+    before = prefix(lab)
+    edit(before)
+    assert ready_generation(lab.order()) is None
+    assert lab.build().generation is not None
+    assert prefix(lab) != before
+    assert codes(lab) == set()
+    assert ready_generation(lab.order()) is not None
+
+
+def test_what_has_another_time_is_hashed_once(lab: Lab) -> None:
+    first = lab.build().generation
+    (module,) = prefix(lab).rglob("alpha.py")
+    module.touch()
+    assert ready_generation(lab.order()) is None
+    again = lab.build()
+    assert (again.generation, again.plan, again.report) == (first, None, None)
+    assert ready_generation(lab.order()) == first
 
 
 DATA = {

@@ -47,7 +47,7 @@ def test_it({takes}) -> None:
 # As smoke/device/devices.py, for a torch that has nothing.
 DEVICES = "from types import SimpleNamespace as S\ndef of(_): return S(index=None)\n"
 CHECKS = ("identity.all", "device.plain", "device.other")
-# A check that is owed only beside a package, which the suite names therefore.
+# A check that is required only beside a package, which the suite names therefore.
 BESIDE, NEEDED = "device.beside", "accelerate"
 ALWAYS = {"identity.all", "identity.requirements"}
 EVERY = ALWAYS | {"identity.import"} | set(CHECKS)
@@ -80,14 +80,14 @@ class Bench:
         report = build(self.lab.order(), run, Silent()).report
         assert report is not None
         beside = NEEDED in read_lock(self.lab.project.lock(TARGET)).versions
-        assert report.counts["owed"] == len(EVERY) + beside
+        assert report.counts["required"] == len(EVERY) + beside
         return report
 
 
 def ran(report: Report) -> set[str]:
-    """Return the checks that were run; the others must be carried."""
+    """Return the checks that were run; the others must be reused."""
     names = {check.id for check in report.checks}
-    assert (names | {check.id for check in report.carried}) - {BESIDE} == EVERY
+    assert (names | {check.id for check in report.reused}) - {BESIDE} == EVERY
     return names
 
 
@@ -99,11 +99,11 @@ def test_a_small_change_carries_the_device_and_a_failure_ends_that(
     assert ran(first) == EVERY
     second = bench.build(lab.wheel("gamma"))
     assert (ran(second), second.proves) == (ALWAYS, True)
-    assert {check.ran for check in second.carried} == {first.started}
+    assert {check.ran for check in second.reused} == {first.started}
     assert second.torch == first.torch == "2.0"
-    # What is carried twice keeps its day.
+    # What is reused twice keeps its day.
     third = bench.build(lab.wheel("gamma"), lab.wheel("delta"))
-    assert {check.ran for check in third.carried} == {first.started}
+    assert {check.ran for check in third.reused} == {first.started}
     # A check that failed is run again until it passes.
     (bench.flags / "device.other").touch()
     files = {"gamma_native.so": ""}
@@ -113,12 +113,12 @@ def test_a_small_change_carries_the_device_and_a_failure_ends_that(
     (bench.flags / "device.other").unlink()
     assert ran(bench.build(native)) == EVERY
     # A suite that left out more than it may must not be green.
-    entry = {"title": "t", "owed": False, "reason": "carried"}
+    entry = {"title": "t", "required": False, "reason": "reused"}
     left = [entry | {"id": name} for name in ("device.plain", "device.unknown")]
     stands = Standing(third, frozenset(), frozenset())
     found = with_reused({"checks": [], "not_run": left}, stands)
-    assert [check["id"] for check in found["carried"]] == ["device.plain"]
-    assert [(e["id"], e["owed"]) for e in found["not_run"]] == [
+    assert [check["id"] for check in found["reused"]] == ["device.plain"]
+    assert [(e["id"], e["required"]) for e in found["not_run"]] == [
         ("device.unknown", True)
     ]
 
@@ -127,9 +127,9 @@ def test_a_check_that_an_added_package_makes_owed_is_run(
     lab: Lab, tmp_path: Path
 ) -> None:
     bench = Bench(lab, tmp_path)
-    assert {e.id: e.owed for e in bench.build().not_run} == {BESIDE: False}
+    assert {e.id: e.required for e in bench.build().not_run} == {BESIDE: False}
     second = bench.build(lab.wheel("gamma"))
-    assert ran(second) == ALWAYS  # and torch is not imported for what is not owed
+    assert ran(second) == ALWAYS  # and torch is not imported for what is not required
     assert {e.id: e.reason for e in second.not_run} == {
         BESIDE: f"needs {NEEDED}, which is not locked"
     }
@@ -146,7 +146,7 @@ def test_nothing_is_run_where_one_goes_back_to_what_was_proven(
     (bench.flags / "identity.all").touch()  # whatever is run fails
     back = bench.build()
     assert (ran(back), back.proves, back.lock) == (set(), True, first.lock)
-    assert {check.ran for check in back.carried} == {first.started}
+    assert {check.ran for check in back.reused} == {first.started}
     # What the spec names now and no run has imported, is imported.
     (bench.flags / "identity.all").unlink()
     bench.build(gamma)

@@ -17,7 +17,7 @@ def test_a_foreign_repository_is_judged(capsys: pytest.CaptureFixture[str]) -> N
     folder = PAIRS / "prime-rl-hashes" / "before"
     assert main(["doctor", "--project", str(folder), "--json"]) == 1
     result = json.loads(capsys.readouterr().out)["result"]
-    assert result["patient"] == str(folder)
+    assert result["examined"] == str(folder)
     assert "uv.lock" in result["facts"]
     assert [f["code"] for f in result["findings"] if f["level"] != "note"] == [
         "lock-unhashed"
@@ -49,4 +49,4 @@ def test_a_project_with_specs_alone_is_only_named(
 ) -> None:
     (tmp_path / "envs").mkdir()
     main(["doctor", "--project", str(tmp_path), "--json"])
-    assert json.loads(capsys.readouterr().out)["result"]["patient"] == "this machine"
+    assert json.loads(capsys.readouterr().out)["result"]["examined"] == "this machine"

@@ -118,9 +118,9 @@ def test_requirements_install_what_is_locked_without_what_is_excluded(
     spec.write_text(text.replace("[pip]\n", '[pip]\nexclude = ["absent"]\n'), "utf-8")
     shop, files = lab.index.root / "default", {"alpha.py": ""}
     lab.relock(make_wheel(shop, "alpha", "1.0", files, ["absent"]), lab.wheels[1])
-    assert "excluded" in " ".join(exported(lab, "environment").lost)
+    assert "excluded" in " ".join(exported(lab, "environment").left_out)
     file = tmp_path / "requirements.txt"
-    assert "excluded" not in " ".join(exported(lab, "requirements", file).lost)
+    assert "excluded" not in " ".join(exported(lab, "requirements", file).left_out)
     both = {"alpha": "1.0", "beta": "1.0"}
     index = f"{lab.index.url}/default/"
     for line in file.read_text(encoding="utf-8").splitlines()[:2]:
@@ -159,9 +159,11 @@ def test_environment_yml_pins_both_layers() -> None:
     *native, pip = document["dependencies"]
     assert {"python", "openssl", "pip"} <= {spec.partition("=")[0] for spec in native}
     assert all(MatchSpec(spec).build for spec in native if spec != "pip")
-    assert "hashes" in " ".join(committed("environment", "cpu-linux").lost)
-    assert "conda layer" in " ".join(committed("requirements", "max-linux").lost)
-    assert "conda layer" not in " ".join(committed("requirements", "cpu-linux").lost)
+    assert "hashes" in " ".join(committed("environment", "cpu-linux").left_out)
+    assert "conda layer" in " ".join(committed("requirements", "max-linux").left_out)
+    assert "conda layer" not in " ".join(
+        committed("requirements", "cpu-linux").left_out
+    )
     lock = read_lock(ROOT / "lockfiles" / "max-linux")
     assert pip["pip"][1:] == [f"{a.name}=={a.version}" for a in lock.artifacts]
 

@@ -34,10 +34,10 @@ def test_torch_and_its_companions_are_chosen_per_accelerator(tmp_path: Path) -> 
     assert "exclude" not in cuda  # torch is theirs, and so is what goes with it
     found = pip(repository, "cuda-linux").requirements
     assert {"torch==2.8.0", "torchvision>=0.16", "xformers==0.0.27"} <= names_of(found)
-    done = {target.name: target.done for target in result.targets}
+    done = {target.name: target.changed for target in result.targets}
     replaced = "requirements.txt, line 3: torch==2.8.0 replaces the target's torch=="
     assert any(text.startswith(replaced) for text in done["cuda-linux"])
-    left_out = {target.name: target.left for target in result.targets}
+    left_out = {target.name: target.left_out for target in result.targets}
     place = "requirements.txt, line 6: xformers: of use on cuda only"
     assert place in left_out["cpu-linux"]
     assert place not in left_out["arc-windows"]  # its marker
@@ -54,7 +54,11 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     why = "from torch's index, also if only others require them"  # in case that einops does
     index = f'[pip.index] # {why}\npytorch-cpu = ["torchvision"]\n'
     assert text == f'extends = ["base/project", "cpu-linux"]\n\n{index}'
-    assert (result.targets[0].done, result.targets[0].left, result.left) == ((), (), ())
+    assert (result.targets[0].changed, result.targets[0].left_out, result.to_do) == (
+        (),
+        (),
+        (),
+    )
     assert {"torch==2.13.0+cpu", "torch>=2"} <= {*pip(tmp_path).requirements}
 
 
@@ -67,10 +71,10 @@ def test_what_disagrees_with_every_target_is_dropped_once(tmp_path: Path) -> Non
         asked = [r for r in pip(tmp_path, name).requirements if "transformers" in r]
         assert asked == ["transformers==4.54.1"]
     line = "requirements.txt, line 1: transformers==4.54.1 replaces the target's"
-    assert all(line in target.done[0] for target in result.targets)
+    assert all(line in target.changed[0] for target in result.targets)
     (later,) = init(tmp_path, "cuda-linux").targets
     assert "drop" not in said(tmp_path, "cuda-linux")
-    assert (later.left, later.done[0].startswith(line)) == ((), True)
+    assert (later.left_out, later.changed[0].startswith(line)) == ((), True)
 
 
 def test_a_torch_without_a_build_is_overridden_with_its_reason(tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_a_wheel_for_cuda_is_left_out_elsewhere_by_its_name(tmp_path: Path) -> N
     url = "https://example.org/binaries-0.1+cu124-py3-none-linux_x86_64.whl"
     write(tmp_path, "requirements.txt", f'{url} ; sys_platform == "linux"\n')
     result = init(tmp_path, "arc-linux", "cuda-linux", "arc-windows")
-    arc, cuda, windows = (target.left for target in result.targets)
+    arc, cuda, windows = (target.left_out for target in result.targets)
     assert arc == ("requirements.txt, line 1: binaries: a build for cuda",)
     assert (cuda, windows) == ((), ())
 
@@ -141,7 +145,7 @@ def test_what_conda_has_of_torch_is_followed_where_a_target_has_it(
     cuda = said(tmp_path, "cuda-linux")
     assert cuda["requirements"] == ["torch==2.8.0.*", "torchvision==0.23.0"]
     assert load_target(tmp_path / "envs", "arc-linux").python == "3.11"
-    (left,) = result.left
+    (left,) = result.to_do
     assert left.startswith("environment.yml: 1 package of conda not used: ffmpeg")
 
 
@@ -151,7 +155,7 @@ def test_a_torch_of_conda_that_a_target_lacks_is_said_with_its_line(
     write(tmp_path, "environment.yml", "dependencies:\n- pytorch=2.4.1\n")
     (target,) = init(tmp_path, "arc-linux").targets
     line = "environment.yml, line 2: torch==2.4.1.*, of which pytorch-xpu has no build"
-    assert target.done == (f"{line}: torch==2.12.1+xpu instead",)
+    assert target.changed == (f"{line}: torch==2.12.1+xpu instead",)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,7 @@ def test_the_python_is_one_that_the_repository_takes_and_its_torch_has(
     write(tmp_path, name, text)
     result = init(tmp_path, "arc-linux")
     assert load_target(tmp_path / "envs", "arc-linux").python == python
-    said = [line for line in result.targets[0].done if f"Python {python}" in line]
+    said = [line for line in result.targets[0].changed if f"Python {python}" in line]
     assert bool(said) == (python != "3.12")
 
 
@@ -192,7 +196,8 @@ def test_a_python_that_no_target_has_is_told(tmp_path: Path) -> None:
     result = init(tmp_path, "arc-linux")
     assert load_target(tmp_path / "envs", "arc-linux").python == "3.12"
     assert (
-        "requires-python <3.10: no target has such a Python" in result.targets[0].left
+        "requires-python <3.10: no target has such a Python"
+        in result.targets[0].left_out
     )
 
 
@@ -207,7 +212,7 @@ def test_the_target_decides_on_the_index_of_torch_s_family(tmp_path: Path) -> No
     """
     write(tmp_path, "pyproject.toml", text)
     result = init(tmp_path, "cuda-linux", "arc-linux")
-    assert [target.left for target in result.targets] == [(), ()]
+    assert [target.left_out for target in result.targets] == [(), ()]
     cuda = said(tmp_path, "cuda-linux")["requirements"]
     assert cuda == ["torch", "torchaudio", "torchvision"]  # from the default index
     assert pip(tmp_path, "arc-linux").index_of("torchaudio") == "pytorch-xpu"
@@ -218,10 +223,10 @@ def test_vllm_is_of_use_where_the_target_is_vllm_s(tmp_path: Path) -> None:
     told = {
         one.name: one for one in init(tmp_path, "arc-linux", "vllm-xpu-linux").targets
     }
-    assert told["arc-linux"].left[0] == (
+    assert told["arc-linux"].left_out[0] == (
         "requirements.txt, line 1: vllm: of use on cuda only"
     )
-    assert told["vllm-xpu-linux"].left == ()
+    assert told["vllm-xpu-linux"].left_out == ()
     assert "vllm" not in pip(tmp_path, "vllm-xpu-linux").exclude
 
 

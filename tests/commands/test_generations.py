@@ -11,6 +11,8 @@ from provision.core.errors import UsageError
 from provision.core.filesystem import make_tagged, read_link, swap_link
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import write_record
+from provision.environment.seal import Seal
+from provision.environment.stamp import stamp
 from provision.environment.uses import use
 from provision.ui.console import Console
 from provision.ui.results import show_cleaned
@@ -28,7 +30,8 @@ def home(tmp_path: Path) -> Path:
     for name in "abc":
         make_tagged(made / name)
         built = f"2026-01-0{ord(name) - 96}T00:00:00.000+00:00"
-        write_record(made / name, ENTRY.model_copy(update={"built": built}))
+        record = ENTRY.model_copy(update={"built": built})
+        write_record(made / name, record, Seal({}, {}, stamp=stamp(made / name)))
     make_tagged(made / "unfinished")
     (made / "foreign").mkdir()
     swap_link(made / CURRENT, made / "b")
@@ -36,7 +39,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def left(home: Path) -> set[str]:
-    return {path.name for path in home.iterdir()} - {".lock", ".used"}
+    return {path.name for path in home.iterdir()} - {".lock", ".used", ".seals"}
 
 
 def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     write(tmp_path, "noxfile.py", "import nox\n")
     result = init(tmp_path)
     assert (tmp_path / "noxfile.py").read_text(encoding="utf-8") == "import nox\n"
-    assert any("add_sessions" in text for text in result.left)
+    assert any("add_sessions" in text for text in result.to_do)
     ignored = (tmp_path / ".gitignore").read_text(encoding="utf-8")
     assert ignored == "*.pyc\n/.envs\n/.tools/\n/.cache/\n"
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

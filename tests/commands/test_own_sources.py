@@ -717,7 +717,7 @@ local = ["-e own"]
         file.parent.mkdir()
         made = site.export("pylock", file)
         assert f"{site.url}/files/plain-1.0-py3-none-any.whl" in made.text
-        assert made.lost[-1].startswith(
+        assert made.left_out[-1].startswith(
             "the own packages: `pip install --no-deps -e own`"
         )
         for name, words in INSTALL.items():

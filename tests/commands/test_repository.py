@@ -21,7 +21,7 @@ def test_a_python_that_is_no_specifier_hides_no_dependency(tmp_path: Path) -> No
     write(tmp_path, "pyproject.toml", text)
     result = init(tmp_path, "arc-linux")
     assert "einops" in pip(tmp_path, "arc-linux").requirements
-    assert any("^3.10" in line for line in result.left)
+    assert any("^3.10" in line for line in result.to_do)
 
 
 def test_one_of_several_sources_is_not_chosen(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_one_of_several_sources_is_not_chosen(tmp_path: Path) -> None:
     write(
         tmp_path, "pyproject.toml", "[project]\nname = 'a'\ndependencies = ['einops']\n"
     )
-    assert [text.split(":")[0] for text in init(tmp_path).left] == [
+    assert [text.split(":")[0] for text in init(tmp_path).to_do] == [
         "requirements-dev.txt"
     ]
     assert pip(tmp_path).files == ("pyproject.toml",)
@@ -45,7 +45,7 @@ def test_files_are_named_in_folders_too(
     result = init(tmp_path, "arc-linux", files=("requirements/train.txt",))
     assert pip(tmp_path, "arc-linux").files == ("requirements/train.txt",)
     assert pip(tmp_path, "arc-linux").exclude == ("flash-attn",)
-    (left,) = result.left
+    (left,) = result.to_do
     assert "requirements.txt, service/requirements.txt: not used" in left
     # As a shell completes it; what is common stays as it is, so the new spec says it.
     monkeypatch.chdir(tmp_path / "service")
@@ -96,14 +96,14 @@ def test_the_only_file_of_a_repository_is_found_in_a_folder(tmp_path: Path) -> N
     write(tmp_path, "venv/requirements.txt", "tqdm\n")
     result = init(tmp_path)
     assert pip(tmp_path).files == ("service/requirements.txt",)
-    assert result.left == ()
+    assert result.to_do == ()
 
 
 def test_other_kinds_of_files_in_folders_are_found_too(tmp_path: Path) -> None:
     dependencies = "[project]\nname = 'a'\ndependencies = ['einops']\n"
     write(tmp_path, "pyproject.toml", "[tool.ruff]\nline-length = 80\n")
     write(tmp_path, "service/pyproject.toml", dependencies)
-    assert init(tmp_path).left == ()
+    assert init(tmp_path).to_do == ()
     assert pip(tmp_path).files == ("service/pyproject.toml",)
     assert "einops" in pip(tmp_path).requirements
     two = tmp_path / "two"
@@ -112,7 +112,7 @@ def test_other_kinds_of_files_in_folders_are_found_too(tmp_path: Path) -> None:
     write(two, "c/pyproject.toml", "[tool.ruff]\nline-length = 80\n")
     found = init(two)
     assert found.empty
-    assert found.left[:2] == (
+    assert found.to_do[:2] == (
         "a/: pyproject.toml: not used",
         "b/: environment-gpu.yml: not used",
     )
@@ -131,12 +131,12 @@ def test_a_package_that_only_its_build_describes_is_told(
 ) -> None:
     write(tmp_path, name, text)
     write(tmp_path, "pyproject.toml", "[build-system]\nrequires = ['setuptools']\n")
-    lines = [line for line in init(tmp_path).left if line.startswith(f"{name}: ")]
+    lines = [line for line in init(tmp_path).to_do if line.startswith(f"{name}: ")]
     assert bool(lines) == told
     assert all('`local = ["-e ."]` in envs/base/project.toml' in line for line in lines)
     write(tmp_path, "requirements.txt", "-e .\n")
     (tmp_path / "envs" / "base" / "project.toml").unlink()
-    assert init(tmp_path, "arc-linux").left == ()  # which says it itself
+    assert init(tmp_path, "arc-linux").to_do == ()  # which says it itself
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_damaged_file_is_listed_and_not_raised(
     write(tmp_path, name, text)
     write(tmp_path, "requirements.txt", "einops\n")
     result = init(tmp_path)
-    (line,) = result.left
+    (line,) = result.to_do
     assert line.startswith(f"{name}: cannot be read: ")
     assert "einops" in pip(tmp_path).requirements
 
@@ -164,7 +164,7 @@ def test_a_file_with_a_fault_is_referred_to_and_the_fault_is_told(
     write(tmp_path, "requirements.txt", "einops\n-r https://example.org/more.txt\n")
     result = init(tmp_path)
     fault = "requirements.txt, line 2: '-r https://example.org/more.txt' is on a server"
-    assert any(text.startswith(fault) for text in result.left)
+    assert any(text.startswith(fault) for text in result.to_do)
     assert said(tmp_path, "base/project") == {"files": ["requirements.txt"]}
 
 
@@ -172,7 +172,7 @@ def test_what_has_no_place_is_listed_with_file_and_line(tmp_path: Path) -> None:
     repository = trainer(tmp_path)
     write(repository, "requirements-dev.txt", "pytest\n")
     result = init(repository)
-    left = result.left
+    left = result.to_do
     assert not result.empty
     assert any(
         text.startswith("requirements.txt, line 2: --extra-index-url") for text in left
@@ -210,7 +210,7 @@ def chat(tmp_path: Path) -> Path:
 
 
 def test_a_pyproject_is_referred_to_with_its_sources(chat: Path) -> None:
-    left = "\n".join(init(chat).left)
+    left = "\n".join(init(chat).to_do)
     assert said(chat, "base/project") == {"files": ["pyproject.toml"]}
     assert said(chat, "cpu-linux")["requirements"] == ["torch==2.7.1+cpu"]
     found = pip(chat)
@@ -253,7 +253,7 @@ def test_a_source_that_cannot_be_followed_is_no_plain_name(tmp_path: Path) -> No
         core = { index = "mine" }
     """
     write(tmp_path, "pyproject.toml", text)
-    (left,) = init(tmp_path, "cpu-linux", "arc-linux").left
+    (left,) = init(tmp_path, "cpu-linux", "arc-linux").to_do
     assert left.startswith("pyproject.toml, line 4: core: its source")
     assert '`[pip.index] CATALOG = ["core"]`' in left
 
@@ -276,7 +276,7 @@ def test_what_is_a_package_and_can_be_built_is_installed(
     write(tmp_path, "pyproject.toml", text)
     result = init(tmp_path)
     assert said(tmp_path, "base/project").get("local") == local
-    told = [line for line in result.left if '`local = ["-e ."]`' in line]
+    told = [line for line in result.to_do if '`local = ["-e ."]`' in line]
     assert bool(told) == ("cmake" in more)
     base = tmp_path / "envs" / "base" / "project.toml"
     base.write_text('[pip]\nfiles = ["pyproject.toml"]\n', encoding="utf-8")

@@ -119,7 +119,7 @@ finding = {"code": "op-fails", "level": "error", "cause": "not known", "remedy":
            "evidence": ["RuntimeError: could not make an engine with allocator"]}
 check = {"id": "device.ready", "outcome": "failed", "title": "t", "stands_for": "s",
          "seconds": 0.1, "numbers": {}, "finding": finding}
-json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
+json.dump({"schema": 2, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
            "device": {}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check]},
           open(sys.argv[2], "w"))
 sys.exit(1)
@@ -188,8 +188,8 @@ BROKE = """
 import json, sys
 check = {"id": "identity.import", "outcome": "passed", "title": "t", "stands_for": "s",
          "seconds": 0.1, "numbers": {}, "finding": None}
-missing = [{"id": "device.ready", "title": "t", "owed": True, "reason": "the run ended before it"}]
-json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
+missing = [{"id": "device.ready", "title": "t", "required": True, "reason": "the run ended before it"}]
+json.dump({"schema": 2, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
            "device": {}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check],
            "not_run": missing}, open(sys.argv[2], "w"))
 sys.exit(CODE)
@@ -205,7 +205,7 @@ def test_what_is_owed_and_was_not_run_is_never_proven(lab: Lab) -> None:
     assert built.generation is None
     assert built.report is not None
     counts = built.report.counts
-    assert (counts["owed"], counts["passed"], counts["not_run"]) == (2, 1, 1)
+    assert (counts["required"], counts["passed"], counts["not_run"]) == (2, 1, 1)
     assert lab.left() == []
 
 
@@ -523,7 +523,7 @@ def test_the_driver_is_judged_where_the_suite_will_run(
     expected = expectation(load_target(CATALOG.parent, target), {}, CATALOG, host)
     path = tmp_path / "expect.json"
     path.write_text(json.dumps(expected))
-    found = read_expectation(path).driver_judgement
+    found = read_expectation(path).driver_verdict
     assert found
     assert found["verdict"] == verdict
 
@@ -531,7 +531,7 @@ def test_the_driver_is_judged_where_the_suite_will_run(
 def test_no_driver_is_judged_for_another_machine_or_without_a_requirement() -> None:
     for name, host in {"cuda-linux": None, "cpu-linux": Host("linux-64", "")}.items():
         target = load_target(CATALOG.parent, name)
-        assert expectation(target, {}, CATALOG, host)["driver_judgement"] is None
+        assert expectation(target, {}, CATALOG, host)["driver_verdict"] is None
 
 
 def test_what_was_built_from_an_older_lock_is_checked_as_it_was_built(

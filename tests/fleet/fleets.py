@@ -52,7 +52,7 @@ for n, card in enumerate(cards):
 checks.append(check("requirements.hub", os.path.exists("/etc/offline"), "network-failure",
                     "the hub does not answer"))
 devices = [{"name": "card", "number": n} for n, _ in enumerate(cards)]
-json.dump({"schema": 1, "suite": "full" if "--full" in sys.argv else "quick",
+json.dump({"schema": 2, "suite": "full" if "--full" in sys.argv else "quick",
            "target": expect["target"], "python": "3", "torch": None, "device": devices[0],
            "devices": devices, "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
            "seconds": 0.1, "checks": checks}, open(sys.argv[2], "w"))

@@ -58,8 +58,8 @@ def of_init(name: str, folder: Path) -> dict[str, Any]:
     root = open_project(name, folder)
     made = initialize(Project(root), FITTED)
     return {
-        "left": _places(made.left),
-        "listed": {t.name: _places([*t.done, *t.left]) for t in made.targets},
+        "left": _places(made.to_do),
+        "listed": {t.name: _places([*t.changed, *t.left_out]) for t in made.targets},
         "added": {name: _added(root, name) for name in ("base/project", *FITTED)},
     }
 

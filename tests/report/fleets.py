@@ -30,7 +30,7 @@ def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[st
             "float16": {"value": 3.1e-4 + 1e-7 * number, "unit": "1", "limit": 4e-3},
         }
     return {
-        "schema": 1,
+        "schema": 2,
         "node": node,
         "target": "cuda-linux",
         "suite": "quick",
@@ -53,7 +53,7 @@ def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[st
             "CUDA driver library": "580.95.05",
             f"GPU 0000:{chance.randrange(16, 99)}:00.0": "NVIDIA H100 80GB HBM3",
         },
-        "counts": {"owed": 27, "passed": 27, "failed": 0, "not_run": 0},
+        "counts": {"required": 27, "passed": 27, "failed": 0, "not_run": 0},
         "numbers": numbers,
     } | parts
 

@@ -58,7 +58,7 @@ def report(**changes: object) -> Report:
         "numbers": {"float32": {"value": 1e-7, "unit": "1", "limit": 1e-5}},
     }
     document = {
-        "schema_version": 1,
+        "schema_version": 2,
         "suite": "full",
         "target": "cpu-linux",
         "python": "3.11.7",
@@ -69,7 +69,9 @@ def report(**changes: object) -> Report:
         "device": {"name": "A770", "driver": "1.6", "uuid": "GPU-SERIAL", "count": 2},
         "stack": {"kernel": "6.1", "GPU 0000:03:00.0": "A770", "GPU serial-7": "A770"},
         "checks": [check],
-        "not_run": [{"id": "x.y", "title": "t", "owed": False, "reason": "no float64"}],
+        "not_run": [
+            {"id": "x.y", "title": "t", "required": False, "reason": "no float64"}
+        ],
     }
     return Report.model_validate(document | changes)
 
@@ -174,7 +176,7 @@ def test_a_lock_that_moved_makes_it_stale(signed: Path, tmp_path: Path) -> None:
     [
         {"suite": "quick"},
         {"lock": None},
-        {"not_run": [{"id": "x", "title": "t", "owed": True, "reason": "died"}]},
+        {"not_run": [{"id": "x", "title": "t", "required": True, "reason": "died"}]},
     ],
 )
 def test_what_proves_nothing_is_not_signed(changes: dict[str, Any]) -> None:

@@ -129,7 +129,7 @@ def test_a_verdict_of_the_future_is_stale_and_hides_no_other(tmp_path: Path) -> 
 BAD_FILES = {
     "half.json": '{"schema": 1, "node": "n1", "targ',
     "empty.json": "",
-    "later.json": json.dumps(verdict("n1", Random(1), NOW, schema=2)),
+    "later.json": json.dumps(verdict("n1", Random(1), NOW, schema=3)),
     "earlier.json": json.dumps({"node": "n1"}),
     "list.json": "[1, 2]",
     "deep.json": "[" * 100_000,
@@ -305,7 +305,7 @@ def test_the_json_keeps_its_contract(
     write_fleet(tmp_path, 3, NOW)
     assert call(tmp_path, "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["schema"], document["verb"]) == (1, "fleet")
+    assert (document["schema"], document["verb"]) == (2, "fleet")
     assert list(document["result"]) == ["counts", "lines", "nodes", "files"]
     assert list(document["result"]["nodes"][0]) == [
         "node",

@@ -44,7 +44,7 @@ def report(
         check(name, "failed" if name in failed else outcome, numbers) for name in ids
     ]
     document = {
-        "schema_version": 1,
+        "schema_version": 2,
         "suite": "full",
         "target": "arc-linux",
         "python": "3.11.7",
@@ -88,10 +88,10 @@ def test_slower_is_said_only_after_eight_runs_and_before_that_how_many_there_are
     for count in range(1, FEWEST):
         result = compared(*steady(count), at_speed(700.0))
         (speed,) = result.speeds
-        assert (speed.runs, speed.not_judged) == (count, f"{count} of 8 runs")
+        assert (speed.runs, speed.not_evaluated) == (count, f"{count} of 8 runs")
         assert (result.word, result.suspects) == ("passed", set())
     result = compared(*steady(), at_speed(700.0))
-    assert result.speeds[0].not_judged == ""
+    assert result.speeds[0].not_evaluated == ""
     assert (result.word, result.suspects) == ("slower", {TRAINING})
 
 
@@ -139,7 +139,7 @@ def test_speed_is_not_judged_on_a_cpu_a_busy_host_or_by_the_other_suite() -> Non
     ):
         result = compared(*steady(**earlier), at_speed(700.0, **after))
         assert (result.word, result.suspects) == ("passed", set())
-        assert result.speeds[0].not_judged == reason
+        assert result.speeds[0].not_evaluated == reason
     usual = steady(load={"cpu pressure": 0.5})
     assert codes(*usual, at_speed(700.0, load={"cpu pressure": 0.6})) == ["slowed"]
 
@@ -219,7 +219,7 @@ def test_another_device_or_target_is_not_compared() -> None:
 
 def test_nothing_changed_is_no_finding() -> None:
     result = compared(report(), report())
-    assert (result.moves, result.findings, result.word) == ((), (), "passed")
+    assert (result.changes, result.findings, result.word) == ((), (), "passed")
     assert (result.compared, result.new) == (IDS, ())
     result = compared(report(ids=(MATMUL,)), report())
     assert (result.compared, result.new) == ((MATMUL,), (TRAINING,))
@@ -227,7 +227,7 @@ def test_nothing_changed_is_no_finding() -> None:
 
 def test_the_layer_that_changed_is_named_and_is_the_cause() -> None:
     result = compared(report(), report(MATMUL, stack=NEWER))
-    assert [str(move) for move in result.moves] == ["kernel: 6.1 -> 6.2"]
+    assert [str(move) for move in result.changes] == ["kernel: 6.1 -> 6.2"]
     (finding,) = result.findings
     assert (finding.code, finding.cause) == ("check-broke", "kernel: 6.1 -> 6.2")
     assert finding.evidence == ("device.matmul raises",)
@@ -291,7 +291,7 @@ def test_a_refused_operator_is_among_what_vanished() -> None:
 
 
 def test_a_check_that_is_lost_is_worse_once_and_stays_visible() -> None:
-    gone = {"id": TRAINING, "title": "t", "owed": False, "reason": "no C compiler"}
+    gone = {"id": TRAINING, "title": "t", "required": False, "reason": "no C compiler"}
     less = [report(ids=(MATMUL,), not_run=[gone], day=day) for day in (2, 3)]
     result = compared(report(), less[0])
     assert (result.word, result.vanished) == ("worse", (TRAINING,))
@@ -311,7 +311,7 @@ def test_a_run_that_broke_is_no_standard_and_hides_nothing_that_vanished() -> No
     result = compared(report(), broke, report(ids=(MATMUL,), stack=NEWER, day=3))
     assert (result.word, result.vanished) == ("worse", (TRAINING,))
     assert result.since == report().started
-    assert [str(move) for move in result.moves] == ["kernel: 6.1 -> 6.2"]
+    assert [str(move) for move in result.changes] == ["kernel: 6.1 -> 6.2"]
     assert compared(broke, report(day=3)).word == "passed"
 
 

@@ -51,13 +51,15 @@ def prove(world: dict[str, Any], reported: dict[str, Any]) -> None:
     warned = {result["finding"]["code"] for result in results if result["finding"]}
     assert warned <= WARNINGS
     assert len(results) > 20
-    not_owed = profiles.not_owed(world)
+    not_required = profiles.not_required(world)
     left = left_out(world)
-    excused = profiles.lacking(world) - not_owed - left
+    excused = profiles.lacking(world) - not_required - left
     assert {entry["id"] for entry in reported["excused"]} == excused
     not_run = {entry["id"] for entry in reported["not_run"]}
-    assert not_run == excused | not_owed | left, reported["not_run"]
-    assert all(entry["reason"] and not entry["owed"] for entry in reported["not_run"])
+    assert not_run == excused | not_required | left, reported["not_run"]
+    assert all(
+        entry["reason"] and not entry["required"] for entry in reported["not_run"]
+    )
 
 
 @pytest.fixture(scope="session")

@@ -546,7 +546,7 @@ def judged(verdict: str) -> dict[str, Any]:
     """Return what of the expectation the toolkit judged this machine's driver to be."""
     reason = f"the driver of the machine is {verdict}"
     judgement = {"verdict": verdict, "reason": reason, "evidence": ["driver 1"]}
-    return {"driver_judgement": judgement}
+    return {"driver_verdict": judgement}
 
 
 @fault("device.driver", "driver-too-old", "pretend", expect=judged("too-old"))

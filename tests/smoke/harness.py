@@ -56,9 +56,10 @@ sys.path.append(str(ROOT))
 
 from smoke import run  # noqa: E402
 from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
-from smoke.engine import owed, requirements, worker  # noqa: E402
+from smoke.engine import requirements, worker  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
+from smoke.engine.plan import Plan, missing  # noqa: E402
 
 sys.path.append(str(HERE))  # after the suite has looked at the path
 
@@ -72,7 +73,7 @@ PRETEND = {
     "accelerator": "xpu",
     "families": ["bmg"],
     "driver": ">=1.6.33578",
-    "driver_judgement": {
+    "driver_verdict": {
         "verdict": "new-enough",
         "reason": "driver 1.6.33578 is >=1.6.33578",
         "evidence": ["driver 1.6.33578", "required >=1.6.33578"],
@@ -105,7 +106,7 @@ def describe(out: Path) -> int:
     from smoke.engine.requirements import installed
 
     expect = {
-        "schema": 3,
+        "schema": 4,
         "target": "cpu-linux",
         "accelerator": "cpu",
         "python": "{}.{}".format(*sys.version_info),
@@ -222,7 +223,7 @@ def reported_of(
     expect: dict[str, Any], faults: list[Fault], only: frozenset[str], index: int = 0
 ) -> dict[str, Any]:
     """Return what some checks reported under some faults."""
-    plan = owed.Plan(full=True, only=only, devices=(index,))
+    plan = Plan(full=True, only=only, devices=(index,))
     # What is imported meanwhile, and taken away again, leaves nothing that finds modules.
     with ExitStack() as stack, patch.object(sys, "meta_path", list(sys.meta_path)):
         for fault in faults:
@@ -236,12 +237,12 @@ def reported_of(
         excused += event.get("excused", ())
     return {
         "results": journal.results(),
-        "not_run": owed.missing(journal, declared(check_files()), plan),
+        "not_run": missing(journal, declared(check_files()), plan),
         "excused": excused,
     }
 
 
-def journal_of(expect: dict[str, Any], plan: owed.Plan, *, imports: bool) -> Journal:
+def journal_of(expect: dict[str, Any], plan: Plan, *, imports: bool) -> Journal:
     """Run some checks; return their journal, whose file is gone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "expect.json")
@@ -259,7 +260,7 @@ def journal_of(expect: dict[str, Any], plan: owed.Plan, *, imports: bool) -> Jou
     return journal
 
 
-def _is_asked(path: Path, plan: owed.Plan) -> bool:
+def _is_asked(path: Path, plan: Plan) -> bool:
     return any(
         not plan.leaves_out(check.id, full=check.full) for check in declared([path])
     )

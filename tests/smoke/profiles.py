@@ -214,8 +214,8 @@ def lacking(played: dict[str, Any]) -> set[str]:
     return lacks
 
 
-def not_owed(played: dict[str, Any]) -> set[str]:
-    """Return the checks that a world's target does not owe on any device."""
+def not_required(played: dict[str, Any]) -> set[str]:
+    """Return the checks that a world's target does not require on any device."""
     packages = played["expect"]["packages"]
     found = set() if "ipex-llm" in packages else {"low-bit.linear", "low-bit.models"}
     if IPEX not in packages:

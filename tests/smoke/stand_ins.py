@@ -56,7 +56,7 @@ def answers_of_float64() -> Answers:
         "IPEX 2.1.10": (float64(ipex, support_fp64=False), f"{lacks}FP64 data type"),
         "a Mac": (on_a_mac, f"{lacks}Cannot convert a MPS"),
         "emulated": (float64(has_fp64=False), ""),
-        # The property promises it, so the check is owed, and fails.
+        # The property promises it, so the check is required, and fails.
         "promised": (float64(NO_FP64, has_fp64=True), ""),
         "another error": (float64("DEVICE_LOST"), "raised DEVICE_LOST"),
     }

@@ -1,4 +1,4 @@
-"""A worker that dies, hangs or leaves: the supervisor reports what it was running, and what it owes."""
+"""A worker that dies, hangs or leaves: the supervisor reports what it was running, and what is left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if journal.ended():
     sys.exit(0)
 """
 DURING = "journal.write(start=IMPORT)\n"
-# What the worker does -> findings, checks that it owes, exit code.
+# What the worker does -> findings, required checks without a result, exit code.
 ENDS: dict[str, tuple[list[str], list[str], int]] = {
     f"{DURING}ctypes.string_at(0)": (["process-died"], ["device.ready"], 1),
     f"{DURING}time.sleep(60)": (["probe-hung"], ["device.ready"], 1),
@@ -49,7 +49,7 @@ ENDS: dict[str, tuple[list[str], list[str], int]] = {
 def test_a_worker_that_ends_early_is_no_success(
     end: str, sound: Path, tmp_path: Path
 ) -> None:
-    codes, owed, exit_code = ENDS[end]
+    codes, required, exit_code = ENDS[end]
     worker, report = tmp_path / "worker.py", tmp_path / "report.json"
     worker.write_text(WORKER + end, encoding="utf-8")
     argv = [str(sound), str(report), "--limit", "10"]
@@ -57,7 +57,7 @@ def test_a_worker_that_ends_early_is_no_success(
     assert run.main(argv, worker=worker) == exit_code
     document = json.loads(report.read_text(encoding="utf-8"))
     assert failures(document["checks"]) == [("identity.import", c) for c in codes]
-    assert [e["id"] for e in document["not_run"] if e["owed"]] == owed
+    assert [e["id"] for e in document["not_run"] if e["required"]] == required
     assert all(c["finding"]["evidence"] for c in document["checks"] if c["finding"])
 
 
@@ -93,6 +93,6 @@ def both_devices_are_in(report: dict[str, Any]) -> None:
     for check in ready.values():
         assert "on device 1" in check["finding"]["evidence"]
     for entry in left_out:
-        assert not entry["owed"]
+        assert not entry["required"]
         assert "xe-lp" in entry["reason"]
     assert len(ready) + len(left_out) == 1

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD: dict[str, Any] = {
-    "schema": 3,
+    "schema": 4,
     "target": "max-linux",
     "accelerator": "xpu",
     "python": "3.11",
@@ -65,7 +65,7 @@ WRONG: dict[str, list[object]] = {
     "intel_devices": [["pvc"], {"pvc": {"ids": ["0bd5"]}}],
     "rotary": [["sideways"]],
     "speedup_over_cpu": [0, True],
-    "driver_judgement": ["new-enough", JUDGED | {"verdict": "older"}],
+    "driver_verdict": ["new-enough", JUDGED | {"verdict": "older"}],
 }
 
 

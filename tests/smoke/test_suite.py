@@ -82,14 +82,14 @@ CHECKED = {
 def judge_contract(report: dict[str, Any]) -> None:
     """Fail unless a report has the fields that its readers take, and every check once."""
     assert set(report) == KEYS
-    assert (report["schema"], report["target"]) == (1, "cpu-linux")
+    assert (report["schema"], report["target"]) == (2, "cpu-linux")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["started"])
     assert report["device"]["name"]
     assert report["seconds"] > 0
     ids = [check["id"] for check in report["checks"]]
     not_run = [entry["id"] for entry in report["not_run"]]
     assert sorted(ids + not_run) == sorted(check_ids())
-    assert all(entry["reason"] and not entry["owed"] for entry in report["not_run"])
+    assert all(entry["reason"] and not entry["required"] for entry in report["not_run"])
     for check in report["checks"]:
         assert set(check) - {"not_measured"} == CHECK_KEYS
         assert check["title"].endswith(".")
@@ -196,7 +196,7 @@ def test_without_a_pytest_nothing_is_green(
     assert "there is no pytest" in done.stderr
     assert "--runner" in done.stderr
     assert [each["id"] for each in report["checks"]] == ["identity.import"]
-    assert [e["id"] for e in report["not_run"] if e["owed"]] == ["device.ready"]
+    assert [e["id"] for e in report["not_run"] if e["required"]] == ["device.ready"]
 
 
 def test_each_fault_of_an_environment_is_named_and_nothing_else_excuses_a_check(
@@ -242,7 +242,7 @@ def test_each_fault_of_an_environment_is_named_and_nothing_else_excuses_a_check(
     assert third == "cuda_to_xpu.pth runs import sys; sys.mapped = True"
     not_run = {entry["id"]: entry for entry in report["not_run"]}
     excused = not_run["extra.excused"]
-    assert (excused["owed"], excused["reason"]) == (False, "cpu has no wings")
+    assert (excused["required"], excused["reason"]) == (False, "cpu has no wings")
     # No bytecode is left in the suite.
     assert not list(copy.rglob("*.pyc"))
 
@@ -359,6 +359,6 @@ def test_a_run_that_was_ended_is_reported_from_its_journal(
     assert done.returncode == 3
     assert report["broken"] == "killed"
     assert [check["id"] for check in report["checks"]] == ["identity.import"]
-    missing = {entry["id"] for entry in report["not_run"] if entry["owed"]}
+    missing = {entry["id"] for entry in report["not_run"] if entry["required"]}
     assert "fused.attention" in missing
     assert "fused.attention" in done.stderr

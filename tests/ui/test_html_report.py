@@ -62,21 +62,21 @@ def test_what_was_not_run_is_listed_with_its_reason() -> None:
         {
             "id": "offload.cpu",
             "title": "t",
-            "owed": False,
+            "required": False,
             "reason": "needs <accelerate>",
         },
         {
             "id": "device.gradient",
             "title": "t",
-            "owed": True,
+            "required": True,
             "reason": "the run ended before it",
         },
     ]
     parts = tuple(NotRun.model_validate(entry) for entry in entries)
     text = render_page([report().model_copy(update={"not_run": parts})])
     assert "1 of 3 not run" in text
-    assert "<details open><summary>2 not run, 1 owed" in text
-    assert "owed, not evaluated: the run ended before it" in text
+    assert "<details open><summary>2 not run, 1 required" in text
+    assert "required, not evaluated: the run ended before it" in text
     assert "not evaluated: needs &lt;accelerate&gt;" in text
 
 
@@ -90,8 +90,8 @@ def test_throughput_and_changes_come_first() -> None:
     ]
     changes = text[text.index("What changed") : text.index("<h2>Checks")]
     assert changes.index("kernel: 6.1 -&gt; 6.2") < changes.index("fell to 25%")
-    assert "not judged" not in changes
-    assert "400 images/s, usual 1600; not judged: 7 of 8 runs" in render_page(
+    assert "not evaluated" not in changes
+    assert "400 images/s, usual 1600; not evaluated: 7 of 8 runs" in render_page(
         [*history[1:], slow]
     )
 
@@ -185,7 +185,7 @@ def test_attack_no_text_of_a_report_becomes_markup(dirty: str, value: float) -> 
             numbers=numbers,
             lock=dirty,
             day=day,
-            not_run=({"id": dirty, "title": dirty, "owed": True, "reason": dirty},),
+            not_run=({"id": dirty, "title": dirty, "required": True, "reason": dirty},),
         )
         for day in (1, 2)
     ]

@@ -34,7 +34,7 @@ words = sys.argv
 journal = open(words[words.index("--journal") + 1], "a", buffering=1)
 heads = [{"id": f"area.check-{n}", "title": "t", "stands_for": "s"} for n in range(1, 5)]
 tell = lambda **event: journal.write(json.dumps(event) + "\\n")
-tell(owed=heads)
+tell(required=heads)
 checks = []
 for head in heads:
     tell(start=head)
@@ -48,7 +48,7 @@ for head in heads:
         end = {"outcome": "warned", "finding": texts | {"level": "warning"}}
     checks.append(head | end | {"seconds": 0.5, "numbers": number})
     tell(result=checks[-1])
-json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
+json.dump({"schema": 2, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
            "device": {"name": "toy"}, "started": "2026-01-01T00:00:00Z", "seconds": 2.0,
            "checks": checks}, open(words[2], "w"))
 """
@@ -235,7 +235,7 @@ def test_off_a_terminal_each_step_is_one_line_once(lab: Lab) -> None:
         f"warn {'area.check-2':<28} largest error 1e-07",
         "ok   area 3",
     ]
-    assert done.stdout.count("4 owed") == 1, "a verdict is said twice"
+    assert done.stdout.count("4 required") == 1, "a verdict is said twice"
 
 
 def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(

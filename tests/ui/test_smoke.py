@@ -70,10 +70,10 @@ def test_what_passed_is_summed_up_by_area_and_each_failure_is_a_line(
     }
     ids = ("identity.a", "identity.b", "device.a", "device.a@1", "device.bad")
     left_out = tuple(
-        NotRun(id=f"full.{n}", title="t", owed=False, reason="of the full suite")
+        NotRun(id=f"full.{n}", title="t", required=False, reason="of the full suite")
         for n in range(4)
     )
-    other = NotRun(id="other.a", title="t", owed=False, reason="needs a GPU")
+    other = NotRun(id="other.a", title="t", required=False, reason="needs a GPU")
     run = report("device.bad", ids=ids, numbers=numbers).model_copy(
         update={"not_run": (other, *left_out)}
     )
@@ -105,8 +105,8 @@ def test_screen_page_and_junit_say_alike_what_is_not_offered_and_not_evaluated(
     }
     check = made.checks[0].model_copy(update={"not_measured": gaps})
     entries = (
-        NotRun(id="compile.step", title="t", owed=True, reason="the run ended"),
-        NotRun(id="offload.cpu", title="t", owed=False, reason="no accelerate"),
+        NotRun(id="compile.step", title="t", required=True, reason="the run ended"),
+        NotRun(id="offload.cpu", title="t", required=False, reason="no accelerate"),
     )
     run = made.model_copy(update={"checks": (check,), "not_run": entries})
     show_report(run, Console("provision", detailed=True))
@@ -114,7 +114,7 @@ def test_screen_page_and_junit_say_alike_what_is_not_offered_and_not_evaluated(
     for name, words in (
         ("lstm float16", "not offered: torch's table"),
         ("power", "not evaluated: Permission denied"),
-        ("compile.step", "owed, not evaluated: the run ended"),
+        ("compile.step", "required, not evaluated: the run ended"),
         ("offload.cpu", "not evaluated: no accelerate"),
     ):
         for text in (screen, html.unescape(page), junit):

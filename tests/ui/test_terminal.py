@@ -215,7 +215,7 @@ def smoke_result() -> SmokeResult:
     missing = {
         "id": "autocast.half",
         "title": "half precision",
-        "owed": True,
+        "required": True,
         "reason": "the process died of SIGSEGV " * 3,
     }
     now = report(
@@ -347,7 +347,7 @@ def test_quiet_leaves_the_result_and_what_matters(
     assert main([*words, "-q"]) == 0
     quiet = capsys.readouterr()
     assert quiet.err == ""
-    assert "quick suite on toy: 1 owed, 1 passed" in quiet.out
+    assert "quick suite on toy: 1 required, 1 passed" in quiet.out
     assert main(["lock", "--check", "-q", "--project", str(lab.project.root)]) == 2
     assert "error: " in capsys.readouterr().err
 

@@ -45,14 +45,14 @@ def test_the_real_worker_proves_the_real_stack(real: Project) -> None:
     outcomes = {check["id"]: check["outcome"] for check in report["checks"]}
     assert "failed" not in outcomes.values()
     # Imports, native code, and a process that the worker started.
-    owed = (
+    required = (
         "identity.import",
         "device.matmul",
         "fused.attention",
         "resume.fresh",
         "offload.disk",
     )
-    assert {outcomes[name] for name in owed} == {"passed"}
+    assert {outcomes[name] for name in required} == {"passed"}
 
 
 @pytest.mark.usefixtures("real")

@@ -1,4 +1,4 @@
-"""add requirements where they stand, lock and build."""
+"""add requirements, then lock and build."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -23,10 +23,10 @@ from provision.ui.results import show_edited
 
 
 def declare(parser: ArgumentParser) -> None:
-    about = "such as 'einops>=0.8', or ./path of a package of your own"
+    about = "a requirement such as 'einops>=0.8', or the ./path of your own package"
     declare_edit(parser, metavar="REQ", about=about)
     parser.add_argument(
-        "--index", metavar="NAME", help="the catalog index that they come from"
+        "--index", metavar="NAME", help="the catalog index to take them from"
     )
     parser.add_argument(
         "--editable", action="store_true", help="install a ./path as editable"
@@ -43,14 +43,14 @@ def declare_edit(parser: ArgumentParser, metavar: str, about: str) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a requirements file to refer to; may be given again",
+        help="a requirements file that the spec refers to; may be given again",
     )
     parser.add_argument(
         "--only-here",
         action="store_true",
-        help="edit the target's own spec, and no file that others refer to, too",
+        help="edit the target's own spec only, no file that other targets share",
     )
-    parser.add_argument("--no-build", action="store_true", help="only edit and lock")
+    parser.add_argument("--no-build", action="store_true", help="edit and lock only")
     add_build(parser)
 
 

@@ -1,4 +1,4 @@
-"""lock -> a verified, proven, current environment."""
+"""build an environment from its lock, check it, and make it current."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable

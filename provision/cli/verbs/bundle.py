@@ -1,4 +1,4 @@
-"""everything that a machine without a network needs."""
+"""collect all files that a machine without a network needs for a build."""
 
 from argparse import ArgumentParser
 from pathlib import Path

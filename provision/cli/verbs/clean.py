@@ -11,15 +11,19 @@ from provision.ui.results import show_cleaned
 
 
 def declare(parser: ArgumentParser) -> None:
-    add_targets(parser, "all if none is named; also one whose spec is gone")
+    add_targets(
+        parser, "default: all targets; a target without a spec can be named, too"
+    )
     parser.add_argument(
         "--keep",
         type=int,
         default=0,
         metavar="N",
-        help="keep N besides the current one",
+        help="keep N generations besides the current one",
     )
-    parser.add_argument("--all", action="store_true", help="remove the current one too")
+    parser.add_argument(
+        "--all", action="store_true", help="remove the current generation, too"
+    )
 
 
 def handle(call: Call) -> Outcome:

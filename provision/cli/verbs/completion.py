@@ -1,4 +1,4 @@
-"""print what completes these commands in a shell."""
+"""print the completion script of a shell."""
 
 import shlex
 from argparse import ArgumentParser
@@ -46,7 +46,7 @@ def declare(parser: ArgumentParser) -> None:
         "shell",
         choices=("bash", "zsh", "fish", "powershell", "targets"),
         metavar="SHELL",
-        help="bash, zsh, fish, powershell, or targets for their names alone",
+        help="bash, zsh, fish or powershell; `targets` prints the targets' names",
     )
 
 

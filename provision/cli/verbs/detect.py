@@ -1,4 +1,4 @@
-"""this machine: devices, drivers, and which target fits."""
+"""list the GPUs and drivers of this machine, and the targets that fit."""
 
 from argparse import ArgumentParser
 

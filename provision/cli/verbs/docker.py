@@ -1,4 +1,4 @@
-"""lock -> the image of a Linux target."""
+"""build the container image of a Linux target."""
 
 import os
 import shlex
@@ -22,17 +22,19 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--print",
         action="store_true",
-        help="prepare the build's folder and print its command",
+        help="prepare the build's folder, and print the command that builds",
     )
     parser.add_argument(
-        "--base-image", metavar="IMAGE", help="instead of the pinned Debian"
+        "--base-image",
+        metavar="IMAGE",
+        help="the base image, instead of the pinned Debian",
     )
     add_wheelhouse(parser)
     parser.add_argument(
-        "--offline", action="store_true", help="give the build no network at all"
+        "--offline", action="store_true", help="build without any network"
     )
     parser.add_argument(
-        "--dev", action="store_true", help="with a C++ compiler and headers"
+        "--dev", action="store_true", help="add a C++ compiler and headers to the image"
     )
     parser.add_argument(
         "--oci", type=Path, metavar="FILE", help="also write an OCI layout"

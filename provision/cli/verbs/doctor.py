@@ -1,4 +1,4 @@
-"""what is wrong with an environment, a log, a repository, this machine."""
+"""find what is wrong with an environment, a log, a repository or this machine."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -23,19 +23,21 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="an interpreter, its folder, or a name as python3",
+        help="the environment's interpreter: its path, its folder, or a command such as python3",
     )
     parser.add_argument(
-        "--log", metavar="FILE", help="what a program printed; - reads stdin"
+        "--log",
+        metavar="FILE",
+        help="a file with the output of a program; - reads stdin",
     )
     parser.add_argument(
         "--report",
         action="store_true",
-        help="one text for an issue, without what is private",
+        help="print one text for an issue, without private data",
     )
     parser.add_argument(
         "--target",
-        help="what the environment should be; without PATH, the one built here",
+        help="the target that the environment is compared with; without --python, the one built here",
     )
 
 

@@ -1,4 +1,4 @@
-"""signed proof of what was proven here, or the judgement of such files."""
+"""sign what was proven on this machine, or verify such files."""
 
 import getpass
 from argparse import ArgumentParser
@@ -14,15 +14,17 @@ from provision.ui.results import show_evidence
 
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "action", choices=("emit", "verify"), help="sign, or judge what is signed"
+        "action",
+        choices=("emit", "verify"),
+        help="emit signs the last full report; verify checks files",
     )
     parser.add_argument(
         "subjects",
         nargs="*",
         metavar="T|FILE",
-        help="emit: the target; verify: files, or all",
+        help="emit: the target; verify: the files, default all",
     )
-    add_output(parser, "emit: default TARGET.evidence.json")
+    add_output(parser, "emit: the file to write; default TARGET.evidence.json")
     parser.add_argument(
         "--key",
         type=Path,
@@ -34,7 +36,7 @@ def declare(parser: ArgumentParser) -> None:
         "--keys",
         type=Path,
         metavar="DIR",
-        help="verify: public keys; default docs/evidence/keys",
+        help="verify: the folder of public keys; default docs/evidence/keys",
     )
 
 

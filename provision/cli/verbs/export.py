@@ -1,4 +1,4 @@
-"""a target in the format of another installer: pylock.toml, requirements, conda."""
+"""write a target in the format of another installer: pylock.toml, requirements, conda."""
 
 from argparse import ArgumentParser
 

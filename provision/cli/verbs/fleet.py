@@ -1,4 +1,4 @@
-"""the state of many nodes, from the verdicts that `--contract` wrote."""
+"""report the state of many nodes, from the verdicts that `--contract` wrote."""
 
 import datetime as dt
 from argparse import ArgumentParser
@@ -17,25 +17,28 @@ ANYWHERE = True
 
 
 def declare(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=("report",), help="what is made")
+    parser.add_argument("action", choices=("report",), help="print the report")
     parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="verdicts, at any depth"
+        "folder",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the verdicts; its subfolders are read, too",
     )
     parser.add_argument(
         "--hosts",
         type=Path,
         metavar="FILE",
-        help="the nodes that are expected, one a line",
+        help="a file with the expected nodes, one per line",
     )
     parser.add_argument(
         "--max-age",
         type=seconds,
         default="24h",
         metavar="TIME",
-        help="of a verdict; default 24h",
+        help="count older verdicts as stale; default 24h",
     )
     parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="write a page as well"
+        "--html", type=Path, metavar="FILE", help="write an HTML page as well"
     )
 
 

@@ -1,4 +1,4 @@
-"""make a project of this repository: a spec per target, and sessions."""
+"""make a project of this repository: one spec per target, and nox sessions."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -19,14 +19,14 @@ def declare(parser: ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="requirements file, pyproject.toml or environment.yml; the usual ones if none is named",
+        help="a requirements file, pyproject.toml or environment.yml; default: the usual ones",
     )
     parser.add_argument(
         "--target",
         action="append",
         default=[],
         metavar="T",
-        help="a shipped target, may be given again; this machine's and the CPU's if none is named",
+        help="a shipped target, may be given again; default: this machine's and the CPU's",
     )
     parser.add_argument(
         "--extra",

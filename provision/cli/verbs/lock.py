@@ -1,4 +1,4 @@
-"""spec and catalog -> lock; prints what changed."""
+"""resolve specs into locks, and print what changed."""
 
 import datetime as dt
 from argparse import ArgumentParser
@@ -21,19 +21,21 @@ from provision.ui.results import show_confirmation, show_freshness, show_lock
 def declare(parser: ArgumentParser) -> None:
     add_targets(parser)
     parser.add_argument(
-        "--check", action="store_true", help="only say whether the locks are fresh"
+        "--check",
+        action="store_true",
+        help="report whether the locks are fresh, and change nothing",
     )
     parser.add_argument(
         "--resolve",
         action="store_true",
-        help="with --check: resolve again, compare the bytes",
+        help="with --check: resolve again, and compare the bytes",
     )
     parser.add_argument(
         "--upgrade",
         nargs="?",
         const="",
         metavar="PKG",
-        help="move the cut-off to today, for one package or (without PKG, last) for all",
+        help="move the cut-off to today, for PKG or (as the last option, without PKG) for all packages",
     )
     parser.add_argument(
         "--engine",

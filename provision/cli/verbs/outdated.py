@@ -1,4 +1,4 @@
-"""what is newer than the locks, and what is known against them."""
+"""list newer versions and known vulnerabilities of what is locked."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -16,7 +16,7 @@ from provision.ui.outdated import show_outdated
 def declare(parser: ArgumentParser) -> None:
     add_targets(parser)
     parser.add_argument(
-        "--audit", action="store_true", help="look up known vulnerabilities only"
+        "--audit", action="store_true", help="only look up known vulnerabilities"
     )
 
 

@@ -1,4 +1,4 @@
-"""remove requirements from where they stand, lock and build."""
+"""remove requirements, then lock and build."""
 
 from argparse import ArgumentParser
 from pathlib import Path

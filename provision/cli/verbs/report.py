@@ -1,4 +1,4 @@
-"""one HTML page of a target's reports on this host."""
+"""write an HTML page of a target's reports on this host."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -17,7 +17,7 @@ from provision.ui.results import show_export
 
 def declare(parser: ArgumentParser) -> None:
     add_target(parser)
-    add_output(parser, "default: TARGET.html")
+    add_output(parser, "the file to write; default TARGET.html")
 
 
 def handle(call: Call) -> Outcome:

@@ -18,7 +18,7 @@ def declare(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="pass a variable that is dropped",
+        help="pass on a variable that is dropped otherwise",
     )
     parser.add_argument(
         "command", nargs="+", metavar="CMD", help="the command and its arguments"

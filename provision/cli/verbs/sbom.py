@@ -1,4 +1,4 @@
-"""print what is in a target, as CycloneDX JSON."""
+"""print the bill of materials of a target, as CycloneDX JSON."""
 
 import json
 from argparse import ArgumentParser

@@ -19,7 +19,7 @@ def declare(parser: ArgumentParser) -> None:
         choices=("spec", "verdict", *RESULTS),
         default="spec",
         metavar="OF",
-        help="default spec; verdict; a verb, for its --json; usage, for that without a verb",
+        help="spec (default), verdict, a verb for its --json, or usage for a wrong command line",
     )
 
 

@@ -1,4 +1,4 @@
-"""run the checks, compare with the last good report."""
+"""run the checks, and compare with the last good report."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -22,19 +22,19 @@ def declare(parser: ArgumentParser) -> None:
     subjects.add_argument(
         "--if-driver-changed",
         action="store_true",
-        help="only where driver, kernel, runtime or lock differ from the suite's last report",
+        help="run only if driver, kernel, runtime or lock changed since the last report of the suite",
     )
     subjects.add_argument(
         "--against",
         type=Path,
         metavar="PYTHON",
-        help="check its environment; keeps no report",
+        help="check the environment of this interpreter, and keep no report",
     )
     parser.add_argument(
         "--device",
         default="",
         metavar="N",
-        help="the device of this number, as torch counts, or `all`; all is the default of --full",
+        help="the number of a device, as torch counts, or `all`; default 0, with --full `all`",
     )
     parser.add_argument(
         "--junit", type=Path, metavar="FILE", help="write JUnit XML as well"
@@ -50,11 +50,11 @@ def declare(parser: ArgumentParser) -> None:
 def _declare_suites(parser: ArgumentParser) -> None:
     suites = parser.add_mutually_exclusive_group()
     suites.add_argument(
-        "--quick", action="store_true", help="what gates a build; the default"
+        "--quick", action="store_true", help="the checks that a build runs; the default"
     )
-    suites.add_argument("--full", action="store_true", help="all checks: minutes")
+    suites.add_argument("--full", action="store_true", help="all checks; takes minutes")
     suites.add_argument(
-        "--health", action="store_true", help="the hardware itself, under load"
+        "--health", action="store_true", help="the checks of the hardware, under load"
     )
     parser.add_argument(
         "--soak",

@@ -17,7 +17,7 @@ def declare(parser: ArgumentParser) -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help="an index, channel, driver set or python-standalone; by default all that targets use",
+        help="an index, channel, driver set or python-standalone; default: all that targets use",
     )
     parser.add_argument("--url", help="the address of an index that has no catalog yet")
     parser.add_argument(

@@ -19,7 +19,9 @@ def declare(parser: ArgumentParser) -> None:
         "--deep", action="store_true", help="compare the hash of every file"
     )
     parser.add_argument(
-        "--repair", action="store_true", help="--deep, and replace what drifted"
+        "--repair",
+        action="store_true",
+        help="do --deep, and replace what differs from the lock",
     )
     add_build(parser)
     add_contract(parser)

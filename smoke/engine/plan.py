@@ -1,4 +1,4 @@
-"""What a run owes, and why each check without a result has none."""
+"""What a run requires, and why each check without a result has none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONLY_IN_FULL = "only in the full suite"
 NOT_ASKED = "not asked for"
 CUT_SHORT = "the run ended before it"
 NOT_COLLECTED = "its file was not collected"
-CARRIED = "carried"
+REUSED = "reused"
 NO_TORCH = f"torch can't be imported: see {IMPORT['id']}"
 
 
@@ -29,13 +29,13 @@ class Plan:
         full: All checks, not only the quick ones.
         only: These checks, or those of these areas, only; all where it is empty.
         devices: Numbers of the devices; the first also gets the checks that are for no device.
-        carried: These have an earlier result that still stands.
+        reused: These have an earlier result that still stands.
     """
 
     full: bool
     only: frozenset[str]
     devices: tuple[int, ...]
-    carried: frozenset[str] = frozenset()
+    reused: frozenset[str] = frozenset()
 
     def leaves_out(self, identifier: str, *, full: bool) -> str:
         """Return why a check is no part of the run, whatever the target is; "" where it is one."""
@@ -44,38 +44,43 @@ class Plan:
             return "" if asked else NOT_ASKED
         if full and not self.full:
             return ONLY_IN_FULL
-        return CARRIED if identifier in self.carried else ""
+        return REUSED if identifier in self.reused else ""
 
 
-def carried(expect: Expect) -> frozenset[str]:
+def reused(expect: Expect) -> frozenset[str]:
     """Return the checks that passed in an earlier run which still stands.
 
     The caller vouches that nothing which they use has changed: host, driver, stack, suite, spec.
     What reads the metadata of the environment, and imports what is new in it, is always run.
     """
-    settled = expect.earlier["settled"] if expect.earlier else []
-    kept = (n for n in settled if n == IMPORT["id"] or not n.startswith("identity."))
+    passed = expect.earlier["reused"] if expect.earlier else []
+    kept = (n for n in passed if n == IMPORT["id"] or not n.startswith("identity."))
     return frozenset(kept)
 
 
-def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:
+def not_run(head: dict[str, str], reason: str, *, required: bool) -> dict[str, Any]:
     """Return the report's entry of a check without a result."""
-    return {"id": head["id"], "title": head["title"], "owed": owed, "reason": reason}
+    return {
+        "id": head["id"],
+        "title": head["title"],
+        "required": required,
+        "reason": reason,
+    }
 
 
 def missing(
     journal: Journal, declared: Sequence[Declared], plan: Plan
 ) -> list[dict[str, Any]]:
-    """Return the checks without a result, those that are owed first.
+    """Return the checks without a result, those that are required first.
 
-    A check is owed where a worker said so, and where no worker said anything of it: only then is a
+    A check is required where a worker said so, and where no worker said anything of it: only then is a
     run complete because of what it did, and not because of what it forgot.
     """
     found: dict[str, dict[str, Any]] = {}
     for event in journal.events():  # a later word replaces an earlier one
-        for head in event.get("owed", ()):
-            found.setdefault(head["id"], not_run(head, CUT_SHORT, owed=True))
-        for entry in (*event.get("not_owed", ()), *event.get("excused", ())):
+        for head in event.get("required", ()):
+            found.setdefault(head["id"], not_run(head, CUT_SHORT, required=True))
+        for entry in (*event.get("not_required", ()), *event.get("excused", ())):
             found[entry["id"]] = entry
     outcomes = {result["id"]: result["outcome"] for result in journal.results()}
     reason = NO_TORCH if outcomes.get(IMPORT["id"]) == "failed" else NOT_COLLECTED
@@ -84,15 +89,15 @@ def missing(
         for index in plan.devices if each.on_device else plan.devices[:1]:
             head = {"id": each.on(index), "title": each.title}
             found.setdefault(
-                head["id"], not_run(head, left_out or reason, owed=not left_out)
+                head["id"], not_run(head, left_out or reason, required=not left_out)
             )
     found = {name: entry for name, entry in found.items() if name not in outcomes}
     kept = [entry for entry in found.values() if not _is_repeated(entry, found)]
-    return sorted(kept, key=lambda entry: not entry["owed"])
+    return sorted(kept, key=lambda entry: not entry["required"])
 
 
 def _is_repeated(entry: dict[str, Any], found: dict[str, dict[str, Any]]) -> bool:
     """Return whether a further device lacks a check for the reason that the first lacks it."""
     name, _, index = entry["id"].partition("@")
     same = found.get(name, {}).get("reason") == entry["reason"]
-    return bool(index) and same and not entry["owed"]
+    return bool(index) and same and not entry["required"]

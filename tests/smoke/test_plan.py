@@ -1,4 +1,4 @@
-"""What a run owes and has not done is listed with its reason, and never green."""
+"""What a run requires and has not done is listed with its reason, and never green."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from smoke.engine.check import IMPORT
 from smoke.engine.check_files import Declared, check_files, declared
 from smoke.engine.journal import Journal
-from smoke.engine.owed import (
+from smoke.engine.plan import (
     CUT_SHORT,
     NO_TORCH,
     NOT_ASKED,
@@ -38,7 +38,7 @@ def head(declared: Declared) -> dict[str, str]:
 
 def told(journal: Journal, plan: Plan) -> dict[str, tuple[bool, str]]:
     entries = missing(journal, [QUICK, FULL], plan)
-    return {entry["id"]: (entry["owed"], entry["reason"]) for entry in entries}
+    return {entry["id"]: (entry["required"], entry["reason"]) for entry in entries}
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_without_torch_the_rest_is_owed_because_of_that(journal: Journal) -> Non
 
 
 def test_a_worker_that_runs_fewer_than_it_collected_is_told(journal: Journal) -> None:
-    journal.write(owed=[head(QUICK), head(FULL)], not_owed=[])
+    journal.write(required=[head(QUICK), head(FULL)], not_required=[])
     journal.write(result=result("a.quick"))
     assert told(journal, ALL) == {"a.full": (True, CUT_SHORT)}
 
@@ -77,7 +77,7 @@ def test_what_was_not_asked_for_is_not_owed(journal: Journal) -> None:
 
 
 def test_each_device_owes_the_checks_of_devices(journal: Journal) -> None:
-    journal.write(owed=[head(QUICK), head(FULL)], not_owed=[])
+    journal.write(required=[head(QUICK), head(FULL)], not_required=[])
     journal.write(result=result("a.quick"))
     journal.write(result=result("a.full"))
     plan = Plan(full=True, only=frozenset(), devices=(0, 1))
@@ -86,10 +86,10 @@ def test_each_device_owes_the_checks_of_devices(journal: Journal) -> None:
 
 def test_a_reason_is_not_repeated_for_each_device(journal: Journal) -> None:
     lacks = [
-        {"id": name, "title": "t", "owed": False, "reason": "no wings"}
+        {"id": name, "title": "t", "required": False, "reason": "no wings"}
         for name in ("a.quick", "a.quick@1")
     ]
-    journal.write(owed=[head(FULL)], not_owed=lacks)
+    journal.write(required=[head(FULL)], not_required=lacks)
     journal.write(result=result("a.full"))
     assert told(journal, Plan(full=True, only=frozenset(), devices=(0, 1))) == {
         "a.quick": (False, "no wings")
