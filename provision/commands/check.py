@@ -30,9 +30,11 @@ from provision.core.filesystem import write_atomic
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.text import json_text
+from provision.environment.seal import read_seal
+from provision.environment.stamp import stamp
 from provision.report.history import new_report, suite_digest
 from provision.report.junit import junit_xml
-from provision.report.model import SCHEMA, Check, Report, read_report
+from provision.report.model import SCHEMA, Check, Report, read_report, sealed
 
 PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may be over
 # Of the terminal and the session: no check of a device reads them.
@@ -73,6 +75,7 @@ def check(
     if request.scope not in ("0", "all"):
         require_device(request, subject, run)
     expected = _expected(request, subject)
+    made_with = _made_with(request, subject)
     earlier, rests_on = None, dict[str, Any]()
     required = expected["requirements"]
     if basis_of:
@@ -87,7 +90,21 @@ def check(
     else:
         document = run_suite(request, subject, expected, run, progress)
     document = _completed(request, subject, document) | rests_on
+    for name, digest in _made_with(request, subject).items():
+        document[name] = digest if digest == made_with[name] else ""
     return _keep(request, subject, with_reused(document, earlier))
+
+
+def _made_with(request: SmokeRequest, subject: Subject) -> dict[str, str]:
+    """Return the digests of the suite's and the environment's files at this moment."""
+    made = {"files": suite_digest(request.project), "tree": "", "stamp": ""}
+    if subject.tree:
+        made["stamp"] = stamp(subject.prefix)
+        seal = read_seal(subject.prefix)
+        # As its build hashed them, or else nobody knows what it has.
+        if seal and seal.stamp == made["stamp"]:
+            made["tree"] = subject.tree
+    return made
 
 
 def _nothing_run(earlier: Standing) -> dict[str, Any]:
@@ -187,7 +204,6 @@ def _completed(
         "node": node,  # its name in a scheduler
         "stack": request.layers,
         "lock": subject.lock,
-        "files": suite_digest(request.project),
     }
 
 
@@ -227,7 +243,7 @@ def _keep(request: SmokeRequest, subject: Subject, document: dict[str, Any]) -> 
 
 
 def _written(path: Path, document: dict[str, Any], junit: Path | None) -> Kept:
-    write_atomic(path, json_text(document))
+    write_atomic(path, json_text(sealed(document)))
     report = read_report(path)
     _write_junit(report, junit)
     return Kept(report, path)

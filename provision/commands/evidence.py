@@ -1,17 +1,31 @@
 """The verb ``evidence``: sign what was proven here, and judge what others have signed."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from provision.commands.current import require_current
+from provision.commands.machine import read_layers
+from provision.commands.verify import verify_current
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.project import Project
+from provision.environment.stamp import stamp
 from provision.lockfile.pip import read_lock
-from provision.report.evidence import Statement, sign, statement, trusted_keys, verified
+from provision.report.evidence import (
+    Statement,
+    require_proof,
+    sign,
+    statement,
+    trusted_keys,
+    verified,
+)
 from provision.report.history import history, suite_digest
-from provision.report.model import read_report
+from provision.report.layers import changed_layers
+from provision.report.model import Report, is_sealed, read_report
 from provision.spec.model import Target
 
 
@@ -22,7 +36,7 @@ class Evidence:
     file: Path
     """Path of the file."""
     state: Literal["valid", "stale", "refused"]
-    """`valid`; `stale` where the target has another lock now; `refused`."""
+    """`valid`; `stale` where the target has another lock now, or the suite is another; `refused`."""
     reason: str = ""
     """Why it is not valid; "" where it is."""
     target: str = ""
@@ -47,21 +61,86 @@ def emit(
     key: Path,
     passphrase: Callable[[], str],
 ) -> Evidence:
-    """Write signed evidence of a target's last full report; UsageError if that proves nothing."""
-    full = [
-        path for path in history(project, target.name) if path.stem.endswith("-full")
-    ]
-    found = read_report(full[-1]) if full else None
-    lock = read_lock(project.lock(target.name))
-    if found is None or found.lock != lock.digest:
-        name = target.name
+    """Write signed evidence of a target's last full report.
+
+    UsageError if that proves nothing, or if what it was made with is not what is here now.
+    """
+    path, report = _last_full(project, target.name)
+    require_proof(report)
+    changes = list(_changes(project, target.name, path, report))
+    if changes:
         raise UsageError(
-            f"no report of the full suite is about the lock of {name}",
-            remedy=f"`provision build {name}` and `provision smoke {name} --full` make one",
+            f"the last full report of {target.name} is no evidence",
+            evidence="\n".join(changes),
+            cause="evidence says what was run, and this changed since or was not seen then",
+            remedy=f"`provision build {target.name}` and `provision smoke {target.name} --full`",
         )
-    made = statement(found, suite_digest(project))
+    made = statement(report)
     write_atomic(file, sign(made, key, passphrase))
     return _evidence(file, made, key.stem)
+
+
+def _last_full(project: Project, target: str) -> tuple[Path, Report]:
+    """Return the last report of the full suite about a target's lock; UsageError without any."""
+    lock = read_lock(project.lock(target)).digest
+    full: list[tuple[Path, Report]] = []
+    for path in history(project, target):
+        if path.stem.endswith("-full"):
+            with contextlib.suppress(ToolError):  # see _changes()
+                full.append((path, read_report(path)))
+    newest = max(full, key=lambda one: _when(one[1]), default=None)
+    if newest is None or newest[1].lock != lock:
+        raise UsageError(
+            f"no report of the full suite is about the lock of {target}",
+            remedy=f"`provision build {target}` and `provision smoke {target} --full` make one",
+        )
+    return newest
+
+
+def _changes(
+    project: Project, target: str, path: Path, report: Report
+) -> Iterator[str]:
+    """Yield what is another than when a report was made, and what it does not tell."""
+    if not is_sealed(path):
+        yield f"{path.name} was edited, or an earlier version wrote it"
+        return
+    yield from _later_failures(project, target, path, report)
+    current = require_current(project, target)
+    if (current.record.lock, current.record.proof) != (report.lock, "proven"):
+        why = current.record.reason or "it is another generation"
+        yield f"the environment in use is not proven by this lock: {why}"
+    if report.files != suite_digest(project):
+        yield "the suite of checks is another, or changed while it ran"
+    as_left = stamp(current.folder)
+    if not report.tree or report.stamp != as_left:
+        yield "files of the environment changed since it was built, or since the checks began"
+    for layer in changed_layers(report, read_layers(project), report.lock):
+        yield f"the host changed: {layer}"
+    verification = verify_current(project, target, deep=True)
+    for finding in verification.findings:
+        yield f"{finding.symptom}: {', '.join(finding.evidence)}"
+    if verification.tree != report.tree:
+        yield "the environment's files are others than those that were checked"
+
+
+def _later_failures(
+    project: Project, target: str, path: Path, report: Report
+) -> Iterator[str]:
+    """Yield the runs after a report that prove nothing, of any suite."""
+    for file in history(project, target):
+        try:
+            other = read_report(file)
+        except ToolError:
+            if file.name > path.name:
+                yield f"{file.name}, which is later, cannot be read"
+            continue
+        later = (_when(other), file.name) > (_when(report), path.name)
+        if later and other.lock == report.lock and other.shortfall:
+            yield f"a later run of the {other.suite} suite: {other.shortfall}"
+
+
+def _when(report: Report) -> dt.datetime:
+    return dt.datetime.fromisoformat(report.started).astimezone(dt.UTC)
 
 
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
@@ -71,29 +150,35 @@ def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]
             "there is no evidence to verify",
             remedy="name the files, or put them into docs/evidence",
         )
-    known = trusted_keys(keys)
-    found = []
+    known, suite = trusted_keys(keys), suite_digest(project)
+    found: list[Evidence] = []
+    seen: dict[str, Path] = {}
     for file in files:
         try:
             key, content = verified(file, known)
         except ToolError as error:
             found.append(Evidence(file, "refused", error.evidence))
-        else:
-            found.append(_evidence(file, content, key, _staleness(project, content)))
+            continue
+        first = seen.setdefault(content.predicate.report, file)
+        if first != file:
+            reason = f"it is of the same run as {first}, which counts once"
+            found.append(Evidence(file, "refused", reason))
+            continue
+        found.append(_evidence(file, content, key, _staleness(project, content, suite)))
     return found
 
 
-def _staleness(project: Project, content: Statement) -> str:
+def _staleness(project: Project, content: Statement, suite: str) -> str:
     (subject,) = content.subject
     try:
         now = read_lock(project.lock(subject.name)).digest
     except SpecError:
         return f"there is no lock of {subject.name} here"
-    return (
-        ""
-        if now == subject.digest["sha256"]
-        else f"{subject.name} has another lock now"
-    )
+    if now != subject.digest["sha256"]:
+        return f"{subject.name} has another lock now"
+    if content.predicate.checks_digest != suite:
+        return "it was made with another suite of checks than this version's"
+    return ""
 
 
 def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evidence:

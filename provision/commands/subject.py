@@ -1,7 +1,7 @@
 """What the checks are run in: an environment of ours, or somebody else's."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -27,6 +27,7 @@ class Subject:
     python: Path  # its interpreter
     versions: dict[str, str]  # what must be installed in it, by normalised name
     lock: str | None  # digest of its lock; None for somebody else's environment
+    tree: str = ""  # digest of its files, as the record of a finished generation has it
 
 
 def from_generation(prefix: Path, lock: Lock) -> Subject:
@@ -36,8 +37,9 @@ def from_generation(prefix: Path, lock: Lock) -> Subject:
 
 def from_current(current: Generation, lock: Lock, progress: Progress) -> Subject:
     """Return the generation in use, which may be of an older lock."""
+    tree = current.record.tree
     if current.record.lock == lock.digest:
-        return from_generation(current.folder, lock)
+        return replace(from_generation(current.folder, lock), tree=tree)
     # After `rollback`, or before a build of what was locked since: it is what is in use.
     progress.note(
         f"{lock.folder.name} was built from an older lock; it is checked as it was built"
@@ -47,7 +49,7 @@ def from_current(current: Generation, lock: Lock, progress: Progress) -> Subject
         name, _, version = folder.removesuffix(".dist-info").rpartition("-")
         versions[str(canonicalize_name(name))] = version
     python = environment_python(current.folder)
-    return Subject(current.folder, python, versions, current.record.lock)
+    return Subject(current.folder, python, versions, current.record.lock, tree)
 
 
 def from_interpreter(python: Path, run: Run) -> Subject:

@@ -19,6 +19,7 @@ from provision.core.process import Run, clean_environment, describe_exit
 from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
+from provision.core.variables import PROXIES
 from provision.doctor import diagnose_evidence
 from provision.doctor.targets import in_own_verbs
 from provision.report.model import SCHEMA, read_report
@@ -84,7 +85,12 @@ class SmokeRequest:
 def suite_environment(target: Target, subject: Subject) -> dict[str, str]:
     """Return the variables of a run, but for its folder of temporary files."""
     variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
-    return clean_environment(prefix=subject.prefix, extra=variables)
+    found = clean_environment(prefix=subject.prefix, extra=variables)
+    for name in found.keys() & {*PROXIES, *map(str.lower, PROXIES)}:
+        # The checks run the code of every package: of a proxy they get the address alone.
+        scheme, separator, address = found[name].rpartition("://")
+        found[name] = scheme + separator + address.rpartition("@")[2]
+    return found
 
 
 def runner_folder() -> Path:

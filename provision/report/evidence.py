@@ -7,21 +7,24 @@ https://github.com/in-toto/attestation/tree/main/spec/v1, https://github.com/sec
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from pydantic import Field
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.limits import read_bytes
-from provision.report.model import Report
+from provision.report.model import Report, moment
 from provision.spec.tables import Table, faults_of
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_LONGEST = 300  # signs of a text; a name of a device has 60
+_LEAST_RSA = 2048  # bits
 # Of a device: no serial number, no UUID.
 _SHOWN = ("name", "count", "memory", "driver", "capability", "threads")
 _VARIED = "its bytes are not those that `provision evidence emit` writes"
@@ -39,10 +42,20 @@ _FAULTS = (
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
+def _one_cell(text: str) -> str:
+    """Return a text that fits a cell of a table; ValueError if it could forge another row."""
+    if not text.isprintable() or "|" in text or len(text) > _LONGEST:
+        raise ValueError(f"has to be one line of at most {_LONGEST} signs without |")
+    return text
+
+
+_Cell = Annotated[str, AfterValidator(_one_cell)]
+
+
 class Subject(Table):
     """The lock that was proven."""
 
-    name: str
+    name: Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
     digest: Annotated[dict[Literal["sha256"], _Sha256], Field(min_length=1)]
 
 
@@ -58,19 +71,41 @@ class Predicate(Table):
     """What was seen: the parts of a report that name no serial number and no address."""
 
     suite: Literal["full"]
-    checks_digest: str
-    device: dict[str, str | int | None]
+    checks_digest: _Sha256  # of the suite as it ran
+    tree: (
+        _Sha256  # of the environment's files: equal on each machine that built the lock
+    )
+    report: _Sha256  # of the report: one run is one piece of evidence
+    device: dict[str, _Cell | int | None]
+    devices: tuple[dict[str, _Cell | int | None], ...]
     stack: dict[str, str]
     python: str
     torch: str | None
-    started: str
+    started: Annotated[str, AfterValidator(moment)]
     checks: Annotated[tuple[CheckResult, ...], Field(min_length=1)]
     not_run: tuple[dict[str, str], ...]
+
+    @model_validator(mode="after")
+    def _is_as_measured(self) -> Self:
+        """Raise ValueError for a device that is not the one which the checks measured."""
+        every = self.devices or (self.device,)
+        if every[0] != self.device:
+            raise ValueError("the first of its devices is another than its device")
+        measured = {check.id: check.numbers for check in self.checks}
+        for number, device in enumerate(every):
+            name = "device.ready" + (f"@{number}" if number else "")
+            for key, size in (("count", 1), ("memory", 2**30)):  # in GiB
+                told = device.get(key)
+                seen = measured.get(name, {}).get(key, {}).get("value")
+                if told is not None and seen != float(told) / size:
+                    raise ValueError(f"its {key} is {told}, and {name} measured {seen}")
+        return self
 
 
 # What the predicate takes from a report as it is.
 _TAKEN: Any = {
     "suite": True,
+    "tree": True,
     "python": True,
     "torch": True,
     "started": True,
@@ -91,21 +126,27 @@ class Statement(Table):
     type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")]
     subject: Annotated[tuple[Subject, ...], Field(min_length=1, max_length=1)]
     predicate_type: Annotated[
-        Literal["urn:provision:smoke-evidence:v1"], Field(alias="predicateType")
+        Literal["urn:provision:smoke-evidence:v2"], Field(alias="predicateType")
     ]
     predicate: Predicate
 
 
-def statement(report: Report, checks_digest: str) -> Statement:
-    """Say what a report proves with a suite of a digest; UsageError if it proves nothing."""
+def require_proof(report: Report) -> None:
+    """Raise UsageError, with the reason, if a report proves nothing."""
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
-    if report.suite != "full" or report.lock is None or bad:
-        evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
+    if report.suite != "full" or report.lock is None or bad or report.shortfall:
+        suite = f"it is of the {report.suite} suite"
+        evidence = ", ".join(bad) or report.shortfall or suite
         raise UsageError(
             f"the last report of {report.target} proves nothing",
             evidence=evidence,
             remedy=f"`provision smoke {report.target} --full` on the device makes one",
         )
+
+
+def statement(report: Report) -> Statement:
+    """Say what a report proves, and with what; UsageError if it proves nothing."""
+    require_proof(report)
     stack: dict[str, str] = {}
     gpus = 0  # by number: an address can hold a serial number on Windows
     for layer, version in report.stack.items():
@@ -115,18 +156,31 @@ def statement(report: Report, checks_digest: str) -> Statement:
         else:
             stack[layer] = version
     predicate = report.model_dump(mode="json", include=_TAKEN) | {
-        "checks_digest": checks_digest,
-        "device": {key: report.device[key] for key in _SHOWN if key in report.device},
+        "checks_digest": report.files,
+        "report": report.seal,
+        "device": _shown(report.device),
+        "devices": [_shown(device) for device in report.devices],
         "stack": stack,
     }
     document = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
         # No address is behind it: in-toto asks for a URI as a name only.
-        "predicateType": "urn:provision:smoke-evidence:v1",
+        "predicateType": "urn:provision:smoke-evidence:v2",
         "predicate": predicate,
     }
-    return Statement.model_validate_json(json.dumps(document))
+    try:
+        return Statement.model_validate_json(json.dumps(document))
+    except ValidationError as error:
+        raise UsageError(
+            f"the last report of {report.target} is no evidence",
+            evidence="\n".join(faults_of(error, Statement)),
+            remedy=f"`provision smoke {report.target} --full` makes one that is",
+        ) from error
+
+
+def _shown(device: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: device[key] for key in _SHOWN if key in device}
 
 
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
@@ -143,6 +197,7 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
             private = load(data, None)
         except TypeError:  # the documented answer to a key with a passphrase
             private = load(data, passphrase().encode())
+        _require_long(private)
         signer = CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise UsageError(
@@ -160,12 +215,22 @@ def _render(envelope: Envelope) -> str:
     return json.dumps(envelope.to_dict(), indent=1) + "\n"
 
 
+def _require_long(key: object) -> None:
+    """Raise ValueError for a key of RSA that is too short to sign with (NIST SP 800-131A)."""
+    bits = getattr(key, "key_size", _LEAST_RSA)
+    if isinstance(key, RSAPublicKey | RSAPrivateKey) and bits < _LEAST_RSA:
+        raise ValueError(
+            f"RSA with {bits} bits is forged too easily: {_LEAST_RSA} are the least"
+        )
+
+
 def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
     """Read the public keys (OpenSSH format) of a folder: key id -> name of the file, key."""
     keys: dict[str, tuple[str, Key]] = {}
     for path in sorted(folder.glob("*.pub")):
         try:
-            public = serialization.load_ssh_public_key(path.read_bytes())
+            public = serialization.load_ssh_public_key(read_bytes(path))
+            _require_long(public)
             key = SSlibKey.from_crypto(public)
         except (OSError, ValueError) as error:
             raise SpecError(

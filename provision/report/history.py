@@ -12,6 +12,7 @@ from provision.core.project import Project
 from provision.report.model import Report, comparable, read_report
 
 REPORTS = "reports"
+_OF_SUITE = ("*.py", "*.json", "*.ini")  # code, tables, and the settings of pytest
 # Suite -> those that run all of its checks: a verdict of the quick one says nothing of the full one.
 _COVERED_BY = {
     "quick": ("quick", "full"),
@@ -94,9 +95,9 @@ def baseline(
 
 
 def suite_digest(project: Project) -> str:
-    """Hash the names and contents of the files of the suite; SHA-256."""
+    """Hash the names and contents of the files of the suite, but for bytecode; SHA-256."""
     folder = project.smoke
     lines: list[str] = []
-    for file in sorted((*folder.rglob("*.py"), *folder.rglob("*.json"))):
+    for file in sorted(path for kind in _OF_SUITE for path in folder.rglob(kind)):
         lines.append(f"{file.relative_to(folder).as_posix()} {sha256_file(file)}\n")
     return sha256_bytes("".join(lines).encode())

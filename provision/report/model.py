@@ -11,7 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, FiniteFloat, compute
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
+from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_parsed
+from provision.core.text import json_text
 from provision.spec.tables import faults_of
 
 # The two words for what has no result: the device has it not, by the committed list of its
@@ -198,7 +200,17 @@ class Report(Part):
     lock: str | None = None
     """Digest of the environment's lock; null for a foreign one."""
     files: str = ""
-    """Digest of the suite's own files; empty of an earlier suite."""
+    """Digest of the suite's own files as they ran; empty if they changed meanwhile, and of an
+    earlier suite."""
+    tree: str = ""
+    """Digest of the environment's files, as its build recorded it; empty if a file had another size,
+    time or inode when the checks began, of a build's run, and of an earlier version."""
+    stamp: str = ""
+    """Digest of the sizes, times and inodes of the environment's files; empty if they changed
+    meanwhile, and where `tree` is."""
+    seal: str = ""
+    """SHA-256 of the rest of the file, without a key: it tells an edit; empty of an earlier
+    version."""
 
     @property
     def scope(self) -> str:
@@ -287,6 +299,23 @@ class Report(Part):
     def proves(self) -> bool:
         """Whether every required check has a result, of this run or reused, and none failed."""
         return not self.failed and not self.missing and not self.broken
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of a report with its seal."""
+    content = {name: document[name] for name in document if name != "seal"}
+    # As a reader finds it: NaN is a text in the file.
+    found = json.loads(json_text(content))
+    return content | {"seal": sha256_bytes(json_text(found).encode())}
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a report is as a run wrote it."""
+    try:
+        document = dict(read_parsed(path, json.loads))
+    except (OSError, ValueError, TypeError):
+        return False
+    return bool(document.get("seal") == sealed(document)["seal"])
 
 
 def renamed(table: Any) -> Any:  # noqa: ANN401 - not validated yet

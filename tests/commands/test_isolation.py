@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.small import TARGET, make_wheel
+from tests.lab import typed
+from tests.small import SUITE, TARGET, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,3 +190,25 @@ def _polluted(lab: Lab, trap: Path, names: list[str]) -> dict[str, str]:
     for name in names:
         hostile |= POLLUTANTS[name](trap, lab)
     return hostile
+
+
+def test_attack_the_password_of_a_proxy_does_not_reach_the_checks(
+    ready: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that they import could send it anywhere."""
+    addresses = {
+        "HTTP_PROXY": ("http://me:p@ss@proxy:3128", "http://proxy:3128"),
+        "https_proxy": ("me:p@ss@proxy:3128", "proxy:3128"),
+        "ALL_PROXY": ("socks5://token@proxy:1080", "socks5://proxy:1080"),
+        "NO_PROXY": ("localhost,.example.org", "localhost,.example.org"),
+    }
+    for name, (given, _) in addresses.items():
+        monkeypatch.setenv(name, given)
+    run, seen = ready.project.smoke / "run.py", ready.project.root / "seen.json"
+    dump = f"import os; json.dump(dict(os.environ), open({str(seen)!r}, 'w'))"
+    run.write_text(SUITE.replace("sys.exit(broken)", f"{dump}\nsys.exit(broken)"))
+    assert typed("smoke", TARGET, "-C", ready.project.root).returncode == 0
+    environment = json.loads(seen.read_text())
+    for name, (_, shown) in addresses.items():
+        assert environment[name] == shown
+    assert "p@ss" not in seen.read_text()

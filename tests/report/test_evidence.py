@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_ssh_private_key,
 )
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import CryptoSigner
 
 from provision.commands.evidence import Evidence, judge
-from provision.core.errors import ToolError, UsageError
+from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.project import Project
 from provision.lockfile.pip import read_lock
 from provision.report.evidence import (
@@ -26,6 +31,7 @@ from provision.report.evidence import (
     trusted_keys,
     verified,
 )
+from provision.report.history import suite_digest
 from provision.report.model import Report
 from tests.test_docs import ROOT
 
@@ -33,6 +39,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROJECT = Project(ROOT)
+DEVICE = {
+    "name": "A770",
+    "driver": "1.6",
+    "uuid": "GPU-SERIAL",
+    "count": 2,
+    "memory": 16642998272,
+}
 LOCK = read_lock(PROJECT.lock("cpu-linux")).digest
 
 
@@ -48,15 +61,18 @@ def evidence_table(found: list[Evidence]) -> str:
 
 
 def report(**changes: object) -> Report:
-    check = {
-        "id": "device.matmul",
+    common = {
         "outcome": "passed",
         "title": "t",
         "stands_for": "s",
         "seconds": 0.1,
         "finding": None,
-        "numbers": {"float32": {"value": 1e-7, "unit": "1", "limit": 1e-5}},
     }
+    error = {"value": 1e-7, "unit": "1", "limit": 1e-5}
+    check = common | {"id": "device.matmul", "numbers": {"float32": error}}
+    memory = {"value": 15.5, "unit": "GiB"}
+    measured = {"count": {"value": 2, "unit": "count"}, "memory": memory}
+    ready = common | {"id": "device.ready", "numbers": measured}
     document = {
         "schema_version": 2,
         "suite": "full",
@@ -66,9 +82,12 @@ def report(**changes: object) -> Report:
         "started": "2026-11-22T01:02:03Z",
         "seconds": 9.0,
         "lock": LOCK,
-        "device": {"name": "A770", "driver": "1.6", "uuid": "GPU-SERIAL", "count": 2},
+        "device": DEVICE,
         "stack": {"kernel": "6.1", "GPU 0000:03:00.0": "A770", "GPU serial-7": "A770"},
-        "checks": [check],
+        "checks": [check, ready],
+        "files": suite_digest(PROJECT),
+        "tree": "a" * 64,
+        "seal": "b" * 64,
         "not_run": [
             {"id": "x.y", "title": "t", "required": False, "reason": "no float64"}
         ],
@@ -93,7 +112,7 @@ def no_passphrase() -> str:
 
 
 def signed_by(key: Path, proven: Report) -> str:
-    return sign(statement(proven, "0" * 64), key, no_passphrase)
+    return sign(statement(proven), key, no_passphrase)
 
 
 @pytest.fixture
@@ -121,6 +140,8 @@ def test_it_says_what_was_proven_and_by_whom_and_nothing_of_its_owner(
     assert name == "owner"
     assert content.subject[0].digest["sha256"] == LOCK
     numbers = {"float32": {"value": 1e-7, "unit": "1"}}
+    assert content.predicate.checks_digest == suite_digest(PROJECT)
+    assert (content.predicate.tree, content.predicate.report) == ("a" * 64, "b" * 64)
     assert content.predicate.checks[0].numbers == numbers
     stack = {"kernel": "6.1", "GPU 0": "A770", "GPU 1": "A770"}
     assert content.predicate.stack == stack
@@ -161,14 +182,21 @@ def test_another_key_under_the_known_id_is_refused(signed: Path) -> None:
     assert refusal(signed)
 
 
-def test_a_lock_that_moved_makes_it_stale(signed: Path, tmp_path: Path) -> None:
+def test_attack_another_lock_or_suite_makes_it_stale(
+    signed: Path, tmp_path: Path
+) -> None:
     old = tmp_path / "old.json"
     old.write_text(signed_by(make_key(tmp_path, "other"), report(lock="1" * 64)))
-    found = judge(PROJECT, [signed, old], tmp_path / "keys")
-    assert [each.state for each in found] == ["valid", "stale"]
+    suite = tmp_path / "suite.json"
+    hollow = report(files="2" * 64, seal="c" * 64)
+    suite.write_text(signed_by(tmp_path / "other", hollow))
+    old.write_text(signed_by(tmp_path / "other", report(lock="1" * 64, seal="d" * 64)))
+    found = judge(PROJECT, [signed, old, suite], tmp_path / "keys")
+    assert [each.state for each in found] == ["valid", "stale", "stale"]
     assert "another lock" in found[1].reason
+    assert "another suite" in found[2].reason
     rows = evidence_table(found).splitlines()[2:]
-    assert [row.split("|")[-2].strip() for row in rows] == ["valid", "stale"]
+    assert [row.split("|")[-2].strip() for row in rows] == ["valid", "stale", "stale"]
 
 
 @pytest.mark.parametrize(
@@ -177,16 +205,17 @@ def test_a_lock_that_moved_makes_it_stale(signed: Path, tmp_path: Path) -> None:
         {"suite": "quick"},
         {"lock": None},
         {"not_run": [{"id": "x", "title": "t", "required": True, "reason": "died"}]},
+        {"compared": "worse"},
     ],
 )
 def test_what_proves_nothing_is_not_signed(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="proves nothing"):
-        statement(report(**changes), "0" * 64)
+        statement(report(**changes))
 
 
 def test_a_passphrase_is_asked_for(tmp_path: Path) -> None:
     key = make_key(tmp_path, "locked", b"open sesame")
-    content = statement(report(), "0" * 64)
+    content = statement(report())
     assert sign(content, key, lambda: "open sesame")
     with pytest.raises(UsageError, match="cannot sign"):
         sign(content, key, lambda: "wrong")
@@ -207,3 +236,76 @@ def test_the_page_shows_what_was_proven() -> None:
     assert evidence_table(found) in (ROOT / "docs" / "how-to" / "prove.md").read_text(
         encoding="utf-8"
     )
+
+
+def test_attack_one_run_counts_once(signed: Path, tmp_path: Path) -> None:
+    """Under a second name, and signed by a second key."""
+    copy, again = tmp_path / "copy.json", tmp_path / "again.json"
+    copy.write_bytes(signed.read_bytes())
+    again.write_text(signed_by(make_key(tmp_path, "second"), report()))
+    found = judge(PROJECT, [signed, copy, again], tmp_path / "keys")
+    assert [each.state for each in found] == ["valid", "refused", "refused"]
+    assert str(signed) in found[1].reason
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "more memory": {"device": DEVICE | {"memory": 99 << 30}},
+    "more devices": {"device": DEVICE | {"count": 8}},
+    "another first device": {"devices": [DEVICE | {"name": "B580"}]},
+    "a row": {"device": DEVICE | {"name": "A770 |\n| max-linux | Max 1550"}},
+    "a column": {"device": DEVICE | {"driver": "1.6 | 2026"}},
+    "a time of two lines": {"started": "2026-11-22\n01:02:03Z"},
+    "another file": {"target": "../../etc/x"},
+    "NUL": {"target": "cpu-linux\0"},
+}
+
+
+def forged(content: dict[str, Any], key: Path) -> str:
+    """Sign what the model of a statement would not let through."""
+    private = load_ssh_private_key(key.read_bytes(), None)
+    payload = json.dumps(content).encode()
+    envelope = Envelope(payload, "application/vnd.in-toto+json", {})
+    envelope.sign(CryptoSigner(private))
+    return json.dumps(envelope.to_dict(), indent=1) + "\n"
+
+
+def test_attack_a_device_that_was_not_measured_and_names_that_forge(
+    signed: Path,
+) -> None:
+    """By whoever signs: such a statement is refused when it is made, and when it is read."""
+    key, keys = signed.parent / "owner", signed.parent / "keys"
+    text = base64.b64decode(json.loads(signed.read_text())["payload"])
+    signed.write_text(forged(json.loads(text), key))
+    assert judge(PROJECT, [signed], keys)[0].state == "valid"
+    for what, changes in FORGED.items():
+        with pytest.raises(UsageError, match="is no evidence"):
+            statement(report().model_copy(update=changes))
+        content = json.loads(text)
+        for name, value in changes.items():
+            if name == "target":
+                content["subject"][0]["name"] = value
+            else:
+                content["predicate"][name] = value
+        signed.write_text(forged(content, key))
+        (found,) = judge(PROJECT, [signed], keys)
+        assert found.state == "refused", what
+
+
+def test_attack_keys_that_are_none(signed: Path) -> None:
+    """A pipe, which has no end, and RSA that is short enough to be factored."""
+    keys = signed.parent / "keys"
+    os.mkfifo(keys / "pipe.pub")
+    with pytest.raises(SpecError, match=r"pipe\.pub"):
+        trusted_keys(keys)
+    (keys / "pipe.pub").unlink()
+    short = rsa.generate_private_key(65537, 1024)  # noqa: S505 - it has to be refused
+    public = short.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    (keys / "short.pub").write_bytes(public)
+    with pytest.raises(SpecError, match=r"short\.pub") as caught:
+        trusted_keys(keys)
+    assert "1024" in caught.value.evidence
+    path = signed.parent / "short"
+    private = PrivateFormat.OpenSSH
+    path.write_bytes(short.private_bytes(Encoding.PEM, private, NoEncryption()))
+    with pytest.raises(UsageError, match="cannot sign"):
+        signed_by(path, report())
