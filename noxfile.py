@@ -554,7 +554,7 @@ def pictures(session: nox.Session) -> None:
 
 @engine
 def browser(session: nox.Session) -> None:
-    """Judge every page of the site with axe in a real Chromium, which has to be on PATH."""
+    """Check every page of the site with axe, light and dark, in a Chromium that is on PATH."""
     ensure_tools(dev=True)
     # The one wheel that has a current axe-core, without the browsers' driver that it requires.
     axe = HERE / ".cache" / "axe"

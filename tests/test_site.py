@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 WIDTHS = (390, 1280)  # a phone, a desk
+# The schemes of the site, each with what makes Chromium prefer it.
+SCHEMES = {
+    "default": "--blink-settings=preferredColorScheme=1",
+    "slate": "--blink-settings=preferredColorScheme=0",
+}
 # Loads each page in a frame of a width, asks axe there, and sends what it says.
 HARNESS = """<!doctype html><title>axe</title><iframe id=frame height=900></iframe><script>
 const frame = document.getElementById("frame")
@@ -43,11 +48,60 @@ const send = data => fetch("/result", {method: "POST", body: JSON.stringify(data
     const faults = found.violations.map(fault => `${fault.id}: ${fault.nodes.length} times, `
       + fault.nodes[0].html.slice(0, 200) + " " + fault.nodes[0].failureSummary)
     if (text.documentElement.scrollWidth > width) faults.push("wider than the screen")
-    await send({page, faults, passed: found.passes.length})
+    await send({page, faults, passed: found.passes.length, scheme: text.body.dataset.mdColorScheme})
   }
   await send(null)
 })().catch(error => send({error: String(error)}))
 </script>"""
+
+# Asks the search of the site, in its own worker, for each of a list of texts: the first page of each.
+SEARCH = """
+const fs = require("fs"), [site] = process.argv.slice(1)
+const read = name => fs.readFileSync(`${site}/${name}`, "utf8"), run = eval
+const workers = "assets/javascripts/workers/"
+const worker = fs.readdirSync(site + "/" + workers).find(name => name.endsWith(".js"))
+const answers = []
+let ask
+globalThis.self = globalThis
+globalThis.addEventListener = (_, listener) => { ask = listener }
+globalThis.postMessage = answer => answers.push(answer)
+globalThis.Worker = class { postMessage(data) { return ask({data}) } }
+run(read(workers + worker))
+run(read("assets/search.js"))
+;(async () => {
+  const index = JSON.parse(read("search/search_index.json"))
+  await new Worker().postMessage({type: 0, data: {...index, options: {}}})
+  for (const text of JSON.parse(fs.readFileSync(0, "utf8")))
+    await new Worker().postMessage({type: 2, data: text})
+  const first = answers.slice(1).map(answer => answer.data.items[0]?.[0].location.split("#")[0])
+  process.stdout.write(JSON.stringify(first))
+})()
+"""
+# What people paste or type, and the page that has to be the first result.
+FIRST = {
+    "install": "getting-started",
+    "pip install": "getting-started",
+    "UR_RESULT_ERROR_DEVICE_LOST": "errors/pasted",
+    "UR_RESULT_ERROR": "errors/pasted",
+    "RuntimeError: Native API failed. Native API returns: -997": "errors/pasted",
+    "libze_loader": "errors/pasted",
+    "CUDA error: no kernel image": "errors/pasted",
+    "Torch not compiled with CUDA enabled": "errors/pasted",
+    "[WinError 126] The specified module could not be found": "errors/pasted",
+    "GLIBCXX_3.4.30 not found": "errors/pasted",
+    "mul_add": "errors/mul-add",
+    "Could not run 'torch_ipex::mul_add' with arguments": "errors/mul-add",
+    "KeyError: 'xpu:0'": "errors/key-error-xpu",
+    "found at least two devices, xpu:0 and cpu!": "errors/resume-on-xpu",
+    "No module named 'intel_extension_for_pytorch'": "errors/ipex-on-nvidia",
+    "slow": "errors/arc-slow-as-cpu",
+    "topk": "errors/wrong-topk-4096",
+    "rollback": "reference/verbs",
+    "exit code 6": "reference/exit-codes",
+    "offline": "how-to/air-gap",
+    "glossary": "reference/glossary",
+    "驱动": "how-to/arc-windows.zh",
+}
 
 
 def mkdocs(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
@@ -113,6 +167,26 @@ def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(
     assert "rollback" in (site / "search" / "search_index.js").read_text(
         encoding="utf-8"
     )
+
+
+@pytest.mark.machine
+def test_the_search_finds_what_people_paste(site: Path) -> None:
+    node = shutil.which("node") or missing("there is no node on this machine")
+    done = subprocess.run(
+        [node, "-e", SEARCH, site],
+        input=json.dumps(list(FIRST)),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    first = dict(zip(FIRST, json.loads(done.stdout), strict=True))
+    assert first == {text: f"{page}.html" for text, page in FIRST.items()}
+
+
+@pytest.mark.machine
+def test_a_table_shows_no_backslash_before_a_bar(site: Path) -> None:
+    shown = [name for name in pages(site) if "\\|" in (site / name).read_text("utf-8")]
+    assert shown == []
 
 
 @pytest.mark.machine
@@ -185,15 +259,18 @@ def chromium(tmp_path: Path) -> list[str | Path]:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_page_is_accessible(
-    site: Path, chromium: list[str | Path], width: int
+    site: Path, chromium: list[str | Path], scheme: str, width: int
 ) -> None:
     axe = Path(os.environ.get("PROVISION_AXE", "absent"))
     if not axe.is_file():
         missing("`nox -s browser` brings axe-core")
     with (
         serving(site, axe, width) as (address, results),
-        subprocess.Popen([*chromium, address], stderr=subprocess.DEVNULL) as browser,
+        subprocess.Popen(
+            [*chromium, SCHEMES[scheme], address], stderr=subprocess.DEVNULL
+        ) as browser,
     ):
         try:
             found = list(iter(functools.partial(results.get, timeout=120), None))
@@ -202,6 +279,7 @@ def test_every_page_is_accessible(
     assert [one for one in found if one.get("faults") or "error" in one] == []
     assert sorted(one["page"] for one in found) == [f"/{page}" for page in pages(site)]
     assert all(one["passed"] > 10 for one in found)
+    assert {one["scheme"] for one in found} == {scheme}
 
 
 @pytest.mark.browser
