@@ -224,13 +224,14 @@ def without_a_route() -> list[str]:
 
 def kill(child: subprocess.Popen[bytes], *, alone: bool) -> None:
     """Kill a command: it alone, which leaves at work what it started, or with all of that."""
-    for pid in [child.pid] if alone else [child.pid, *_descendants(child.pid)]:
+    for pid in [child.pid] if alone else [child.pid, *descendants(child.pid)]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     child.wait()
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that these have."""
     with contextlib.suppress(OSError):
         children = (
             Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
@@ -238,6 +239,6 @@ def _descendants(pid: int) -> list[int]:
         return [
             found
             for child in map(int, children)
-            for found in (child, *_descendants(child))
+            for found in (child, *descendants(child))
         ]
     return []
