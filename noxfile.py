@@ -276,7 +276,7 @@ def settings() -> tuple[dict[str, str], dict[str, str]]:
     uv = {NETWORK[key]: value for key, value in found.items() if NETWORK[key]}
     if links := uv.get("UV_FIND_LINKS"):
         uv["UV_FIND_LINKS"] = ",".join(links.split())
-    # The file of pip would bring its other settings.
+    # The file of pip would add its other settings.
     pip |= {"PIP_CONFIG_FILE": os.devnull}
     return clean_environment(extra=own | pip), clean_environment(extra=own | uv)
 

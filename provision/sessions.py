@@ -1,6 +1,6 @@
 """The nox sessions of a project, one per verb and target; its noxfile calls :func:`add_sessions`.
 
-Python, nox and the standard library are enough to list them, in whichever environment nox lies.
+Python, nox and the standard library are enough to list them, in any environment of nox.
 """
 
 import sys

@@ -34,7 +34,7 @@ from smoke.engine.plan import Plan, missing, reused  # noqa: E402
 
 SCHEMA = 2  # of the report
 WORKER = HERE / "engine" / "worker.py"
-# Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
+# Exit codes of pytest: all passed, some failed, no check left. The last alone is no error: a
 # worker that died can have had the last one. What is required and was not run is looked up afterwards.
 ENDED_WELL = (0, 1, 5)
 

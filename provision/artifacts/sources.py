@@ -97,7 +97,7 @@ class SourceBuilder:
         complete: Callable[[list[str]], tuple[str, ...]] | None = None,
     ) -> tuple[Path, tuple[str, ...]]:
         """Return the wheel of a source, which the wheelhouse keeps, and what its build required."""
-        # ``requires`` are pins with hashes; ``complete`` pins what a build asks for besides.
+        # ``requires`` are pins with hashes; ``complete`` pins what a build requires besides.
         if kept := self._kept(source, requires):
             return kept, requires
         named: set[str] = set()
@@ -321,7 +321,7 @@ def _inside(folder: Path, below: str, source: str) -> Path:
 
 
 def _isolated(home: Path) -> dict[str, str]:
-    """Return the environment of a build: the caller's settings lie in the home folder too."""
+    """Return the environment of a build: the caller's settings are in the home folder, too."""
     caches = {
         "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME")
         or str(Path.home() / ".cache"),

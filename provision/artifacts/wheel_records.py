@@ -99,7 +99,7 @@ def _end(
         with session.get(
             url, headers=headers, auth=auth, timeout=network.TIMEOUT, stream=True
         ) as reply:
-            # 200: the server knows no ranges, and would send gigabytes.
+            # 200: the server supports no ranges, and would send gigabytes.
             found = reply.raw.read(length) if reply.status_code == 206 else b""
     except (requests.RequestException, HTTPError):  # or what reading a body raises
         return None

@@ -59,7 +59,7 @@ class Devices:
     intel_names: dict[
         str, tuple[str, ...]
     ]  # family to its marketing names, without "Intel"
-    # Vendor, NVIDIA family or platform that no target serves, to where to go with it.
+    # Vendor, NVIDIA family or platform that no target is for, to where to go with it.
     elsewhere: dict[str, str] = field(default_factory=dict)
     known_wrong: dict[str, KnownWrong] = field(default_factory=dict)  # by name of row
 

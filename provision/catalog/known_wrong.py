@@ -65,13 +65,13 @@ def read_known_wrong(catalog: Path) -> dict[str, KnownWrong]:
     """Read the rows by their names.
 
     Raises:
-        SpecError: The file is missing, or a row is not valid; all faults are named.
+        SpecError: The file is missing, or a row is not valid; all errors are named.
     """
     return read_rows(fact(catalog, FILE), "restore it from version control")
 
 
 def read_rows(path: Path, remedy: str) -> dict[str, KnownWrong]:
-    """Read the rows of one file by their names; SpecError with all its faults and the remedy."""
+    """Read the rows of one file by their names; SpecError with all its errors and the remedy."""
     rows, faults = {}, []
     with damage_in(str(path), remedy):
         tables = read_parsed(path, parse_toml)

@@ -104,7 +104,7 @@ class Wheel(Table):
     sources: tuple[str, ...] = ()  # public files that list the hash
     replaced: tuple[
         Sha256, ...
-    ] = ()  # hashes of what the vendor served under this name besides
+    ] = ()  # hashes of what the vendor offered under this name besides
     note: str | None = None
 
     @property
@@ -191,7 +191,7 @@ class DriverSet(Table):
     """The user space of a GPU driver for images: packages of one release, which fit together."""
 
     schema_: Annotated[str, Field(alias="$schema")] = "driverset.schema.json"
-    version: str  # the driver's, which a spec's hardware.driver is judged by
+    version: str  # the driver's, which a spec's hardware.driver is compared with
     note: str
     source: str  # where these versions are said to fit together
     glibc: Glibc | None = None  # the oldest that its packages run on; None: not known
@@ -244,7 +244,7 @@ def names_of(folder: Path, model: type[Snapshot]) -> list[str]:
 def is_kind(folder: Path, name: str, model: type[Snapshot]) -> bool:
     """Whether a snapshot is of one kind."""
     path = fact(folder, f"{name}.json")
-    # The schema's name stands first, and a snapshot is up to megabytes long.
+    # The schema's name is first, and a snapshot is up to megabytes long.
     return (
         path.is_file()
         and str(model.model_fields["schema_"].default) in read_text(path)[:200]
@@ -252,7 +252,7 @@ def is_kind(folder: Path, name: str, model: type[Snapshot]) -> bool:
 
 
 def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
-    """Read a snapshot; SpecError, with all its faults, if it is missing or not valid."""
+    """Read a snapshot; SpecError, with all its errors, if it is missing or not valid."""
     path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
@@ -261,7 +261,7 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
         raise no_catalog(folder, name, str(error)) from error
     except ValidationError as error:
         faults = faults_of(error, model)
-        count = plural(len(faults), "fault")
+        count = plural(len(faults), "error")
         raise SpecError(
             f"{path} has {count}",
             evidence="\n".join(faults),
@@ -292,7 +292,7 @@ def index_address(folder: Path, index: str) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return load_snapshot(
             folder, index, Index
-        ).url  # raises an error that names the faults
+        ).url  # raises an error that names them
 
 
 def render_snapshot(snapshot: Index | Channel | DriverSet | Interpreters) -> str:

@@ -63,5 +63,5 @@ def each(
 
 
 def findings_if(bad: object) -> Exit:
-    """The exit code of a verb that judges."""
+    """The exit code of a verb that checks."""
     return Exit.FINDINGS if bad else Exit.OK

@@ -45,7 +45,7 @@ class Contract:
         self._node = self._options.node or os.environ.get("SLURMD_NODENAME") or host
         if getattr(self._options, "repair", False):
             raise UsageError(
-                "--repair changes the environment, --contract only judges it"
+                "--repair changes the environment, --contract only checks it"
             )
         if not self._options.target:
             self._options.target = only_built_target(call.project)
@@ -87,7 +87,7 @@ class Contract:
             return facts | judge(("", finding) for finding in result.findings)
         if isinstance(result, GateResult):
             return self._of_gate(result)
-        # Of a run that was left out, because nothing changed since, the last report stands.
+        # Of a run that was left out, because nothing changed since, the last report is valid.
         report = getattr(result, "report", None) or last_report(
             project,
             target,

@@ -1,6 +1,6 @@
-"""Which results of an earlier build stand, so that a small change need not run all checks.
+"""Which results of an earlier build are still valid, so that a small change need not run all checks.
 
-One rule: what a build proved stands while nothing that it had is gone or another now, but for pure
+One rule: what a build proved stays valid while nothing that it had is gone or changed, but for pure
 Python that nothing else names, and what was added is pure Python that no start of Python or torch
 runs. In doubt all checks are run.
 """
@@ -49,7 +49,7 @@ class Standing:
 
 
 def standing(project: Project, target: str, now: Basis) -> Standing | None:
-    """Return the earlier build whose results stand, or None."""
+    """Return the earlier build whose results are still valid, or None."""
     builds = [report for report in _proving(project, target) if report.basis]
     alike = [_beside(report, now) for report in builds if report.basis == now.basis]
     pure = [one for one in alike if _is_pure(one, now)]

@@ -70,7 +70,7 @@ def check(
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
     With ``basis_of``, of an environment whose every file has just been found as locked, results
-    of the last build may stand. Of a suite that broke, what is known is kept; see `require_end`.
+    of the last build may be reused. Of a suite that broke, what is known is kept; see `require_end`.
     """
     if request.scope not in ("0", "all"):
         require_device(request, subject, run)
@@ -108,7 +108,7 @@ def _made_with(request: SmokeRequest, subject: Subject) -> dict[str, str]:
 
 
 def _nothing_run(earlier: Standing) -> dict[str, Any]:
-    """Return the document of a run that has nothing to do: all results of another stand."""
+    """Return the document of a run that has nothing to do: all results of another are reused."""
     document = earlier.report.model_dump(mode="json", exclude={"schema_version"})
     left = [*document["checks"], *document["reused"]]
     reused = [
@@ -191,7 +191,7 @@ def _facts(
 def _completed(
     request: SmokeRequest, subject: Subject, document: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the suite's document with what only the toolkit knows."""
+    """Return the suite's document with what only the toolkit has."""
     node = os.environ.get("SLURMD_NODENAME") or os.environ.get("NODE_NAME", "")
     return document | {
         "suite": request.suite,

@@ -199,7 +199,7 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
 def judge(
     target: TargetHardware, host: Host, hidden_by: Mapping[str, str]
 ) -> TargetFit:
-    """Return whether one target fits; on several GPUs, for the one that serves it best."""
+    """Return whether one target fits; on several GPUs, for the one that fits it best."""
     if target.platform != host.platform:
         reason = (
             f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"

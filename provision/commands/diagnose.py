@@ -36,7 +36,7 @@ def read_log_file(name: str) -> Log:
     except OSError as error:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
     odd = [line for line in log.raw if re.search(r"[\x00-\x06\x0e-\x1a]", line.text)]
-    if 2 * len(odd) > len(log.raw):  # Ctrl-C and the like may stand in a few
+    if 2 * len(odd) > len(log.raw):  # Ctrl-C and the like may be in a few
         raise UsageError(
             f"{name} is no text",
             cause="it is packed, a program, or another file of bytes",

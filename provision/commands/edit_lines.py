@@ -1,4 +1,4 @@
-"""Edit a requirement where it stands, in a file of any kind: all else of the file stays.
+"""Edit a requirement where it is, in a file of any kind: all else of the file stays.
 
 Of requirement files, pyproject.toml, specs and environment.yml the reader tells file and line; see
 provision.spec.places.
@@ -17,7 +17,7 @@ _COMMENT = re.compile(r"\s+#.*$")
 
 
 class Edit(NamedTuple):
-    """Where a requirement stands that is edited."""
+    """Where the edited requirement is."""
 
     suffix: str  # of the file's name
     number: int  # of the line

@@ -1,6 +1,6 @@
-"""Add requirements to the files that a spec refers to, and remove them from where they stand.
+"""Add requirements to the files that a spec refers to, and remove them from where they are.
 
-A requirement stands in one place: the file that has it is edited, else the first one of
+A requirement is in one place: the file that has it is edited, else the first one of
 ``[pip] files`` that can be, and the spec only where it refers to none, or is to differ.
 """
 
@@ -31,7 +31,7 @@ from provision.spec.reader import load_spec
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a person wants to add or to remove."""
+    """What a person adds or removes."""
 
     requirements: Sequence[str] = ()  # of `remove`, names
     folders: Sequence[Path] = ()  # packages of one's own
@@ -58,7 +58,7 @@ def add(path: Path, words: Words) -> None:
 
 
 def remove(path: Path, words: Words) -> None:
-    """Remove what is named from where it stands; UsageError if the spec does not have it."""
+    """Remove what is named from where it is; UsageError if the spec does not have it."""
     root = path.absolute().parents[1]
     for name in map(distribution, words.requirements):
         if words.only_here:
@@ -108,7 +108,7 @@ def _take_back(path: Path, name: str) -> None:
 
 
 def _leave_out(path: Path, root: Path, name: str) -> None:
-    """Let one target do without a distribution, though a file asks for it."""
+    """Let one target do without a distribution, though a file requires it."""
     lines = read_places(load_spec(path), root).about(name)
     if all(one.source != "file" for one in lines):
         remove_from(path, [name])
@@ -130,7 +130,7 @@ def _add_to_file(path: Path, root: Path, requirement: str) -> bool:
     of_files = [one for one in asked if one.source == "file"]
     shared = [one for one in asked if one.source == "inherited" and _in(root, one)]
     if asked and not of_files and shared != asked:
-        return False  # it is the spec's own, or replaces what a shipped one asks for
+        return False  # it is the spec's own, or replaces what a shipped one requires
     if same := _same(of_files or shared, requirement):
         _edit(root, same, _with_marker(requirement, same.text))
         return True
@@ -179,7 +179,7 @@ def _constrain(root: Path, line: Line, requirement: str) -> None:
 
 
 def _edit(root: Path, line: Line, new: str | None) -> None:
-    """Replace or remove a line where it stands."""
+    """Replace or remove a line where it is."""
     name, _, number = line.place.rpartition(", line ")
     path = (root / name).resolve()  # a link stays one
     at = Edit(Path(name).suffix, int(number), line.name, line.text)
@@ -250,7 +250,7 @@ def _add_entry(path: Path, root: Path, key: str, text: str, words: Words) -> Non
 
 
 def _remove_entry(path: Path, root: Path, key: str, gone: Path) -> None:
-    """Remove the entry of a file or a folder from wherever it stands, if it still does."""
+    """Remove the entry of a file or a folder from wherever it is, if it still does."""
     for home in _homes(path, root):
         listed = tomlkit.parse(text_of(home)).get("pip", {}).get(key, [])
         if not any(_is_entry(str(text), root, gone) for text in listed):

@@ -1,4 +1,4 @@
-"""The verb ``evidence``: sign what was proven here, and judge what others have signed."""
+"""The verb ``evidence``: sign what was proven here, and verify what others have signed."""
 
 import contextlib
 import datetime as dt

@@ -159,14 +159,14 @@ def _notes(project: Project, built: Addresses, kind: Format) -> tuple[str, ...]:
     if beside:
         where = "" if kind == "pylock" else "; the installer has to run in its folder"
         notes.append(
-            f"the wheels of {', '.join(beside)}, built from source, lie in wheelhouse/ "
-            f"of the project, which the file needs beside it: commit both{where}"
+            f"the wheels of {', '.join(beside)}, built from source, are in the "
+            f"project's wheelhouse/, which the file refers to: commit both{where}"
         )
     if here:
         notes.append(
-            f"the wheels of {', '.join(here)}, built from source, are named by where "
-            f"this machine has them; with `-o` and a file in {project.root} they are "
-            "named from that file, and any copy of the project serves"
+            f"the wheels of {', '.join(here)}, built from source, have paths of this "
+            f"machine; with `-o` and a file in {project.root} the paths are relative, "
+            "and work in each copy of the project"
         )
     return tuple(notes)
 

@@ -16,7 +16,7 @@ from provision.core.project import Project, fact
 def extend_known_wrong(project: Project, file: Path) -> RefreshResult:
     """Add the rows of a file, each valid and with a source; a row of the same name is replaced.
 
-    Nothing on the network lists such rows in a form that a program can read, so a person brings
+    Nothing on the network lists such rows in a form that a program can read, so a person supplies
     the file. SpecError: it cannot be read, a row is not valid, or a family is not in the catalog.
     """
     remedy = f"correct {file}; nothing was added"

@@ -10,7 +10,7 @@ from provision.core.text import nearest
 from provision.spec.model import with_slashes
 from provision.spec.submodules import not_fetched
 
-_DEPTH = 3  # parts of a path; what lies deeper was taken over from others
+_DEPTH = 3  # parts of a path; what is deeper was taken over from others
 _REQUIREMENTS = re.compile(
     r"pyproject\.toml|([\w.-]+[_.-])?requirements?([_.-][\w.-]+)?\.txt|"
     r"(environment|conda)([_.-][\w.-]+)?\.ya?ml"

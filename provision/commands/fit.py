@@ -1,4 +1,4 @@
-"""Fit what a repository asks for to a target: what depends on torch or on the accelerator.
+"""Fit what a repository requires to a target: what depends on torch or on the accelerator.
 
 Its lines stay where they are. A spec gets what they leave open, and where they cannot hold on a
 target, an exclusion or an override that says why.
@@ -33,7 +33,7 @@ _COMPANIONS = frozenset(_TABLES["companions"])
 class Fitter:
     """What a spec has to say to serve a repository on one target."""
 
-    target: Target  # as it is shipped; from then on with the Python that serves
+    target: Target  # as it is shipped; from then on with the Python that fits
     catalog: Path
     requires_python: SpecifierSet = field(default_factory=SpecifierSet)
     requirements: list[str] = field(default_factory=list)  # of torch's family
@@ -115,7 +115,7 @@ class Fitter:
             self.done.append(f"{lines[0]} replaces the target's {own}")
 
     def _take_from_default(self, name: str, lines: Sequence[Wanted]) -> None:
-        """Say of torch's family that the default index serves, where uv has another one for it."""
+        """Say of torch's family that the default index has, where uv has another one for it."""
         family = name in _COMPANIONS or _matches(name, _TABLES["of_torch"])
         said = {*self.exclude, *self._own, *self.index.get(self._index, ())}
         said.update(map(requirement_name, (*self.requirements, *self.overrides)))
@@ -205,7 +205,7 @@ class Fitter:
         own = self._own.get(requirement_name(chosen))
         if held:
             asked = held[0].asked
-            self.overrides[chosen] = f"{held[0].place} asks for {asked}, {why}"
+            self.overrides[chosen] = f"{held[0].place} requires {asked}, {why}"
         elif chosen != str(own) and (own or not any(line.holds for line in lines)):
             self.requirements.append(chosen)
         elif not against:
@@ -269,7 +269,7 @@ class Fitter:
         pinned = [line for line in lines if line.holds and line.is_pin]
         if pinned:
             asked, why = pinned[0].asked, "which was built for another torch"
-            self.overrides[chosen] = f"{pinned[0].place} asks for {asked}, {why}"
+            self.overrides[chosen] = f"{pinned[0].place} requires {asked}, {why}"
         elif one_for_all or not any(line.holds for line in lines):
             self.requirements.append(chosen)
         else:

@@ -113,7 +113,7 @@ def is_as_built(one: Generation, local: Collection[str]) -> bool:
 
 
 def abandoned(project: Project) -> list[str]:
-    """Return the names in ``.envs`` that no spec has, and below which generations lie."""
+    """Return the names in ``.envs`` that no spec has, and below which generations are."""
     names = []
     for home in (project.root / ".envs").glob("*"):
         if any(map(is_tagged, home.glob("*"))):

@@ -118,7 +118,7 @@ def initialize(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a repository asks for, and what of it new files refer to."""
+    """What a repository requires, and what of it new files refer to."""
 
     asked: Asked
     kept: dict[str, Any] | None  # `[pip]` of the common file, where it exists
@@ -143,7 +143,7 @@ class _Plan:
         return entries
 
     def lines(self, root: Path, target: Target) -> list[Wanted]:
-        """Return what the repository asks for on a target."""
+        """Return what the repository requires on a target."""
         kept = self.kept or {}
         files = [*kept.get("files", ()), *self.common().files]
         lines = read_lines(root, [*files, *self.of_hardware(target)])
@@ -166,7 +166,7 @@ def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
     whole = not choice.files
     asked = read_repository(root, [*of_base, *new], found, whole=whole)
     local: list[str] = []
-    if kept is None or choice.files:  # else the common file has what the user wants
+    if kept is None or choice.files:  # else the common file has what the user requires
         of_base = list((kept or {}).get("local", ()))
         local = [text for text in asked.local if text not in of_base]
     accelerators = {target.accelerator for target in targets}

@@ -1,4 +1,4 @@
-"""What the catalog knows to be wrong with a target's torch: on this machine, or on any of its own."""
+"""What is known to be wrong with a target's torch: on this machine, or on any of its own."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def rows_here(project: Project, host: Host, torch: str) -> tuple[str, ...]:
 
 
 def pinned_torch(target: Target) -> str:
-    """Return the release of torch that a spec asks for exactly, "" where it leaves that open."""
+    """Return the release of torch that a spec requires exactly, "" where it leaves that open."""
     for text in target.pip.requirements:
         asked = Requirement(text)
         pins = [one.version for one in asked.specifier if one.operator == "=="]
@@ -45,7 +45,7 @@ def pinned_torch(target: Target) -> str:
 
 
 def rows_of(target: Target, torch: str, devices: Devices) -> dict[str, KnownWrong]:
-    """Return the rows that a target's choice of torch brings to machines of its own, by name."""
+    """Return the rows that a target's choice of torch has on machines of the target, by name."""
     if target.accelerator != "xpu" or not torch:
         return {}
     system = "windows" if target.platform.startswith("win") else "linux"
@@ -59,7 +59,7 @@ def rows_of(target: Target, torch: str, devices: Devices) -> dict[str, KnownWron
 
 
 def known_wrong_of(target: Target, torch: str, catalog: Path) -> list[str]:
-    """Return one line for each row that a target's choice of torch brings to machines of its own."""
+    """Return one line for each row that a target's choice of torch has on machines of the target."""
     if target.accelerator != "xpu" or not torch:
         return []
     system = "windows" if target.platform.startswith("win") else "linux"

@@ -158,7 +158,7 @@ def part_fresh(
 def _lock(
     target: Target, folder: Path, resolver: Resolver, *, write: bool
 ) -> LockResult:
-    """Resolve a spec, judge the new lock, and write it where any byte of it differs."""
+    """Resolve a spec, check the new lock, and write it where any byte of it differs."""
     old = _read_if_any(folder)
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)

@@ -15,7 +15,7 @@ _HEAD = "What all targets of this project have. A spec adds what is of its hardw
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What stands in one place for all targets."""
+    """What is in one place for all targets."""
 
     files: tuple[str, ...] = ()
     local: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The verb ``outdated``: what is newer than a lock, and what pip-audit knows against it."""
+"""The verb ``outdated``: what is newer than a lock, and which vulnerabilities pip-audit finds in it."""
 
 import datetime as dt
 import importlib.util
@@ -43,7 +43,7 @@ class Newer:
     index: str
     """That it comes from: a catalog's name, or `default`."""
     requirement: str
-    """As it is asked for."""
+    """As the project writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Outdated:
 
     @property
     def bad(self) -> bool:
-        """Whether a vulnerability is open; what is newer is no fault."""
+        """Whether a vulnerability is open; what is newer is no error."""
         return any(entry.state != "accepted" for entry in self.vulnerabilities)
 
 

@@ -30,7 +30,7 @@ def listed_pythons(
 
 
 def packages_of_distribution(drivers: DriverSet) -> list[str]:
-    """Return the packages of a driver set that apt brings, by name."""
+    """Return the packages of a driver set that apt has, by name."""
     return [file.package for file in drivers.files if file.url is None]
 
 

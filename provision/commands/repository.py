@@ -42,7 +42,7 @@ _TORCH_FAMILY = {
     "torchaudio": "torchaudio",
     "xformers": "xformers",
 }
-# Each environment has these, or torch's wheels bring them along.
+# Each environment has these, or torch requires them.
 _COMES_ALONG = {"pip", "pytorch-cuda", "pytorch-mutex", "cudatoolkit", "cuda-version"}
 _BUILD_TELLS = "only its build tells what it depends on"
 # A build that needs one of these compiles: it takes minutes, and a compiler.
@@ -70,7 +70,7 @@ class Asked:
     requires_python: SpecifierSet = field(default_factory=SpecifierSet)
     left: list[str] = field(default_factory=list)  # to do by hand, each with its place
     skipped: list[str] = field(default_factory=list)  # files that nobody chose
-    unreadable: bool = False  # something that is not read may ask for more
+    unreadable: bool = False  # something that is not read may require more
 
     @property
     def is_empty(self) -> bool:
@@ -163,7 +163,7 @@ def _read(root: Path, files: Sequence[str]) -> RequirementFiles:
 def read_repository(
     root: Path, files: Sequence[str], found: Sequence[str], *, whole: bool
 ) -> Asked:
-    """Read what a repository asks for; what cannot be read is listed, not raised.
+    """Read what a repository requires; what cannot be read is listed, not raised.
 
     ``found``: all files that may say so; ``whole``: also what its root says beside ``files``.
     """
@@ -227,7 +227,7 @@ def _not_installed(why: str, local: str) -> str:
 
 
 def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) -> None:
-    """Read the package of a pyproject.toml, and what else it could ask for.
+    """Read the package of a pyproject.toml, and what else it could require.
 
     ``is_included``: a file names the package already.
     """

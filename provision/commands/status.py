@@ -45,7 +45,7 @@ class TargetStatus:
     summary: str
     """What the target is for, or what is wrong with its spec."""
     known_wrong: tuple[str, ...] = ()
-    """Rows of the known wrong numbers that its locked torch brings to machines of its own."""
+    """Rows of the known wrong numbers that its locked torch has on machines of the target."""
     known_wrong_here: tuple[str, ...] = ()
     """Those that apply to this machine."""
     exclude: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ def _unreadable(
 
 
 def _torch(target: Target, locked: Lock | Unreadable) -> str:
-    """Return the locked torch, or where there is no lock the one that the spec asks for."""
+    """Return the locked torch, or where there is no lock the one that the spec requires."""
     if isinstance(locked, Lock):
         return locked.versions.get("torch", "")
     return pinned_torch(target)
@@ -132,7 +132,7 @@ def _known_wrong(project: Project, target: Target, torch: str) -> tuple[str, ...
 
 
 def _known_wrong_here(project: Project, target: Target, torch: str) -> tuple[str, ...]:
-    """Return the rows of this machine; it is asked only for an environment that stands on it."""
+    """Return the rows of this machine; only for an environment that is on it."""
     if target.accelerator != "xpu" or target.platform != this_platform():
         return ()
     return rows_here(project, this_host(project), torch)

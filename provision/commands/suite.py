@@ -25,7 +25,7 @@ from provision.doctor.targets import in_own_verbs
 from provision.report.model import SCHEMA, read_report
 from provision.spec.model import Target
 
-# Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
+# Seconds for one device. The suite ends what hangs; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
 _TIMEOUT = {"quick": 1800.0, "full": 3600.0, "health": 1800.0, "gate": 300.0}
 # Areas and checks of the full suite: those that ask the hardware itself, and those of seconds that
@@ -43,7 +43,7 @@ _VERDICTS = (
     0,
     1,
 )  # exit codes of smoke/run.py: every required check passed, some failed
-# Codes under which the suite reports an exception or a dead process, of which it knows no cause.
+# Codes under which the suite reports an exception or a dead process, without a known cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
 _ENDED_EARLY = "the suite ended before it could write a report"

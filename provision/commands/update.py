@@ -85,7 +85,7 @@ class RefreshResult:
     def record(self, files: dict[str, FileT], now: FileT) -> None:
         """Add the current entry of a file to a catalog's, or refuse it.
 
-        A hash that differs from the one in the catalog is never taken over: the name then stands
+        A hash that differs from the one in the catalog is never taken over: the name is then
         for another file, and locks with the old hash would be silently replaced.
         """
         name, before = now.filename, files.get(now.filename)
@@ -132,7 +132,7 @@ def _names(project: Project, targets: Sequence[Target]) -> list[str]:
     used = {target.docker.drivers for target in targets if target.docker}
     for name in {*snapshot.names_of(project.catalog, DriverSet)} & own - used:
         drivers = snapshot.load_snapshot(project.catalog, name, DriverSet)
-        if packages_of_distribution(drivers):  # only a machine with its apt knows them
+        if packages_of_distribution(drivers):  # only the apt of such a machine has them
             own.remove(name)
     return sorted(named | own)
 
@@ -233,7 +233,9 @@ class CatalogUpdater:
         names = packages_of_distribution(old)
         with _errors_in(result):
             shown = self.run(["apt-cache", "show", "--no-all-versions", *names])
-            new = renewed(old, shown.stdout)  # what apt does not have is told by name
+            new = renewed(
+                old, shown.stdout
+            )  # what apt does not have is reported by its name
             known = {file.filename: file for file in old.files}
             for file in new.files:
                 result.record(known, file)
@@ -329,7 +331,7 @@ class CatalogUpdater:
             elif before or simple_index.is_wanted(package.filename, platforms, oldest):
                 with _errors_in(result):
                     result.record(files, self._describe(session, package, before))
-        # Kept, not removed: a file that vanished can still be in a wheelhouse, and its hash serves.
+        # Kept, not removed: a wheelhouse may still have a file that vanished, and its hash is valid.
         listed = {package.filename for package in packages}
         result.vanished += [
             wheel.filename for wheel in old if wheel.filename not in listed

@@ -1,4 +1,4 @@
-"""A line of a repository that asks for a distribution."""
+"""A line of a repository that requires a distribution."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _LOCAL = re.compile(r"(?:\+|%2[Bb])([a-z]+)[\w.]*")  # of a build: 2.8.0+cu128
 
 
 class Wanted(NamedTuple):
-    """A line of a repository that asks for a distribution."""
+    """A line of a repository that requires a distribution."""
 
     requirement: Requirement
     place: str

@@ -50,7 +50,7 @@ def as_error(error: Exception) -> ProvisionError:
     cause = ""
     for frame in traceback.extract_tb(error.__traceback__):
         if not cause or "provision" in Path(frame.filename).parts:
-            cause = f"a fault in {frame.filename}, line {frame.lineno}"
+            cause = f"an error in {frame.filename}, line {frame.lineno}"
     remedy = "the same command with --debug shows where; please report that"
     return ToolError(
         "Provision itself failed", evidence=evidence, cause=cause, remedy=remedy

@@ -17,7 +17,7 @@ if sys.platform == "win32":
 # Not CACHEDIR.TAG, which uv writes into every environment, so it would not prove who made it.
 TAG = "provision.tag"
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
-_MAKING = ".making-"  # prefix of a new folder's name until it carries the tag
+_MAKING = ".making-"  # prefix of a new folder's name until it has the tag
 _REMOVING = ".removing-"  # of one that is removed; its tag goes last
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
@@ -74,7 +74,7 @@ def sync_folder(folder: Path, *, with_files: bool = False) -> None:
 
 
 def make_tagged(folder: Path) -> None:
-    """Make a new folder that carries our tag, so that :func:`remove_tagged` may remove it."""
+    """Make a new folder with our tag, so that :func:`remove_tagged` may remove it."""
     # Tagged under another name: killed, this leaves nothing that could not be removed later.
     fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
     with os_errors(f"cannot make {folder}", "check the folder above it"):
@@ -111,7 +111,7 @@ def remove_tagged(folder: Path) -> None:
     if not is_tagged(folder):
         raise ToolError(
             f"will not remove {folder}",
-            cause="it does not carry Provision's tag, so Provision did not make it",
+            cause="it does not have Provision's tag, so Provision did not make it",
             remedy="remove it by hand if it is not needed",
         )
     name = folder.name.removeprefix(_REMOVING)
@@ -143,7 +143,7 @@ def is_link(path: Path) -> bool:
 
 def read_link(link: Path) -> Path | None:
     """Return where a link of :func:`swap_link` points: a sibling, itself no link; else None."""
-    # Anything else was put there by another program, and may lie outside of the project.
+    # Anything else was put there by another program, and may be outside of the project.
     try:
         if sys.platform == "win32":
             name = _pointer(link).read_text("utf-8").strip()

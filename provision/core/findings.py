@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault or fact worth knowing, and what to do about it."""
+    """One problem or fact worth knowing, and what to do about it."""
 
     code: str
     """Stable; the reference of the findings lists all."""

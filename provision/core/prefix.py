@@ -33,7 +33,7 @@ def environment_python(prefix: Path) -> Path:
 
 
 def misplaced(prefix: Path, built_at: str) -> str:
-    """Return why the programs of an environment cannot start where it lies; empty if they can."""
+    """Return why the programs of an environment cannot start where it is; empty if they can."""
     # Its scripts name the path at which it was built. A link that leads from there to here is good.
     with contextlib.suppress(OSError):  # nothing is there any more
         if not built_at or prefix.samefile(built_at):

@@ -1,7 +1,7 @@
-"""TOML as a person edits it: each fault, and each value, with its line and column.
+"""TOML as a person edits it: each error, and each value, with its line and column.
 
 tomllib says where it stopped, and of a value nothing. So a text is read line by line: a value
-stands in the first line up to which the text has it. Only faults need that, and only of files of
+is in the first line up to which the text has it. Only errors need that, and only of files of
 some hundred lines. The standard library alone: noxfiles read specs with it too.
 """
 
@@ -29,7 +29,7 @@ _WORDS = {  # of tomllib, whose others say what is wrong
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return what a text says; ValueError with the fault, its place and its line."""
+    """Return what a text says; ValueError with the error, its place and its line."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -72,7 +72,7 @@ def place_of(text: str, keys: Keys) -> str:
     return ""
 
 
-@lru_cache(4)  # all faults of a file, and of those that it extends
+@lru_cache(4)  # all errors of a file, and of those that it extends
 def _grown(text: str) -> list[tuple[int, dict[str, Any]]]:
     return list(_beginnings(text.split("\n")))
 

@@ -105,7 +105,7 @@ def _of_uv(file: RepositoryFile, platform: str) -> Iterator[tuple[str, list[Pack
 def _reached(
     file: RepositoryFile, first: Table, platform: str, extra: str
 ) -> list[Package]:
-    """Return the packages that a need of a uv.lock brings, directly or not."""
+    """Return the packages that a need of a uv.lock installs, directly or not."""
     by_name = _by_name(file.packages)
     needs = [first]
     reached = dict[tuple[str, str], Package]()

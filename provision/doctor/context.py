@@ -34,7 +34,7 @@ class DoctorContext:
     devices: Devices
     # That it was built for; None for a foreign environment.
     target: Target | None = None
-    # The accelerator to judge the machine for, not the environment's own.
+    # The accelerator to check the machine for, not the environment's own.
     assumed: str | None = None
     missing: tuple[MissingLibrary, ...] = ()
     # The files that are not as they were installed, by case and owner.

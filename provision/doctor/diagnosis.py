@@ -47,7 +47,7 @@ def diagnose_environment(
     home: Path | None = None,
     root: Path = Path("/"),
 ) -> Diagnosis:
-    """Return the faults of an environment, worst first, without running or importing any of it.
+    """Return the errors of an environment, worst first, without running or importing any of it.
 
     ``python`` is its interpreter or its folder, ``target`` what it was built for, ``lock`` what
     should be installed; ``home`` has the user's packages and caches, ``root`` the libraries.

@@ -91,7 +91,7 @@ class Environment:
     excluded: tuple[str, ...] = ()  # what that does without already
     brought: Mapping[str, str] = field(
         default_factory=dict
-    )  # who asks for each, as words
+    )  # what requires each, as words
 
     @property
     def platform(self) -> str:

@@ -1,4 +1,4 @@
-"""Judgement of packages that are used together: of a lock, and of what was built from it.
+"""Checks of packages that are used together: of a lock, and of what was built from it.
 
 No requirement tells of builds for other accelerators, or what a compiled package was built against.
 """
@@ -46,7 +46,7 @@ def refuse_lock(
 ) -> None:
     """Refuse a lock whose packages do not work together, or of which the spec forbids one.
 
-    The error has the lines to write into the spec, and who asks for what is in the way, by the files
+    The error has the lines to write into the spec, and what requires what is in the way, by the files
     of the project in ``root``.
     """
     if not diagnose_lock(target, lock, requires):
@@ -74,18 +74,18 @@ def _with_one_exclude(remedies: Sequence[str]) -> list[str]:
 
 
 def _brought(lock: Lock, places: Places) -> dict[str, str]:
-    """Return who asks for each package, up to the line of a file, as the end of a sentence."""
+    """Return what requires each package, up to the line of a file, as the end of a sentence."""
     via = {artifact.name: artifact.via for artifact in lock.artifacts}
     brought = {}
     for name in via:
         chain = _chain(name, via)
         users = "".join(f", for {user}" for user in chain[1:])
-        brought[name] = f"{users}; {places.of(chain[-1])} asks for {chain[-1]}"
+        brought[name] = f"{users}; {places.of(chain[-1])} requires {chain[-1]}"
     return brought
 
 
 def _chain(name: str, via: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the shortest way from a package to one that a line of the project asks for."""
+    """Return the shortest way from a package to one that a line of the project requires."""
     chains = [[name]]
     seen = {name}
     for chain in chains:
@@ -117,7 +117,7 @@ def diagnose_lock(
 ) -> list[Finding]:
     """Return why locked wheels will not do, with their ``Requires-Dist`` lines.
 
-    ``brought`` is who asks for each, which the evidence tells.
+    ``brought`` is what requires each, which the evidence tells.
     """
     distributions = dict[str, tuple[LockedDistribution, ...]]()
     for artifact in lock.artifacts:
@@ -142,7 +142,7 @@ def diagnose_lock(
     explained = {
         evidence.partition(" ")[0] for f in forbidden for evidence in f.evidence
     }
-    if explained.intersection(TRITONS):  # which is the same fault
+    if explained.intersection(TRITONS):  # which is the same error
         bad = [
             f for f in _bad(env, target) if f.code != "triton-missing-or-incompatible"
         ]

@@ -44,7 +44,7 @@ def report(
     for finding in result.findings:
         lines += _finding(finding)
     if not result.findings:
-        lines += ["", "no known fault was found"]
+        lines += ["", "no known problem was found"]
     telling = excerpt(log, result.findings) if log else []
     if log and telling:
         count = plural(log.raw[-1].number, "line")

@@ -13,13 +13,13 @@ from provision.lockfile.pip import read_lock
 _ARCHIVED = {"intel-extension-for-pytorch": (2, 8), "ipex-llm": (2, 2)}
 NAMES = ("torch", *_ARCHIVED)
 _NEWEST_TORCH = "cuda-linux"  # the target whose lock has it
-# Packages that a requirement brings along, by platform, and that matter beside torch for XPU:
+# Packages that a requirement installs, too, by platform, and that matter beside torch for XPU:
 # https://github.com/unslothai/unsloth/issues/10018
 BRINGS = {
     "unsloth": {"win-64": "triton-windows", "linux-64": "triton"},
     "unsloth-zoo": {"win-64": "triton-windows", "linux-64": "triton"},
 }
-# Packages that bring torch where a file does not name it, and are judged beside it.
+# Packages that require torch where a file does not name it, and are checked beside it.
 BRING_TORCH = ("intel-extension-for-pytorch", "ipex-llm", "bigdl-llm")
 
 

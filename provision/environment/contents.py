@@ -1,4 +1,4 @@
-"""What lies in an environment, read once for everything that is compared with it."""
+"""What is in an environment, read once for everything that is compared with it."""
 
 from __future__ import annotations
 

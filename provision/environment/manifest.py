@@ -88,7 +88,7 @@ class Generation:
     """What it was built from: its provision.json."""
 
     def misplaced(self) -> str:
-        """Return why its programs cannot start where it lies now; empty if they can."""
+        """Return why its programs cannot start where it is now; empty if they can."""
         return misplaced(self.folder, self.record.path)
 
     def drifted(self) -> bool:

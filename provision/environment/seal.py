@@ -20,7 +20,7 @@ from provision.core.text import plural
 from provision.environment.findings import finding
 
 _FOLDER = ".seals"
-# Folders whose files a build makes; those of packages lie in site-packages.
+# Folders whose files a build makes; those of packages are in site-packages.
 _PLACES = ("", "bin", "Scripts", "conda-meta")
 # Files that Provision, uv and the image write later than the seal; the second of earlier versions.
 LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}

@@ -36,7 +36,7 @@ def stamp(prefix: Path) -> str:
 
 
 def _listed(folder: str) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the folders in a folder, and its files with what is told of each."""
+    """Return the names of the folders in a folder, and its files with their attributes."""
     inner: list[str] = []
     states: dict[str, str] = {}
     with os.scandir(folder) as entries:

@@ -100,7 +100,7 @@ def _damage(
     packages: Iterable[InstalledDistribution | conda_meta.InstalledCondaPackage],
     hashes: dict[str, str],
 ) -> tuple[list[Finding], set[str]]:
-    """Return what is wrong with the files of packages, and the names of those that have faults."""
+    """Return what is wrong with the files of packages, and the names of those that have errors."""
     findings: list[Finding] = []
     damaged: set[str] = set()
     for dist in packages:

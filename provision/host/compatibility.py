@@ -33,7 +33,7 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
         return _unknown_model(gpu)
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
-    # A chip newer than the catalog has no family: only its compute capability is judged.
+    # A chip newer than the catalog has no family: only its compute capability is compared.
     if target.families and gpu.family and gpu.family not in target.families:
         return f"its family {gpu.family} is not one of {', '.join(target.families)}"
     capability, required = gpu.compute_capability, target.compute_capability
@@ -64,7 +64,7 @@ def old_libraries(host: Host, glibc: str | None = None) -> str:
 def obstacles(
     target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None
 ) -> Iterator[Obstacle]:
-    """Yield what must be repaired before a GPU serves a target; ``NAME=value`` may hide it."""
+    """Yield what must be repaired before a GPU works for a target; ``NAME=value`` may hide it."""
     if not gpu.device_id and gpu.vendor == "intel":
         yield _obstacle("model-hidden", gpu, host, target=target.name)
     yield from hindrances(gpu, host)

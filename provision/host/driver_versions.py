@@ -123,7 +123,7 @@ def _bounds(
 
 
 def _bracket(version: DriverVersion, devices: Devices | None) -> tuple[Parts, Parts]:
-    """Return the builds between which a Windows number or a release lies, by the catalog."""
+    """Return the builds between which a Windows number or a release is, by the catalog."""
     low, high = 0.0, math.inf
     for number, build in _builds(version.scheme, devices) if devices else ():
         if number <= version.parts:

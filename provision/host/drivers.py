@@ -1,4 +1,4 @@
-"""Judge a GPU's driver against the minimum that a target requires."""
+"""Compare a GPU's driver with the minimum that a target requires."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class DriverVerdict(StrEnum):
     NEW_ENOUGH = "new-enough"
     TOO_OLD = "too-old"
     UNKNOWN = "unknown"
-    """The version is not visible or not comparable; this is not a fault of the driver."""
+    """The version is not visible or not comparable; this is not an error of the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def driver_version(gpu: Gpu, host: Host) -> str | None:
 def judge_driver(
     gpu: Gpu, host: Host, required: str, devices: Devices | None = None
 ) -> DriverJudgement:
-    """Judge the driver of one GPU, which the evidence names; see :func:`judge_version`."""
+    """Compare the driver of one GPU, which the evidence names; see :func:`judge_version`."""
     judged = judge_version(driver_version(gpu, host), required, gpu.vendor, devices)
     first, *more = judged.evidence
     return dataclasses.replace(judged, evidence=(f"{gpu.name} has {first}", *more))
@@ -64,7 +64,7 @@ def judge_driver(
 def judge_version(
     version: str | None, required: str, vendor: str, devices: Devices | None = None
 ) -> DriverJudgement:
-    """Judge a driver version as a machine shows it, None or "" where it does not; never raises.
+    """Compare a driver version as a machine shows it, None or "" where it does not; never raises.
 
     Without the catalog, Intel's are compared within one numbering, or with a named build.
     """
@@ -83,7 +83,7 @@ def judge_version(
     answers = [meets(parsed, one, vendor, devices) for one in specifiers]
     for one in specifiers:
         evidence += explain(parsed, one, vendor, devices)
-    # One specifier that is not met decides, even if others cannot be judged.
+    # One specifier that is not met decides, even if others cannot be compared.
     if False in answers:
         reason = f"{driver} {version} is not {required}"
         return DriverJudgement(DriverVerdict.TOO_OLD, reason, tuple(evidence))
@@ -101,7 +101,7 @@ def _unknown(reason: str, evidence: Sequence[str]) -> DriverJudgement:
 def smoke_expectation(
     target: TargetHardware, host: Host, devices: Devices
 ) -> dict[str, Any] | None:
-    """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
+    """Return the verdict that the check ``device.driver`` reports; None without a requirement."""
     vendor, required = ACCELERATORS[target.accelerator].vendor, target.driver
     if not vendor or required is None:
         return None
@@ -120,19 +120,19 @@ def smoke_expectation(
 
 
 def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:
-    """Return how to bring a driver that is too old to the required version."""
+    """Return how to update a driver to the required version."""
     if gpu.vendor == "apple":
         return f"Update macOS to a version {required}"
     maker = MAKERS.get(gpu.vendor, "the maker")
     in_linux = gpu.vendor == "intel" and host.runtimes.compute_runtime
     if "wsl" in host.surroundings and not in_linux:
-        # WSL has /dev/dxg instead of a kernel driver; the one in Windows serves both sides.
+        # WSL has /dev/dxg instead of a kernel driver; the one in Windows is used by both sides.
         return f"Update {maker}'s driver in Windows, then `wsl --update` and `wsl --shutdown`"
     return f"Install a driver {required}"
 
 
 def satisfies(capability: str, required: str) -> bool:
-    """Whether a compute capability lies in a range; an invalid one does not."""
+    """Whether a compute capability is in a range; an invalid one is not."""
     try:
         return SpecifierSet(required).contains(Version(capability), prereleases=True)
     except InvalidVersion:

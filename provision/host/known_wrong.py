@@ -12,7 +12,7 @@ from provision.host.model import Gpu, Host
 def affected(
     row: KnownWrong, torch: str, gpu: Gpu, host: Host, devices: Devices
 ) -> bool:
-    """Whether a row applies to a GPU with this torch, as far as its driver can be judged."""
+    """Whether a row applies to a GPU with this torch, as far as its driver can be compared."""
     system = "windows" if host.platform.startswith("win") else "linux"
     if not row.has_ranges or not row.concerns(gpu.family, gpu.device_id, system):
         return False
@@ -49,6 +49,6 @@ def known_wrong(torch: str, host: Host, devices: Devices) -> list[str]:
 
 
 def contains_release(specifier: str, torch: str) -> bool:
-    """Whether a release of torch, with any local part, lies in a range."""
+    """Whether a release of torch, with any local part, is in a range."""
     release = Version(torch).public
     return SpecifierSet(specifier).contains(release, prereleases=True)

@@ -63,7 +63,7 @@ class Gpu:
     least_driver: str = ""
     """The drivers that know this model at all, a specifier; "" for any."""
     elsewhere: str = ""
-    """Where to go with it if no target serves it."""
+    """Where to go with it if no target is for it."""
 
     @property
     def driver_name(self) -> str:

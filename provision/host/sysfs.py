@@ -67,14 +67,14 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
 
 
 def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -> Gpu:
-    """Return a GPU with what the catalog knows of its model."""
+    """Return a GPU with what the catalog has of its model."""
     vendor = _PCI_VENDORS.get(vendor_id, "other")
     device = devices.find(vendor, device_id)
     if device is None:
         name = f"{vendor} {vendor_id}:{device_id}"
         elsewhere = devices.elsewhere.get(vendor, "")
         return Gpu(vendor, device_id, name, address, elsewhere=elsewhere)
-    # A family that is not supported is served like every other old one of its vendor.
+    # A family that is not supported is handled like every other old one of its vendor.
     key = device.family if device.supported else vendor
     elsewhere = devices.elsewhere.get(key or "", "")
     facts = dataclasses.asdict(device)

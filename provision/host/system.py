@@ -69,7 +69,7 @@ def _kernel_log(root: Root) -> str:
                 "utf-8", "replace"
             )
     except OSError:
-        # The file also holds earlier starts, whose faults say nothing of this one.
+        # The file also holds earlier starts, whose errors say nothing of this one.
         _, start, log = root.text("var/log/kern.log", -(4 << 20)).rpartition(
             "Linux version "
         )

@@ -1,4 +1,4 @@
-"""The vendors whose GPUs programs compute with: a module each, and what is asked of all."""
+"""The vendors whose GPUs programs compute with: a module each, and what each has to offer."""
 
 from importlib import import_module
 from pathlib import Path

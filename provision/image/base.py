@@ -27,7 +27,7 @@ class Base(NamedTuple):
 
 
 class Need(NamedTuple):
-    """The oldest glibc that serves, and what needs it."""
+    """The oldest glibc that works, and what needs it."""
 
     glibc: str
     by: str

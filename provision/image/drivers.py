@@ -1,6 +1,6 @@
 """The driver's user space of an image: whether it meets the target's floor, and its packages.
 
-For NVIDIA GPUs the container toolkit mounts the host's, so an image holds nothing to judge.
+For NVIDIA GPUs the container toolkit mounts the host's, so an image holds nothing to check.
 """
 
 from pathlib import Path
@@ -89,7 +89,7 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
 
 
 def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) -> None:
-    """Bring the packages of a driver set into the context, with their hashes for the build."""
+    """Put the packages of a driver set into the context, with their hashes for the build."""
     docker = request.target.docker
     files = [
         WantedFile(f.filename, str(f.sha256), f.size, f.url, None)

@@ -35,7 +35,7 @@ def find_interpreter(request: ImageRequest) -> Interpreter:
 def copy_interpreter(
     interpreter: Interpreter, request: ImageRequest, progress: Progress
 ) -> None:
-    """Bring a Python into the context, with its hash and what of it is left out of the image."""
+    """Put a Python into the context, with its hash and what of it is left out of the image."""
     folder = request.context / "python"
     progress.step(f"Python {interpreter.release}")
     wanted = WantedFile(

@@ -21,9 +21,9 @@ def copy_verified(
     of: str,
     catalog: str,
 ) -> None:
-    """Bring packages into a new folder of the context, with their hashes for the build.
+    """Put packages into a new folder of the context, with their hashes for the build.
 
-    One without an address is left to the build, where apt brings it. UsageError: one is missing.
+    One without an address is left to the build, where apt gets it. UsageError: one is missing.
     """
     supply = request.supply
     cache = request.context.parent / catalog  # keeps downloads for the next image

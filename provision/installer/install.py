@@ -118,7 +118,7 @@ def _without_damaged(
     Args:
         artifacts: What is locked.
         wheelhouses: Folders; uv takes each as a whole.
-        progress: Is told which files are damaged.
+        progress: Gets the names of damaged files.
         trusted: Whether a file need not be hashed.
     """
     suspects = []

@@ -74,7 +74,7 @@ class _Document(Table):
 
 
 def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
-    """Return the packages of a lock's conda layer, if it has one; SpecError lists all faults."""
+    """Return the packages of a lock's conda layer, if it has one; SpecError lists all errors."""
     if lock.conda is None:
         return ()
     # Few locks have this layer, and a parser of YAML takes long to load.
@@ -108,6 +108,6 @@ def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - not validated ye
     sizes = {match["sha256"]: int(match["size"]) for match in _SIZE.finditer(text)}
     with contextlib.suppress(
         KeyError, TypeError, AttributeError
-    ):  # validation reports the fault
+    ):  # validation reports the error
         for entry in data["package"]:
             entry["size"] = sizes.get(entry["hash"]["sha256"])

@@ -69,7 +69,7 @@ def requirements(lock: Lock, indexes: Indexes, built: Addresses) -> str:
     # All is listed. What an override replaced, pip would miss.
     lines = [
         f"{SIGNATURES['requirements']} --no-deps -r FILE",
-        # uv takes a name from the first index that has it, unless told to compare all.
+        # uv takes a name from the first index that has it, unless it has to compare all.
         "# uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match -r FILE",
     ]
     for url in indexes.values():

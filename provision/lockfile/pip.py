@@ -136,7 +136,7 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
         raise refused(path, f": its header is not that of a lock with schema {SCHEMA}")
-    # Before the seal, because a fault with its line says more than a digest.
+    # Before the seal, because an error with its line says more than a digest.
     artifacts = tuple(_entries(path, lines))
     if sealed(pip) != pip:
         line = next(

@@ -24,7 +24,7 @@ State = Literal["remove", "silent", "stale", "deviates", "none", "keep"]  # wors
 _STATES = get_args(State)
 _RUNTIMES = ("CUDA driver library", "compute-runtime", "Level Zero loader")
 _AHEAD = dt.timedelta(minutes=10)  # by which clocks may differ
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # in which alike faults differ
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # in which alike texts differ
 _Key = tuple[str, str, str]  # node, target, suite
 _Deviation = tuple[Verdict, str]
 
@@ -83,7 +83,7 @@ class Fleet:
     nodes: list[Node]
     """Each node, target and suite; worst first."""
     files: list[tuple[str, str]]
-    """Path and fault of each file that was left out."""
+    """Path and error of each file that was left out."""
 
     @property
     def bad(self) -> bool:
@@ -92,7 +92,7 @@ class Fleet:
 
 
 def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fleet:
-    """Judge all expected nodes, and all with a verdict in a folder.
+    """Report all expected nodes, and all with a verdict in a folder.
 
     Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
     """

@@ -23,7 +23,7 @@ _COVERED_BY = {
 
 def new_report(project: Project, target: str, suite: str) -> Path:
     """The path of a report that is written now; names sort by time."""
-    # Where somebody else's installation is shared read-only, it lies in the user's own folder.
+    # Where somebody else's installation is shared read-only, it is in the user's own folder.
     shared, private = _folders(project, target)
     folder = shared if os.access(project.environments(target), os.W_OK) else private
     return folder / f"{_now()}-{suite}.json"

@@ -67,6 +67,6 @@ def _add_check(suite: ET.Element, check: Check) -> None:
     if check.outcome == "failed":
         failure = ET.SubElement(case, "failure", type=finding.code, message=message)
         failure.text = "\n".join(lines)
-    else:  # JUnit knows no warning
+    else:  # JUnit has no warning
         output = ET.SubElement(case, "system-out")
         output.text = "\n".join([message, *lines])

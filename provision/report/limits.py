@@ -1,4 +1,4 @@
-"""Every limit by which a measured number is judged; docs/decisions/14-judging-numbers.md says why."""
+"""Every limit by which a measured number is compared; docs/decisions/14-judging-numbers.md says why."""
 
 import math
 
@@ -7,7 +7,7 @@ FEWEST = 8  # earlier runs; fewer say too little about the noise of a host
 REPEATS = 3  # most further measurements of a rate that looks slow; the best counts
 AT_ONCE = 0.8  # of the median, below which one run is slower
 TWICE = 0.91  # below which one run is measured again, and two in a row are slower
-STOLEN = 0.05  # of the processor's time, from which a host is too busy to be judged
+STOLEN = 0.05  # of the processor's time, from which a host is too busy to compare its numbers
 MORE_PRESSURE = 0.25  # of the time, above its usual pressure, from which it is
 
 # Truth beside its last good result.

@@ -1,6 +1,6 @@
 """Which recorded numbers are compared with earlier ones, and how.
 
-Rates are speed, which `provision.report.trend` judges. Errors, memory and the number of
+Rates are speed, which `provision.report.trend` evaluates. Errors, memory and the number of
 devices are truth: each is compared with its own last good result. All others inform.
 """
 

@@ -54,7 +54,7 @@ class Measurement(Part):
 
     @property
     def dimension(self) -> str:
-        """The unit as it stands after a value; "" of ratios, errors and counts, which have none."""
+        """The unit as it is written after a value; "" of ratios, errors and counts, which have none."""
         return "" if self.unit in {"1", "count"} else f" {self.unit}"
 
     @property
@@ -105,7 +105,7 @@ class Check(Part):
 
 
 class Reused(Check):
-    """The result of an earlier run, which stands because nothing that it depends on has changed."""
+    """The result of an earlier run, still valid because nothing that it depends on has changed."""
 
     ran: str
     """When that run was started, ISO 8601, UTC."""
@@ -173,7 +173,7 @@ class Report(Part):
     asked: str = ""
     """Number of the device, or `all`; empty of an earlier version."""
     reused: tuple[Reused, ...] = ()
-    """Required checks whose earlier result stands."""
+    """Required checks whose earlier result is still valid."""
     basis: str = ""
     """Digest of what all checks depend on; empty but for a build's."""
     closures: dict[str, str] = {}

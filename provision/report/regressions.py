@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def word(self) -> Literal["passed", "slower", "worse"]:
-        """How the run stands beside the earlier ones."""
+        """How the run compares with the earlier ones."""
         bad = [finding for finding in self.findings if finding.bad]
         # A speed is an error only where it was asked to count.
         if any((each.code, each.level) != (SLOWED, Level.WARNING) for each in bad):
@@ -238,7 +238,7 @@ class _Comparer:
         if lost := lost_by(check, last):
             self.vanished.append(f"{check.id}: {', '.join(lost)}")
             kind = "compares-less"
-            # Another torch offers other operators; the suite has judged what it refuses.
+            # Another torch offers other operators; the suite has checked what it refuses.
             if report.torch != self._after.torch:
                 kind = "compares-less-by-torch"
             self._find(kind, check, *lost[:20], before=report)
@@ -265,7 +265,7 @@ class _Comparer:
         standard: Measurement | None = None
         measured = self._after
         for report, number in self._course(name, now, good):
-            # What was worse is passed over, so that it never becomes the standard.
+            # What was worse is skipped, so that it never becomes the standard.
             if standard is None or not worse(name, number, standard):
                 standard, measured = number, report
         if standard and (code := worse(name, now, standard)):

@@ -27,7 +27,7 @@ class Speed:
 
 
 def judge(rates: Sequence[float]) -> Speed:
-    """Judge the last of some rates by those before it, oldest first; at least one.
+    """Compare the last of some rates with those before it, oldest first; at least one.
 
     A run that was slower does not join the history, so that it never becomes usual.
     """

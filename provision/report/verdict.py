@@ -142,7 +142,7 @@ def read_verdict(path: Path) -> Verdict | None:
 def judge(
     found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()
 ) -> dict[str, Any]:
-    """Judge a node by findings, each with its check, and by regressions; parts of a verdict."""
+    """Return the parts of a verdict that follow from findings, each with its check, and regressions."""
     failed: list[Problem] = []
     regressions: list[Problem] = []
     grave: list[Problem] = []

@@ -29,11 +29,11 @@ def explain_conflict(
     places: Places,
     progress: Progress,
 ) -> SpecError:
-    """Return the error that explains why resolving failed: each fault, not only the first.
+    """Return the error that explains why resolving failed: each error, not only the first.
 
     ToolError: uv itself failed.
 
-    The requirements that are part of a fault are left out, and the others are resolved again, until
+    The requirements that are part of an error are left out, and the others are resolved again, until
     they can be. Of what lacks nothing but a build, only what would be built is left out.
     """
     if NO_SOLUTION not in failed.stderr:
@@ -44,7 +44,7 @@ def explain_conflict(
         first = shorten(stated_facts(run.stderr)[0].words, _STEP, placeholder=" …")
         progress.step(f"{target.name}: {first}; looking for more")
         run = search.go_on(run)
-    progress.step(f"{target.name}: trying what ends it")
+    progress.step(f"{target.name}: looking for a fix")
     error = _error(search, Judge(target, engine, catalog, places, search.rest))
     # For --debug.
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)
@@ -102,18 +102,18 @@ def _subject(faults: Sequence[Fault], build: Sequence[str], target: Target) -> s
         if fact.needs == "python":
             text = f"{fact.words}, and the target has Python {target.python}"
     more = len(faults) - 1 + bool(build)
-    return f"{text}, and {plural(more, 'more fault')}" if more else text
+    return f"{text}, and {plural(more, 'more error')}" if more else text
 
 
 def _evidence(line: Line) -> str:
-    verbs = {"constraints": "limits", "overrides": "replaces what is asked by"}
-    return f"{line.place} {verbs.get(line.key, 'asks for')} {line.text}"
+    verbs = {"constraints": "limits", "overrides": "replaces"}
+    return f"{line.place} {verbs.get(line.key, 'requires')} {line.text}"
 
 
 def _remedies(
     judged: Sequence[Judged], build: Sequence[str], judge: Judge
 ) -> Iterator[str]:
-    """Yield what to do about all faults, of lines of the spec each key once."""
+    """Yield what to do about all errors, of lines of the spec each key once."""
     keep, follow = Way(), Way()
     for each in judged:
         if each.ways:
@@ -125,7 +125,7 @@ def _remedies(
         if text := keep.text(name, places, lines):
             yield text
     else:
-        yield f"to keep what the project asks for: {keep.text(name, places, lines)}"
+        yield f"to keep what the project requires: {keep.text(name, places, lines)}"
         yield f"to keep what {places.spec} inherits: {follow.text(name, places, lines)}"
     if build and not judged:
         lock = f"`provision lock {name} --upgrade` moves the cut-off to today"

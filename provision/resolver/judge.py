@@ -1,4 +1,4 @@
-"""What a fault is in words, and what ends it: an option, a line of the spec, another version."""
+"""What an error is in words, and what ends it: an option, a line of the spec, another version."""
 
 import datetime as dt
 import re
@@ -27,7 +27,7 @@ Catalog = Mapping[str, Sequence[Wheel]]
 
 
 class Judged(NamedTuple):
-    """A fault in words, and what ends it: a sentence, or two ways to choose from."""
+    """An error in words, and what ends it: a sentence, or two ways to choose from."""
 
     words: list[str]
     says: str = ""
@@ -36,7 +36,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """Judges the faults of one target."""
+    """Explains the errors of one target."""
 
     target: Target
     engine: UvResolver
@@ -45,7 +45,7 @@ class Judge:
     rest: tuple[Target, tuple[str, ...]]  # see Search.rest
 
     def judge(self, fault: Fault) -> Judged:
-        """Return a fault in words, and what ends it."""
+        """Return an error in words, and what ends it."""
         words = shortest_proof(fault.facts, fault.roots)
         if known := self._hidden(fault) or self._assigned(fault):
             return known._replace(words=[*words, *known.words])
@@ -65,7 +65,7 @@ class Judge:
         return WaysOut(self.target, self.engine, self.places)
 
     def of_glibc(self, fault: Fault) -> Judged | None:
-        """Judge a fault of what is compiled for a newer glibc; None for any other."""
+        """Explain an error of what is compiled for a newer glibc; None for any other."""
         lacking = any(_OF_GLIBC.search(fact.words) for fact in fault.facts)
         glibc = self._ways.newer_glibc(fault) if lacking else ""
         if not glibc:
@@ -76,13 +76,13 @@ class Judge:
         return Judged(words, f"{line}, if each of its machines has that")
 
     def _hidden(self, fault: Fault) -> Judged | None:
-        """Judge a fault of what is there, and hidden by the catalog's gaps or by the cut-off."""
+        """Explain an error of what is there, and hidden by the catalog's gaps or by the cut-off."""
         lock = f"`provision lock {self.target.name} --upgrade"
         if lacking := self._lacking(fault):
             update = "`provision update` gets what is missing from the index"
             return Judged(lacking, f"{update}, or hashes the file itself")
         if late := LATE.search(" ".join(fault.said.split())):
-            return Judged([], f"{lock} {late[1]}`, or ask for another version")
+            return Judged([], f"{lock} {late[1]}`, or require another version")
         if day := self._hiding_cutoff(fault):
             hidden = f"the cut-off {day} hides what is newer: with today's, they fit"
             return Judged([hidden], f"{lock}` moves the cut-off to today")
@@ -113,7 +113,7 @@ class Judge:
         return oldest if fits is not None else None
 
     def _assigned(self, fault: Fault) -> Judged | None:
-        """Judge a fault of what another catalog has."""
+        """Explain an error of what another catalog has."""
         words, lines = list[str](), list[str]()
         for absent in filter(None, (_ABSENT.fullmatch(f.words) for f in fault.facts)):
             if index := self._other_index(absent[1]):
@@ -161,7 +161,7 @@ class Judge:
         later = self.engine.above(self.target, asked, max(bounds))
         place = fault.lines[0].place
         return [
-            f"{asked} {version} has a wheel, and {place} asks for an older one"
+            f"{asked} {version} has a wheel, and {place} requires an older one"
             for version in later
         ]
 

@@ -33,7 +33,7 @@ from provision.spec.pyproject import local_folder
 
 Served = dict[str, tuple[Wheel, ...]]  # by index
 
-# Assigned with torch in case that a package brings them: they would come from another index.
+# Assigned with torch in case that a package requires them: they would come from another index.
 _COMPANIONS = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
 
 
@@ -126,14 +126,14 @@ class Resolver:
             self.progress.note(note)
 
     def _note_excluded(self, target: Target, pins: Pins, engine: uv.UvResolver) -> None:
-        """Say what a target does without, and who asks for it."""
+        """Say what a target does without, and what requires it."""
         for name, places in target.inputs.left_out.items():
             if places:
-                who = f"{' and '.join(places)} asks for it"
+                who = f"{' and '.join(places)} requires it"
             elif engine.is_asked_for(target, name, pins):
-                who = "packages ask for it"
+                who = "packages require it"
             else:
-                who = "nobody asks for it any more"
+                who = "nothing requires it any more"
             self.progress.note(f"{target.name}: [pip] exclude leaves out {name}: {who}")
 
     @property

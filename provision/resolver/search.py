@@ -21,7 +21,7 @@ from provision.spec.requirement_files import requirement_name
 
 
 class Search:
-    """Finds the faults of a target, one after another."""
+    """Finds the errors of a target, one after another."""
 
     def __init__(self, target: Target, engine: UvResolver, places: Places) -> None:
         self._engine, self._places = engine, places
@@ -37,11 +37,11 @@ class Search:
 
     @property
     def rest(self) -> tuple[Target, tuple[str, ...]]:
-        """What is no part of a fault, and fits together: a target without builds, requirements."""
+        """What is no part of an error, and fits together: a target without builds, requirements."""
         return self._target, tuple(self._remaining)
 
     def go_on(self, failed: Completed) -> Completed | None:
-        """Find the fault of a failed run; return the failed run on the rest, None where it fits."""
+        """Find the error of a failed run; return the failed run on the rest, None where it fits."""
         texts, alone = self._smallest(failed)
         fault = self._fault(texts, alone.stderr)
         if names := self._only_unbuilt(texts, alone):

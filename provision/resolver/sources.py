@@ -68,7 +68,7 @@ def build_urls(
             source = builder.pinned(url)
             if pinned.setdefault(str(canonicalize_name(name)), source) != source:
                 raise SpecError(
-                    f"{target.name}: {name} is asked for from two places",
+                    f"{target.name}: {name} is required from two places",
                     evidence=f"{url}\n{pinned[str(canonicalize_name(name))]}",
                     remedy="keep one of them, in the spec or in the file that it refers to",
                 )
@@ -114,7 +114,7 @@ def _build(
         made, requires = builder.wheel(name, source, (), pinned)
     if not best_wheel([made.name], target.platform, target.python):
         raise SpecError(
-            f"{name} is compiled: {made.name} does not serve {target.platform}",
+            f"{name} is compiled: {made.name} does not fit {target.platform}",
             cause="a wheel with compiled code is built on its own platform",
             remedy=f"lock {target.name} on {target.platform}, or without {name}",
         )

@@ -37,7 +37,7 @@ Package = dict[str, Any]  # of a PEP 751 lock file
 
 def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[str]:
     """Return the part of the command that all uses share."""
-    # --python: platform and version are given below, so any interpreter serves, and uv need not
+    # --python: platform and version are given below, so any interpreter works, and uv need not
     # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
     # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
     argv = [
@@ -113,7 +113,7 @@ def parse_pins(text: str) -> Pins:
 
 
 def _refuse_references(target: Target, text: str) -> None:
-    """Refuse what is not from an index, and so in no lock: builds of own packages can ask for it."""
+    """Refuse what is not from an index, and so in no lock: builds of own packages can require it."""
     found = _REFERENCE.findall(text)
     if found:
         asked = ", ".join(f'"{reference}"' for reference, _ in found)
@@ -184,7 +184,7 @@ class UvResolver:
         return parse_pins(done.stdout)
 
     def is_asked_for(self, target: Target, name: str, pins: Pins) -> bool:
-        """Whether a package of a lock asks for a distribution that the target excludes."""
+        """Whether a package of a lock requires a distribution that the target excludes."""
         asked = target.with_pip(
             # At its versions: uv would try all others to do without.
             constraints=tuple(f"{each}=={pins[each][0]}" for each in pins),

@@ -1,4 +1,4 @@
-"""What ends a conflict: lines to write into a spec, and commands, each tried before it is told.
+"""What ends a conflict: lines to write into a spec, and commands, each tried before it is printed.
 
 Where the project and its target disagree there are two ways: what the project says holds, or what
 the target inherits does.
@@ -41,13 +41,13 @@ class Fault(NamedTuple):
 
     @property
     def places(self) -> list[str]:
-        """Where they stand, each place once."""
+        """Where they are, each place once."""
         return list(dict.fromkeys(line.place for line in self.lines))
 
 
 @dataclass
 class Way:
-    """What to do so that faults end."""
+    """What to do to end errors."""
 
     drop: list[str] = field(default_factory=list)  # what is inherited
     overrides: list[dict[str, str]] = field(default_factory=list)
@@ -92,7 +92,7 @@ def toml(value: Any) -> str:  # noqa: ANN401 - texts, and lists and tables of th
 
 @dataclass(frozen=True)
 class WaysOut:
-    """Finds the ways out of the faults of one target."""
+    """Finds the possible fixes of one target."""
 
     target: Target
     engine: UvResolver
@@ -150,7 +150,7 @@ class WaysOut:
         return None
 
     def _without(self, line: Line, fault: Fault) -> Way | None:
-        """Return how a fault ends without one of the target's lines, if it does."""
+        """Return how an error ends without one of the target's lines, if it does."""
         texts = [text for text in (*fault.texts, *self.rest) if text != line.text]
         if self.resolve(texts) is None:
             return None
@@ -190,7 +190,7 @@ class WaysOut:
         text = _LOCAL.sub("", line.text)
         if len(fault.texts) > 1 or text == line.text or _has_url(line.text):
             return None
-        entry = {"requirement": text, "reason": f"{line.place} asks for {line.text}"}
+        entry = {"requirement": text, "reason": f"{line.place} requires {line.text}"}
         fits = self.resolve(fault.texts, Override(**entry)) is not None
         return Way(overrides=[entry]) if fits else None
 
@@ -203,7 +203,7 @@ class WaysOut:
             text = same[0] if same else self._fitting(line, theirs)
             entry = {
                 "requirement": text,
-                "reason": f"{line.place} asks for {line.text}",
+                "reason": f"{line.place} requires {line.text}",
             }
             every = (*fault.texts, *self.rest)
             if not text or _has_url(text):  # which no override can say
@@ -230,7 +230,7 @@ class WaysOut:
         return None if isinstance(done, Completed) else done
 
     def other_python(self, fault: Fault) -> str:
-        """Return the nearest Python with which a fault of the Python ends, or ""."""
+        """Return the nearest Python that ends an error of the Python, or ""."""
         if any(_is_of_python(fact) for fact in fault.facts):
             for python, ways in self._other_pythons():
                 if ways.resolve([*fault.texts, *self._torch()]) is not None:
@@ -238,7 +238,7 @@ class WaysOut:
         return ""
 
     def newer_glibc(self, fault: Fault) -> str:
-        """Return the oldest glibc for which there are the wheels that a fault lacks, or ""."""
+        """Return the oldest glibc for which there are the wheels that an error lacks, or ""."""
         if not self.target.platform.startswith("linux"):
             return ""
         own = Version(self.target.glibc or "2.28")
@@ -252,7 +252,7 @@ class WaysOut:
         return replace(self, target=other).resolve(fault.texts) is not None
 
     def _other_pythons(self) -> Iterator[tuple[str, "WaysOut"]]:
-        """Yield the other Pythons, the nearest first, and what is a way out with each."""
+        """Yield the other Pythons, the nearest first, and what fixes it with each."""
         now = _minor(self.target.python)
         for python in sorted(PYTHONS, key=lambda each: abs(_minor(each) - now))[1:]:
             other = self.target.model_copy(update={"python_version": python})

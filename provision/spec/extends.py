@@ -13,7 +13,7 @@ from provision.core.limits import read_parsed
 from provision.core.project import shipped
 from provision.core.toml import Keys, parse_toml
 
-# Folders are for specs that only others extend: a target lies in envs/ itself.
+# Folders are for specs that only others extend: a target is in envs/ itself.
 _NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
 # Lists in which an entry replaces the inherited one of the same distribution.
 _BY_NAME = frozenset({"requirements", "overrides", "forbid", "exclude"})
@@ -158,7 +158,7 @@ def _without_dropped(file: SpecFile, requirements: list[Any]) -> list[Any]:
             evidence=f"not inherited: {', '.join(unknown)}",
             cause=f"inherited are {', '.join(sorted(inherited)) or 'none'}",
             remedy="name some of these, or remove the key; `exclude` leaves out what "
-            "files and packages ask for",
+            "files and packages require",
         )
     return [text for text in requirements if _name(text) not in dropped]
 

@@ -105,7 +105,7 @@ def _driver_range(text: str) -> str:
     if unordered := operators - {">=", ">", "<=", "<"}:
         raise ValueError(
             f"{text!r} compares drivers by {' '.join(sorted(unordered))}: "
-            "only >=, >, <= and < can be judged"
+            "only >=, >, <= and < can be compared"
         )
     return text
 
@@ -193,9 +193,9 @@ class Pip(Table):
     files: tuple[Annotated[str, AfterValidator(with_slashes)], ...] = ()
     """Requirements files, `environment.yml`, `pyproject.toml`; of that also `[extra]` or `:group`."""
     drop: tuple[Distribution, ...] = ()
-    """Distributions whose inherited requirement does not hold; others ask for them."""
+    """Distributions whose inherited requirement does not hold; others require them."""
     exclude: tuple[Distribution, ...] = ()
-    """Distributions to do without, whoever asks for them: specs, files, packages."""
+    """Distributions to do without, whatever requires them: specs, files, packages."""
     constraints: tuple[IndexRequirement, ...] = ()
     """Limits on the versions of what others require."""
     local: tuple[Annotated[str, AfterValidator(_local)], ...] = ()
@@ -275,11 +275,11 @@ class Inputs:
     digests: dict[str, str] = field(default_factory=dict)
     """Of what each file says, by its path relative to the project."""
     places: dict[str, str] = field(default_factory=dict)
-    """Requirement, constraint or own package -> where it stands: `requirements.txt, line 8`."""
+    """Requirement, constraint or own package -> where it is: `requirements.txt, line 8`."""
     notes: tuple[str, ...] = ()
     """What of them is not used, each with its place."""
     left_out: dict[str, list[str]] = field(default_factory=dict)
-    """What the spec excludes -> the places that ask for it."""
+    """What the spec excludes -> the places that require it."""
 
 
 class Target(Table):
@@ -314,7 +314,7 @@ class Target(Table):
     run: Run = Run()
     docker: Docker | None = None
 
-    # Of one field, not of the whole: so a fault names the file that says it, which may be extended.
+    # Of one field, not of the whole: so an error names the file that says it, which may be extended.
     @field_validator("reason")
     @classmethod
     def _lesser_has_a_reason(

@@ -1,4 +1,4 @@
-"""Where each requirement of a target stands: the file, and the line of it.
+"""Where each requirement of a target is: the file, and the line of it.
 
 A spec inherits from others and refers to files; what a resolver gets is the sum of them all.
 """
@@ -57,7 +57,7 @@ class Places(NamedTuple):
         return [*exact, *self.about(nowhere.name), nowhere][0]
 
     def of(self, text: str) -> str:
-        """Return where a text stands, or else where its distribution does: the spec if nowhere."""
+        """Return where a text is, or else where its distribution is: the spec if nowhere."""
         return self.line(text).place
 
     def about(self, name: str) -> list[Line]:
@@ -66,7 +66,7 @@ class Places(NamedTuple):
 
 
 def read_places(target: Target, root: Path) -> Places:
-    """Read where the lines of a target stand; ``root`` is the folder of its project."""
+    """Read where the lines of a target are; ``root`` is the folder of its project."""
     path = root / "envs" / f"{target.name}.toml"
     chain = spec_chain(path) if path.is_file() else []
     lines = list[Line]()

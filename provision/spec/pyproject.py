@@ -29,7 +29,7 @@ _BEFORE_COMMENT = r"""(?:"[^"]*"|'[^']*'|[^#"'])*?"""
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A requirement of a file, and what asks for it."""
+    """A requirement of a file, and what requires it."""
 
     number: int
     text: str

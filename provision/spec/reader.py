@@ -34,7 +34,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def load_spec(path: Path, read: Read = read_spec_file) -> Target:
-    """Read and validate one spec; SpecError names all faults at once."""
+    """Read and validate one spec; SpecError names all errors at once."""
     if not _NAME.fullmatch(path.stem):
         raise _misnamed(path)
     chain = spec_chain(path, read)
@@ -46,7 +46,7 @@ def load_spec(path: Path, read: Read = read_spec_file) -> Target:
     except ValidationError as error:
         faults = faults_of(error, Target, lambda place: _place(chain, data, place))
         raise SpecError(
-            f"{path} has {plural(len(faults), 'fault')}",
+            f"{path} has {plural(len(faults), 'error')}",
             evidence="\n".join(faults),
             remedy="correct each of them; `provision schema` prints all that is "
             "allowed",
@@ -62,7 +62,7 @@ def load_spec(path: Path, read: Read = read_spec_file) -> Target:
 
 
 def _place(chain: Sequence[SpecFile], whole: Data, keys: Keys) -> str:
-    """Return the file of a fault, if it is an inherited one, and the line, as a line of its own."""
+    """Return the file of an error, if it is an inherited one, and the line, as another line."""
     file, own_keys = origin(chain, whole, keys)
     parts = [] if file is chain[0] else [str(file.path)]
     if line := place_of(read_text(file.path), own_keys):

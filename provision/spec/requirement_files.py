@@ -88,7 +88,7 @@ class RequirementFiles(PipFiles):
                     self.requirements.append(source_requirement(line.text))
 
     def _follow_package(self, path: Path, extras: str) -> None:
-        """Add what the sources of an own package say, which no resolver is told."""
+        """Add what the sources of an own package say, which no resolver reads."""
         with self._reading(path, f"-e [{extras}]") as new:
             if not new:
                 return
@@ -242,7 +242,7 @@ class RequirementFiles(PipFiles):
         return decided
 
     def follow_packages(self) -> None:
-        """Follow the sources of all own packages, and of those that they bring."""
+        """Follow the sources of all own packages, and of those that they require."""
         own = self.target.pip.local if self.target else ()
         for texts in (own, self.local):  # the second grows meanwhile
             for text in texts:
@@ -276,8 +276,8 @@ def _split(extras: str) -> list[str]:
 def with_files(target: Target, root: Path) -> Target:
     """Return a target with what its files require, and without what it excludes.
 
-    Every line of every place holds: of two that disagree, none gives way. SpecError names all
-    faults of the files at once.
+    Every line of every place holds: of two that disagree, none is overridden. SpecError names all
+    errors of the files at once.
     """
     files = RequirementFiles(root.resolve(), target)
     for entry in target.pip.files:
@@ -285,7 +285,7 @@ def with_files(target: Target, root: Path) -> Target:
     files.follow_packages()
     if files.faults:
         raise SpecError(
-            f"the requirement files have {plural(len(files.faults), 'fault')}",
+            f"the requirement files have {plural(len(files.faults), 'error')}",
             evidence="\n".join(files.faults),
             remedy="correct each of them",
         )

@@ -52,7 +52,7 @@ def faults_of(
     model: type[BaseModel],
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
 ) -> list[str]:
-    """Return one text per fault: the keys, what is wrong, what is allowed, and what ``origin`` adds."""
+    """Return one text per error: the keys, what is wrong, what is allowed, and what ``origin`` adds."""
     if not isinstance(error, ValidationError):  # what kept the file from validation
         return [str(error)]
     entries = error.errors(include_url=False)

@@ -1,4 +1,4 @@
-"""The text of a spec that stands alone, for a bundle or an image."""
+"""The text of a spec that needs no other file, for a bundle or an image."""
 
 from pathlib import Path
 

@@ -70,7 +70,7 @@ class Source:
         return url + (f"#subdirectory={below}" if below else "")
 
     def serves(self, line: Line, markers: Mapping[str, str] | None) -> bool:
-        """Whether it is for what asks for a package, on a platform where that is known."""
+        """Whether it is for what requires a package, on a platform where that is known."""
         for kind in ("extra", "group"):
             asked = str(self.said.get(kind, ""))
             if asked and line.part != (kind, canonicalize_name(asked)):
@@ -90,7 +90,7 @@ class Sources:
     root: Pyproject  # of the workspace, or else itself
 
     def of(self, line: Line, markers: Mapping[str, str] | None) -> list[Source]:
-        """Return the sources of what a line asks for; ValueError for a member without one."""
+        """Return the sources of what a line requires; ValueError for a member without one."""
         name = str(canonicalize_name(parse_requirement(line.text).name))
         serving = [s for s in self.by_name.get(name, ()) if s.serves(line, markers)]
         if not serving and name in self.members:

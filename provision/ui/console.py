@@ -210,7 +210,7 @@ def _parted(line: str, width: int, hang: int) -> list[str]:
 def _show_parts(
     screen: RichConsole, fault: Finding | ProvisionError, evidence: str
 ) -> None:
-    """Print evidence, cause and remedy of a fault below each other, each after its name."""
+    """Print evidence, cause and remedy of an error below each other, each after its name."""
     parts = {"evidence": evidence, "cause": fault.cause, "remedy": fault.remedy}
     for name, text in parts.items():
         if text:

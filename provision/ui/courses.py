@@ -59,7 +59,7 @@ class Axes:
             self.high = max(*values, limit) * 2
 
     def x(self, at: float) -> int:
-        """Return where a time lies."""
+        """Return the place of a time."""
         past = self.last - self.first
         share = 0.5
         if past > 0:
@@ -67,7 +67,7 @@ class Axes:
         return round(self.left + share * (self.right - self.left))
 
     def y(self, value: float) -> int:
-        """Return where a value lies."""
+        """Return the place of a value."""
         if self.limit:
             decades = math.log(self.high / self.low)
             share = math.log(max(value, self.low) / self.low) / decades

@@ -78,7 +78,7 @@ class Steps(Progress):
         if (number := self._of_thread.pop(thread, None)) is None:
             return
         task = self._tasks[number]
-        self._look(task)  # at what was told last
+        self._look(task)  # at what was shown last
         self.remove_task(number)
         if not self.tasks:
             self.live.stop()

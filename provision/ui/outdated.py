@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.outdated import Newer, Outdated, Vulnerability
 
 Key = TypeVar("Key")
-_COLUMNS = ("package", "locked", "newest", "uploaded", "asked for as", "targets")
+_COLUMNS = ("package", "locked", "newest", "uploaded", "required as", "targets")
 
 
 def show_outdated(results: list[Outdated], console: Console) -> None:
@@ -35,7 +35,7 @@ def _show_newer(results: list[Outdated], console: Console) -> None:
     )
     rows = [(*row, ", ".join(targets)) for row, targets in sorted(newer.items())]
     if rows:
-        console.table(_COLUMNS, rows, spare=("uploaded", "asked for as"))
+        console.table(_COLUMNS, rows, spare=("uploaded", "required as"))
     current = [result.target for result in results if result.newer == ()]
     if current:
         console.line(f"nothing is newer for {', '.join(current)}", "green")

@@ -236,7 +236,7 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
-        console.line(f"{result.examined}: no known fault was found", "green")
+        console.line(f"{result.examined}: no known problem was found", "green")
     elif log:
         file = "FILE" if log == "-" else shlex.quote(log)
         console.note(
@@ -282,7 +282,7 @@ def show_freshness(result: Freshness, console: Console) -> None:
     console.verdict(line, good=not result.stale)
     if result.without_record and not result.stale:
         names = ", ".join(result.without_record)
-        console.line(f"  open, no digest of their RECORD is known: {names}", "yellow")
+        console.line(f"  no digest of their RECORD is known: {names}", "yellow")
 
 
 def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:

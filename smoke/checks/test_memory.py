@@ -30,7 +30,7 @@ def in_use(device: torch.device) -> int:
     gc.collect()
     module = devices.backend(device)
     if module is None:
-        # A new tensor may lie in freed memory that the C library keeps: let it return all of that.
+        # A new tensor may be in freed memory that the C library keeps: let it return all of that.
         getattr(ctypes.CDLL(None), "malloc_trim", id)(0)
         return _resident()
     devices.synchronize(device)

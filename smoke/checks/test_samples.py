@@ -88,7 +88,7 @@ def compare(device: str) -> list[Any]:
 
 
 def _compare(device: torch.device, numbers: Numbers) -> None:
-    """Compare all samples; Unmeasured where this torch brings no table of operators."""
+    """Compare all samples; Unmeasured where this torch has no table of operators."""
     table = offered.entries()
     shares: list[float] = []
     for case, variant in chain(

@@ -31,7 +31,7 @@ def float64(device: torch.device) -> str:
     ``.double()`` passes where ``reciprocal`` fails (pytorch/pytorch#147731).
     """
     if devices.has_float64(device) is True:
-        return ""  # what fails nevertheless is a fault
+        return ""  # what fails nevertheless is an error
     try:
         value = torch.full((3,), 4.0, device=device).double()
         float((value * value + value).reciprocal().sum().cpu())

@@ -1,4 +1,4 @@
-"""The family of an Intel GPU, by the device list that ``expect.json`` carries."""
+"""The family of an Intel GPU, by the device list that ``expect.json`` has."""
 
 import re
 from collections.abc import Mapping

@@ -38,7 +38,7 @@ IMPORT = {
 
 @dataclass(frozen=True)
 class Check:
-    """What the suite knows of a check; for the attributes see `check`."""
+    """What the suite has of a check; for the attributes see `check`."""
 
     identifier: str
     stands_for: str

@@ -41,7 +41,7 @@ ORDER = (
     "collective",
     "noise",
 )
-# Their checks take the device, but are about the machine or the environment: one run of them serves
+# Their checks take the device, but are about the machine or the environment: one run is enough for
 # all devices.
 SHARED = ("selection", "collective", "noise")
 

@@ -2,7 +2,7 @@
 
 The file is one JSON object: ``schema`` (the number `SCHEMA`), every key that ``expectation.json``
 requires, and those of its optional ones that apply. Types are there, meanings in `Expect`. Unknown
-and missing keys are refused, and all faults are reported together.
+and missing keys are refused, and all errors are reported together.
 
 Schema 2 added ``intel_devices``, so that device names and ids have one source, the toolkit's
 catalog. Schema 3 added ``requirements``; 4 renamed ``driver_verdict`` and ``earlier.reused``.
@@ -96,7 +96,7 @@ class Expect:
 
     @property
     def imported(self) -> frozenset[str]:
-        """Requirements whose earlier import stands."""
+        """Requirements whose earlier import is still valid."""
         return frozenset((self.earlier or {}).get("imported", ()))
 
     @property
@@ -151,7 +151,7 @@ def read(path: Path) -> Expect:
     """Read and validate an expectation.
 
     Raises:
-        BadExpect: It can't be read, or it is invalid; all faults are reported together.
+        BadExpect: It can't be read, or it is invalid; all errors are reported together.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

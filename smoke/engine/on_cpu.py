@@ -4,7 +4,7 @@ torch for XPU runs a fixed list of operators on the CPU, without being asked to,
 process. With `NAMING` set when it is loaded, it names each operator whenever one is run so. torch
 for MPS has a list, too, and names the first one of a process.
 
-What a kernel copies to the host by itself, as a transform without MKL does, is named by nobody.
+What a kernel copies to the host on its own, as a transform without MKL does, is named by nobody.
 """
 
 from __future__ import annotations

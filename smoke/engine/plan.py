@@ -29,7 +29,7 @@ class Plan:
         full: All checks, not only the quick ones.
         only: These checks, or those of these areas, only; all where it is empty.
         devices: Numbers of the devices; the first also gets the checks that are for no device.
-        reused: These have an earlier result that still stands.
+        reused: These have an earlier result that is still valid.
     """
 
     full: bool
@@ -48,7 +48,7 @@ class Plan:
 
 
 def reused(expect: Expect) -> frozenset[str]:
-    """Return the checks that passed in an earlier run which still stands.
+    """Return the checks that passed in an earlier run that is still valid.
 
     The caller vouches that nothing which they use has changed: host, driver, stack, suite, spec.
     What reads the metadata of the environment, and imports what is new in it, is always run.

@@ -229,7 +229,7 @@ class Suite:
         return report
 
     def _end(self, item: pytest.Function) -> None:
-        """Journal how a check ended: with a result, or without one where nobody can judge it."""
+        """Journal how a check ended: with a result, or without one where nothing can decide it."""
         unknown = self._numbers.unknown
         if self._error or not unknown:
             result = self._result(item)

@@ -50,7 +50,7 @@ def top_level() -> dict[str, list[str]]:
 def to_import(expect: Expect) -> dict[str, list[str]]:
     """Return the modules of what the spec requires, but for what was imported already.
 
-    That is what `identity.import` has loaded, and what an earlier run has whose result stands.
+    That is what `identity.import` has loaded, and what an earlier run has whose result is still valid.
     """
     installed = top_level()
     loaded = {"torch": "torch", **OPERATOR_MODULES}

@@ -2,7 +2,7 @@
 
 torch ships the table of operators (OpInfo) that its own tests compare between devices; it says for
 each operator and kind of device which types it takes, forward and backward. What the table does not
-say stands in `LIST`, each line with its source. Neither is asked for attention, convolutions and
+say is in `LIST`, each line with its source. Neither is asked for attention, convolutions and
 matrix products (`ALWAYS`): every device offers them in each floating point type.
 """
 
@@ -199,7 +199,7 @@ def reason(names: Iterable[str], dtype: str, accelerator: str, error: str) -> st
 def table(accelerator: str) -> dict[str, list[str]]:
     """Return the types that a kind of device lacks of each function, by torch's table.
 
-    Empty where torch brings no such table. It is read in a process of its own: torch's tests change
+    Empty where torch has no such table. It is read in a process of its own: torch's tests change
     torch's flags.
     """
     answer = child_process.call(
@@ -210,7 +210,7 @@ def table(accelerator: str) -> dict[str, list[str]]:
 
 def lacking(accelerator: str) -> dict[str, list[str]]:
     """Return what `table` does; run in a fresh process."""
-    # An operator can stand there several times, with other options: one that works is enough.
+    # An operator can be there several times, with other options: one that works is enough.
     by_name: dict[str, set[str]] = {}
     words: dict[str, set[str]] = {}
     for entry in entries(accelerator):
@@ -249,7 +249,7 @@ def entries(accelerator: str = "") -> list[Any]:
     """Return torch's table of operators; for MPS with what torch's tests expect to fail there.
 
     Raises:
-        Unmeasured: This torch brings none, or its table needs what is not installed.
+        Unmeasured: This torch has none, or its table needs what is not installed.
     """
     # torch derives the class of its tests from one of a package that the table does not use.
     stand_in = types.ModuleType("expecttest")

@@ -175,7 +175,7 @@ def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
     assert call("build", "auto") == Exit.OK
     told = capfd.readouterr()
     assert f"{TARGET} is up to date" in told.out
-    assert "arc fits this machine better; the kernel brings Intel's driver" in told.err
+    assert "arc fits this machine better; the kernel has Intel's driver" in told.err
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_torch_without_a_build_is_overridden_with_its_reason(tmp_path: Path) -
     init(tmp_path, "arc-linux")
     torch, vision = pip(tmp_path, "arc-linux").overrides
     assert torch.requirement == "torch==2.12.1+xpu"
-    place = "requirements.txt, line 2 asks for torch==2.4.1"
+    place = "requirements.txt, line 2 requires torch==2.4.1"
     assert torch.reason == f"{place}, of which pytorch-xpu has no build"
     assert vision.requirement == "torchvision==0.27.1+xpu"
     assert "no build for torch 2.12.1+xpu" in vision.reason
@@ -108,7 +108,7 @@ def test_what_torch_decides_on_gets_the_release_that_it_requires(
     cuda = pip(tmp_path, "cuda-linux")
     (triton,) = cuda.overrides
     assert triton.requirement == f"triton=={locked}"
-    assert triton.reason.startswith("requirements.txt, line 2 asks for triton==3.1.0")
+    assert triton.reason.startswith("requirements.txt, line 2 requires triton==3.1.0")
     assert "nvidia-cublas-cu12" in cuda.exclude  # this torch has CUDA 13
     assert {"triton", "nvidia-cublas-cu12"} <= {*pip(tmp_path, "arc-linux").exclude}
 

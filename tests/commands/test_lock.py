@@ -236,7 +236,7 @@ def test_a_conflict_is_reported_in_terms_of_the_spec_and_writes_nothing(
         make(target("torch", "numpy>=2", "helper", "picky"), project, sources)
     assert caught.value.what == "thing: numpy>=2 and picky cannot be installed together"
     assert caught.value.cause == "every picky needs numpy<2"
-    assert "envs/thing.toml asks for picky" in caught.value.evidence
+    assert "envs/thing.toml requires picky" in caught.value.evidence
     assert "torch" not in caught.value.evidence
     assert "we can conclude" in caught.value.__cause__.evidence  # kept for --debug
     assert not project.lock("thing").exists()
@@ -250,7 +250,7 @@ def test_every_fault_is_reported(project: Project, sources: PipConfig) -> None:
             project,
             sources,
         )
-    assert caught.value.what == "thing: numpy==1.27 is not available, and 2 more faults"
+    assert caught.value.what == "thing: numpy==1.27 is not available, and 2 more errors"
     assert caught.value.cause.splitlines() == [
         "there is no numpy==1.27",
         "the nearest versions of numpy that fit: 2.0, 1.26",

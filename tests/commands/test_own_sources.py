@@ -385,9 +385,9 @@ def test_what_a_target_does_without_is_in_no_lock_and_named(site: Site) -> None:
     assert site.artifacts().keys() == {"alone", "plain"}
     said = "tiny: [pip] exclude leaves out"
     assert site.listener.notes == [
-        f"{said} helper: needs.txt, line 2 asks for it",
-        f"{said} deeper: packages ask for it",
-        f"{said} nobody: nobody asks for it any more",
+        f"{said} helper: needs.txt, line 2 requires it",
+        f"{said} deeper: packages require it",
+        f"{said} nobody: nothing requires it any more",
     ]
     target = load_target(site.project.specs, "tiny")
     versions = read_lock(site.project.lock("tiny")).versions

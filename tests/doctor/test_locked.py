@@ -173,7 +173,7 @@ def test_who_brings_what_is_in_the_way_is_told_with_the_line_that_asks_for_it(
     with pytest.raises(SpecError) as error:
         refuse_lock(of, lock, {}, tmp_path)
     assert (
-        "triton 3.5.0 is locked, for kernels, for liger; needs.txt, line 4 asks for liger"
+        "triton 3.5.0 is locked, for kernels, for liger; needs.txt, line 4 requires liger"
         in error.value.evidence
     )
     assert '`exclude = ["flash-attn", "triton"]`' in error.value.remedy

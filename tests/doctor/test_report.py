@@ -179,7 +179,7 @@ def test_a_machine_alone(env: Env) -> None:
     )
     text = report(result, host, None)
     assert "docker" in text
-    assert text.endswith("no known fault was found\n")
+    assert text.endswith("no known problem was found\n")
 
 
 def _some(env: Env) -> Path:

@@ -123,7 +123,7 @@ def _sentence(error: dict[str, str]) -> str:
     if "work together" in what:  # the cause names no package
         return f"{what}: {evidence.splitlines()[0].rpartition(': ')[2]}"
     # Of the fault that is named; `lock` lists the others too.
-    facts = cause.splitlines()[: 1 if "more fault" in what else None]
+    facts = cause.splitlines()[: 1 if "more error" in what else None]
     return ": ".join([what, *["; ".join(facts)][: len(facts)]])
 
 

@@ -243,7 +243,7 @@ def test_a_cutoff_that_hides_what_fits_is_the_cause_and_no_other_is(
     error = explain(
         wanted, run, f"Because only a<=1.5 is available and you require a>=2, {END}"
     )
-    assert error.what == "thing: a>=2 is not available, and 1 more fault"
+    assert error.what == "thing: a>=2 is not available, and 1 more error"
     assert error.cause.splitlines()[:2] == [
         "there is only a<=1.5",
         "the cut-off 2025-01-01 hides what is newer: with today's, they fit",

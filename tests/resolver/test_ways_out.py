@@ -127,51 +127,51 @@ def follow(way: str, project: Project) -> None:
     path.write_text(tomlkit.dumps(document))
 
 
-NUMPY = "envs/base/all.toml, line 9 asks for numpy>=2"
-TORCH = "envs/base/all.toml, line 8 asks for torch==2.8+xpu"
+NUMPY = "envs/base/all.toml, line 9 requires numpy>=2"
+TORCH = "envs/base/all.toml, line 8 requires torch==2.8+xpu"
 IN_PIP = "into [pip] of envs/thing.toml"
 # What needs.txt says -> the evidence, and each way out; all of them are tried.
 FAULTS = {
     "two lines about one distribution": (
         "# a comment\nnumpy<2\n",
-        [NUMPY, "needs.txt, line 2 asks for numpy<2"],
+        [NUMPY, "needs.txt, line 2 requires numpy<2"],
         [
             f'`drop = ["numpy"]` {IN_PIP}',
             (
                 '`overrides = [{ requirement = "numpy>=2", '
-                f'reason = "needs.txt, line 2 asks for numpy<2" }}]` {IN_PIP}'
+                f'reason = "needs.txt, line 2 requires numpy<2" }}]` {IN_PIP}'
             ),
         ],
     ),
     "a package that needs another version of what is inherited": (
         "chain\n",
-        [NUMPY, "needs.txt, line 1 asks for chain"],
+        [NUMPY, "needs.txt, line 1 requires chain"],
         [f'write `drop = ["numpy"]` {IN_PIP}'],
     ),
     "a torch that the target's catalog has": (
         "torch==2.0\n",
-        [TORCH, "needs.txt, line 1 asks for torch==2.0"],
+        [TORCH, "needs.txt, line 1 requires torch==2.0"],
         [
             "`provision add thing 'torch==2.0+xpu' --only-here`",
             (
                 '`overrides = [{ requirement = "torch==2.8+xpu", '
-                'reason = "needs.txt, line 1 asks for torch==2.0" }]`'
+                'reason = "needs.txt, line 1 requires torch==2.0" }]`'
             ),
         ],
     ),
     "a torch that it does not have": (
         "torch==1.7.0+cu128\n",
-        ["needs.txt, line 1 asks for torch==1.7.0+cu128"],
+        ["needs.txt, line 1 requires torch==1.7.0+cu128"],
         [
             (
                 'write `overrides = [{ requirement = "torch==2.8+xpu", '
-                'reason = "needs.txt, line 1 asks for torch==1.7.0+cu128" }]`'
+                'reason = "needs.txt, line 1 requires torch==1.7.0+cu128" }]`'
             ),
         ],
     ),
     "a torch that it has for another Python": (
         "torch==1.6\n",
-        ["needs.txt, line 1 asks for torch==1.6"],
+        ["needs.txt, line 1 requires torch==1.6"],
         [
             (
                 'write `python = "3.12"` into envs/thing.toml, and '
@@ -182,29 +182,29 @@ FAULTS = {
     ),
     "a release of torch in another build": (
         "torch==2.0+cu118\n",
-        ["needs.txt, line 1 asks for torch==2.0+cu118"],
+        ["needs.txt, line 1 requires torch==2.0+cu118"],
         [
             (
                 '`overrides = [{ requirement = "torch==2.0", '
-                'reason = "needs.txt, line 1 asks for torch==2.0+cu118" }]`'
+                'reason = "needs.txt, line 1 requires torch==2.0+cu118" }]`'
             ),
             '`overrides = [{ requirement = "torch==2.8+xpu", ',
         ],
     ),
     "a package that another torch of the catalog allows": (
         "tools>=5\n",
-        [TORCH, "needs.txt, line 1 asks for tools>=5"],
+        [TORCH, "needs.txt, line 1 requires tools>=5"],
         [
             "`provision add thing 'torch==2.0+xpu' --only-here`",
             (
                 '`overrides = [{ requirement = "tools==4.0", '
-                'reason = "needs.txt, line 1 asks for tools>=5" }]`'
+                'reason = "needs.txt, line 1 requires tools>=5" }]`'
             ),
         ],
     ),
     "a package that another torch allows, which a third one does not": (
         "tools>=5\nvision\n",
-        [TORCH, "needs.txt, line 1 asks for tools>=5"],
+        [TORCH, "needs.txt, line 1 requires tools>=5"],
         [
             (
                 '`overrides = [{ requirement = "tools>=5", '
@@ -212,7 +212,7 @@ FAULTS = {
             ),
             (
                 '`overrides = [{ requirement = "tools==4.0", '
-                'reason = "needs.txt, line 1 asks for tools>=5" }]`'
+                'reason = "needs.txt, line 1 requires tools>=5" }]`'
             ),
         ],
     ),
@@ -220,21 +220,21 @@ FAULTS = {
         "numpy<2\ntorch==1.0\n",
         [
             NUMPY,
-            "needs.txt, line 1 asks for numpy<2",
-            "needs.txt, line 2 asks for torch==1.0",
+            "needs.txt, line 1 requires numpy<2",
+            "needs.txt, line 2 requires torch==1.0",
         ],
         [
             '`drop = ["numpy"]` and `overrides = [{ requirement = "torch==2.8+xpu", ',
             (
                 '`overrides = [{ requirement = "numpy>=2", '
-                'reason = "needs.txt, line 1 asks for numpy<2" }, '
+                'reason = "needs.txt, line 1 requires numpy<2" }, '
                 '{ requirement = "torch==2.8+xpu", '
             ),
         ],
     ),
     "a newer Python": (
         "modern\n",
-        ["needs.txt, line 1 asks for modern"],
+        ["needs.txt, line 1 requires modern"],
         ['write `python = "3.13"` into envs/thing.toml, or change needs.txt, line 1'],
     ),
 }
@@ -262,8 +262,8 @@ def test_of_what_only_files_say_both_places_are_told(
 ) -> None:
     error = refused(project, index, "picky\nnumpy>=2\n")
     assert error.evidence.splitlines() == [
-        "needs.txt, line 2 asks for numpy>=2",
-        "needs.txt, line 1 asks for picky",
+        "needs.txt, line 2 requires numpy>=2",
+        "needs.txt, line 1 requires picky",
     ]
     assert error.remedy == "change needs.txt, line 2 or needs.txt, line 1"
 
@@ -278,8 +278,8 @@ def test_what_lacks_a_build_is_told_beside_other_faults(
     project: Project, index: PipConfig
 ) -> None:
     error = refused(project, index, "olden\nnumpy<2\n")
-    assert error.what.endswith("cannot be installed together, and 1 more fault")
-    assert "needs.txt, line 1 asks for olden" in error.evidence
+    assert error.what.endswith("cannot be installed together, and 1 more error")
+    assert "needs.txt, line 1 requires olden" in error.evidence
     assert "olden==1.0 needs old-one" in error.cause.replace(
         "every olden", "olden==1.0"
     )
@@ -312,17 +312,17 @@ def test_an_old_version_without_a_wheel_is_no_reason_to_build(
 OWN = {
     "an unknown name": (
         'version = "1"\ndependencies = [\n    "nosuch",\n]\n',
-        "app/pyproject.toml, line 8 asks for nosuch",
+        "app/pyproject.toml, line 8 requires nosuch",
         "change app/pyproject.toml, line 8",
     ),
     "a version that is inherited otherwise": (
         'version = "1"\ndependencies = ["numpy<2"]\n',
-        "app/pyproject.toml, line 7 asks for numpy<2",
+        "app/pyproject.toml, line 7 requires numpy<2",
         '`drop = ["numpy"]`',
     ),
     "a newer Python": (
         'version = "1"\nrequires-python = ">=3.13"\n',
-        "app/pyproject.toml, line 7 asks for Python>=3.13",
+        "app/pyproject.toml, line 7 requires Python>=3.13",
         'write `python = "3.13"` into envs/thing.toml, or change app/pyproject.toml, line 7',
     ),
 }
@@ -400,6 +400,6 @@ def test_an_own_package_may_leave_its_version_to_its_build(
     )
     (project.root / "needs.txt").write_text("-e app\n")
     error = refused(project, index, "-e app\n")
-    assert error.evidence.splitlines() == [NUMPY, "needs.txt, line 1 asks for -e app"]
+    assert error.evidence.splitlines() == [NUMPY, "needs.txt, line 1 requires -e app"]
     follow(error.remedy, project)
     assert locked(project, index, Silent()).error is None

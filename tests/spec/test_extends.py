@@ -197,7 +197,7 @@ def test_a_fault_names_the_file_that_it_is_in(specs: Path) -> None:
         '"numpy"', '"num py ="'
     )
     (specs / "base.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(SpecError, match=r"child\.toml has 4 faults") as caught:
+    with pytest.raises(SpecError, match=r"child\.toml has 4 errors") as caught:
         child(
             specs,
             'extends = "base"\nsumary = "x"\n[pip]\nrequirements = ["b@d =", "ok"]',
@@ -224,7 +224,7 @@ def test_what_contradicts_the_platform_or_status_is_said_of_the_file_that_has_it
     (specs / "base.toml").write_text(
         f'{old}{BASE}[docker]\napt = ["git"]', encoding="utf-8"
     )
-    with pytest.raises(SpecError, match="2 faults") as caught:
+    with pytest.raises(SpecError, match="2 errors") as caught:
         child(specs, 'extends = "base"\nplatform = "win-64"\nstatus = "supported"')
     reason, at, docker, docker_at = caught.value.evidence.splitlines()
     assert reason.startswith("reason: ")

@@ -60,7 +60,7 @@ requirements = ["torch=="]
 [hardware]
 driver = "newest"
 """
-    with pytest.raises(SpecError, match="has 5 faults") as caught:
+    with pytest.raises(SpecError, match="has 5 errors") as caught:
         load_spec(write(tmp_path, bad))
     faults = [line.split(":") for line in caught.value.evidence.splitlines()]
     places = {

@@ -318,7 +318,7 @@ def test_faults_name_file_and_line_all_at_once(
     root: Path, line: str, said: str
 ) -> None:
     (root / "needs" / "all.txt").write_text(f"{line}\n%\n")
-    with pytest.raises(SpecError, match="2 faults") as error:
+    with pytest.raises(SpecError, match="2 errors") as error:
         load_spec(root / "envs" / "thing.toml")
     assert said in error.value.evidence
     assert str(root / "needs" / "all.txt") in error.value.evidence

@@ -29,7 +29,7 @@ def handle(call: Call) -> Outcome:
     results = in_threads(compare, targets, 4)  # more would only wait for the cores
     results += [Outdated(name, error=error) for name, error in broken.items()]
     code = findings_if(any(result.bad for result in results))
-    # An audit that looked nothing up is not green; what is newer can be told without it.
+    # An audit that looked nothing up is not green; what is newer can be listed without it.
     if audit and any(result.not_looked_up for result in results):
         code = Exit.TOOL
     return Outcome(results, show_outdated, worst(code, results))

@@ -21,7 +21,7 @@ from provision.doctor.rules import (
 # level the earlier is reported first, as the deeper cause.
 # On files and versions, which `verify` compares with the lock where there is one.
 FILE_RULES: tuple[Rule, ...] = (python.half_installed, files.installation)
-# On packages that do not work together, whatever the machine: a lock is judged by them too.
+# On packages that do not work together, whatever the machine: a lock is checked by them too.
 PACKAGE_RULES: tuple[Rule, ...] = (
     intel.ipex_beside_ipex_llm,
     intel.ipex_in_cuda,

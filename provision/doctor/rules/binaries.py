@@ -41,7 +41,7 @@ def missing_libraries(context: DoctorContext) -> Findings:
         by_code[_code_of(missing.name, windows=context.env.windows)].append(missing)
     for code, libraries in by_code.items():
         level = Level.ERROR
-        # Without an NVIDIA card this is no fault: `pip install torch` gives a CUDA build on Linux.
+        # Without an NVIDIA card this is no error: `pip install torch` gives a CUDA build on Linux.
         if code == "driver-missing" and not context.gpus("nvidia"):
             level = Level.NOTE
         facts = {

@@ -21,7 +21,7 @@ _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)"
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
-# Packages that bring the module triton.
+# Packages that install the module triton.
 TRITONS = (
     "triton",
     "pytorch-triton",
@@ -69,7 +69,7 @@ def companions(context: DoctorContext) -> Findings:
         yield Finding(
             code="torch-companion-mismatch",
             level=Level.ERROR,
-            symptom="A package that was built for one torch stands beside another",
+            symptom="A package that was built for one torch is installed beside another",
             cause="Each release and each build of torch has companions of its own",
             remedy=f"{together}; {build_command(context.accelerator, env.platform)} does",
             evidence=(env.says(torch), *wrong),
@@ -201,7 +201,7 @@ def tritons(context: DoctorContext) -> Findings:
     wanted = _unmet(torch, tritons, context) if torch else ""
     if foreign or len(tritons) > 1:
         # https://github.com/unslothai/unsloth/issues/10018: triton-windows overwrites triton-xpu.
-        symptom = "Two packages bring the module triton"
+        symptom = "Two packages install the module triton"
         if foreign:
             symptom = (
                 "A triton for other GPUs overwrites the one of torch for Intel GPUs"
@@ -220,7 +220,7 @@ def tritons(context: DoctorContext) -> Findings:
         code="triton-missing-or-incompatible",
         level=Level.ERROR,
         symptom=symptom,
-        cause="Another package, or a second index, brings another triton than torch requires",
+        cause="Another package, or a second index, installs another triton than torch requires",
         remedy=remedy,
         evidence=tuple(evidence),
     )

@@ -12,7 +12,7 @@ IPEX = "intel-extension-for-pytorch"
 
 
 def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
-    """Another IPEX stands beside ipex-llm than the one that ipex-llm was built with."""
+    """Another IPEX is installed beside ipex-llm than the one that ipex-llm was built with."""
     env = context.env
     ipex = env.get(IPEX)
     llm = env.get("ipex-llm") or env.get("bigdl-llm")
@@ -30,7 +30,7 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
         yield Finding(
             code="ipex-llm-with-separate-ipex",
             level=Level.ERROR,
-            symptom="A second IPEX stands beside ipex-llm, which brings its own",
+            symptom="A second IPEX is installed beside ipex-llm, which has its own",
             cause="Its operators, such as torch_ipex::mul_add, replace or lack those that"
             " ipex-llm was compiled for",
             remedy=f"{remove}: ipex-llm[xpu] requires the IPEX that it was"
@@ -86,7 +86,7 @@ def ipex_in_cuda(context: DoctorContext) -> Findings:
 
 
 def ipex_other_torch(context: DoctorContext) -> Findings:
-    """IPEX stands beside a torch of another minor version or build."""
+    """IPEX is installed beside a torch of another minor version or build."""
     env = context.env
     ipex, torch = env.get(IPEX), env.torch
     if ipex is None or torch is None or not torch.version:
@@ -114,7 +114,7 @@ def ipex_other_torch(context: DoctorContext) -> Findings:
 
 
 def cuda_packages_with_xpu(context: DoctorContext) -> Findings:
-    """Packages that have kernels for CUDA only stand beside an XPU build of torch."""
+    """Packages that have kernels for CUDA only are installed beside an XPU build of torch."""
     env = context.env
     torch = env.torch
     if torch is None or torch.accelerator != "xpu":
@@ -126,7 +126,7 @@ def cuda_packages_with_xpu(context: DoctorContext) -> Findings:
         yield Finding(
             code="torch-companion-mismatch",
             level=Level.ERROR,
-            symptom="Packages for CUDA stand beside a torch for Intel GPUs",
+            symptom="Packages for CUDA are installed beside a torch for Intel GPUs",
             cause="They have kernels for NVIDIA's GPUs only, and what installs them"
             " replaces torch by a CUDA build",
             remedy=f"{env.leave_out(*names)}; a clean environment for Intel GPUs:"

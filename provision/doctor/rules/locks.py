@@ -37,7 +37,7 @@ def judge(
         for name, lines in (*_of_file(file), *_of_choices(file, options)):
             if lines:
                 findings.append(case(name, list(dict.fromkeys(lines))[:5]))
-        # What several platforms and extras install is told once.
+        # What several platforms and extras install is reported once.
         of_options = dict[tuple[str, ...], Finding]()
         for option in options:
             for finding in _of_environment(option, host, devices):
@@ -106,7 +106,7 @@ def _routes_to_cpu(file: RepositoryFile, options: Sequence[Choice]) -> Iterator[
 def _of_environment(choice: Choice, host: Host, devices: Devices) -> Findings:
     """Apply the rules on environments to what a choice installs.
 
-    What a repository asks for is judged for any machine, drivers and GPUs for this one.
+    What a repository requires is checked for any machine, drivers and GPUs for this one.
     """
     env = _environment(choice)
     context = DoctorContext(env, Host(choice.platform, ""), devices)
