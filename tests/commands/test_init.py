@@ -69,7 +69,7 @@ def test_nothing_carried_over_does_not_look_like_success(
     shown = capsys.readouterr().out
     assert "none of the repository's requirements is in a spec" in shown
     assert "Next" not in shown
-    assert f"not carried over: {line}" in shown
+    assert f"to do by hand: {line}" in shown
     # So the command that names one finds nothing in its way.
     assert not (tmp_path / "envs").exists()
     if (name := next(iter(files))).endswith(".txt"):

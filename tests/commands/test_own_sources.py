@@ -416,7 +416,7 @@ def test_attack_a_member_of_a_workspace_is_never_looked_up_by_its_name(
         assert "deeper" in site.asked
     (root / "pyproject.toml").write_text(manifest("app", "plain", more=sources))
     site.asked.clear()
-    with pytest.raises(SpecError, match="1 fault") as caught:
+    with pytest.raises(SpecError, match="1 error") as caught:
         site.lock()
     assert "no member of a workspace has its name" in caught.value.evidence
     assert not site.asked

@@ -91,7 +91,7 @@ driver = "newest"
         (('"linux-64"', '"win-64"\nglibc = "2.34"'), "has no glibc"),
         (("linux-64", "win-64"), ""),
         (("[pip]", "[hardware]\ndriver='<=580.65'\n[pip]"), ""),
-        (("[pip]", "[hardware]\ndriver='==580.65'\n[pip]"), "<= and < can be judged"),
+        (("[pip]", "[hardware]\ndriver='==580.65'\n[pip]"), "<= and < can be compared"),
         (('"torch==2.13.0+cpu"', '"torch @ ftp://x/torch.whl"'), "has to begin with"),
         (('"torch==2.13.0+cpu"', '"torch @ https://u:p@x/torch.whl"'), "has a login"),
         (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),

@@ -69,7 +69,7 @@ def companions(context: DoctorContext) -> Findings:
         yield Finding(
             code="torch-companion-mismatch",
             level=Level.ERROR,
-            symptom="A package that was built for one torch is installed beside another",
+            symptom="A package that was built for one torch is used with another",
             cause="Each release and each build of torch has companions of its own",
             remedy=f"{together}; {build_command(context.accelerator, env.platform)} does",
             evidence=(env.says(torch), *wrong),
@@ -201,7 +201,7 @@ def tritons(context: DoctorContext) -> Findings:
     wanted = _unmet(torch, tritons, context) if torch else ""
     if foreign or len(tritons) > 1:
         # https://github.com/unslothai/unsloth/issues/10018: triton-windows overwrites triton-xpu.
-        symptom = "Two packages install the module triton"
+        symptom = "Two packages contain the module triton"
         if foreign:
             symptom = (
                 "A triton for other GPUs overwrites the one of torch for Intel GPUs"
@@ -220,7 +220,7 @@ def tritons(context: DoctorContext) -> Findings:
         code="triton-missing-or-incompatible",
         level=Level.ERROR,
         symptom=symptom,
-        cause="Another package, or a second index, installs another triton than torch requires",
+        cause="Another package, or a second index, leads to another triton than torch requires",
         remedy=remedy,
         evidence=tuple(evidence),
     )

@@ -30,7 +30,7 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
         yield Finding(
             code="ipex-llm-with-separate-ipex",
             level=Level.ERROR,
-            symptom="A second IPEX is installed beside ipex-llm, which has its own",
+            symptom="A second IPEX is used beside ipex-llm, which has its own",
             cause="Its operators, such as torch_ipex::mul_add, replace or lack those that"
             " ipex-llm was compiled for",
             remedy=f"{remove}: ipex-llm[xpu] requires the IPEX that it was"
@@ -126,7 +126,7 @@ def cuda_packages_with_xpu(context: DoctorContext) -> Findings:
         yield Finding(
             code="torch-companion-mismatch",
             level=Level.ERROR,
-            symptom="Packages for CUDA are installed beside a torch for Intel GPUs",
+            symptom="Packages for CUDA are used beside a torch for Intel GPUs",
             cause="They have kernels for NVIDIA's GPUs only, and what installs them"
             " replaces torch by a CUDA build",
             remedy=f"{env.leave_out(*names)}; a clean environment for Intel GPUs:"

@@ -30,4 +30,4 @@ def test_a_broken_spec_is_left_out_and_named(tmp_path: Path) -> None:
     assert choose_target(found) == "cpu-linux"
     (line,) = [line for line in found.advice if line.startswith("arc-linux")]
     assert "left out" in line
-    assert "2 faults" in line
+    assert "2 errors" in line
