@@ -189,6 +189,7 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(
 
 
 @pytest.mark.network
+@pytest.mark.slow
 def test_a_failed_check_fails_the_job_and_none_claims_nothing(
     runner: tuple[Runner, Lab],
 ) -> None:

@@ -318,6 +318,7 @@ def with_python(python_archive: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.machine
 @pytest.mark.skipif(sys.platform == "win32", reason="the archive is of a Linux Python")
+@pytest.mark.slow
 def test_a_bundle_brings_the_interpreter_that_a_machine_may_lack(
     clone: Lab, tmp_path: Path, with_python: Path
 ) -> None:

@@ -161,6 +161,7 @@ def test_nothing_is_run_where_one_goes_back_to_what_was_proven(
     assert [check.id for check in failed.failed] == ["identity.requirements"]
 
 
+@pytest.mark.slow
 def test_what_was_added_since_may_change_and_go(lab: Lab, tmp_path: Path) -> None:
     """Beside the build before it was added, nothing is different, whoever names it."""
     bench = Bench(lab, tmp_path)
@@ -176,6 +177,7 @@ def test_what_was_added_since_may_change_and_go(lab: Lab, tmp_path: Path) -> Non
         assert ran(bench.build(*added)) == ALWAYS
 
 
+@pytest.mark.slow
 def test_what_was_there_before_may_change_where_nothing_names_it(
     lab: Lab, tmp_path: Path
 ) -> None:

@@ -655,6 +655,7 @@ def test_a_source_that_cannot_be_had_is_explained(site: Site, tmp_path: Path) ->
     assert not site.project.lock("tiny").exists()
 
 
+@pytest.mark.slow
 def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
     site: Site, tmp_path: Path
 ) -> None:
@@ -690,6 +691,7 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
     } in component["properties"]
 
 
+@pytest.mark.slow
 def test_an_export_installs_what_was_built_from_any_place(
     site: Site, tmp_path: Path
 ) -> None:

@@ -240,7 +240,23 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+# One for each kind of line that is told; the others at night.
+FIRST = (
+    "two lines about one distribution",
+    "a package that needs another version of what is inherited",
+    "a torch that the target's catalog has",
+    "a package that another torch of the catalog allows",
+    "a newer Python",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in FIRST else pytest.param(name, marks=pytest.mark.slow)
+        for name in FAULTS
+    ],
+)
 def test_each_line_at_fault_is_named_and_each_way_out_helps(
     name: str, project: Project, index: PipConfig
 ) -> None:
