@@ -12,6 +12,7 @@ import tomlkit
 from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 
+from provision.commands.edit_journal import rewrite
 from provision.commands.edit_lines import Edit, appended, distribution, with_line
 from provision.commands.edit_spec import (
     add_to,
@@ -22,7 +23,6 @@ from provision.commands.edit_spec import (
     text_of,
 )
 from provision.core.errors import UsageError
-from provision.core.filesystem import write_atomic
 from provision.spec.extends import spec_chain
 from provision.spec.places import Line, read_places
 from provision.spec.pyproject import METADATA, local_folder, read_pyproject, relative
@@ -64,15 +64,7 @@ def remove(path: Path, words: Words) -> None:
         if words.only_here:
             _leave_out(path, root, name)
             continue
-        for _ in range(100):  # one line may hide another of the same distribution
-            lines = read_places(load_spec(path), root).about(name)
-            of_files = [one for one in lines if one.source == "file"]
-            asked = [one for one in of_files if one.key == "requirements"]
-            if not asked:
-                break
-            _edit(root, asked[0], None)
-        if any(one.key == "requirements" for one in lines):
-            remove_from(path, [name])
+        _remove_everywhere(path, root, name)
     for folder in words.folders:
         _remove_entry(path, root, "local", folder)
     for file in words.files:
@@ -117,6 +109,26 @@ def _leave_out(path: Path, root: Path, name: str) -> None:
         take(pip, "requirements", name)
         pip.setdefault("exclude", []).append(name)
     load_spec(path)
+
+
+def _remove_everywhere(path: Path, root: Path, name: str) -> None:
+    """Remove a distribution from files, from the spec, and from what it extends in the project.
+
+    What a shipped spec asks for is dropped.
+    """
+    for _ in range(100):  # one line may hide another of the same distribution
+        lines = read_places(load_spec(path), root).about(name)
+        asked = [one for one in lines if one.key == "requirements"]
+        elsewhere = [one for one in asked if one.source != "spec" and _in(root, one)]
+        if elsewhere:
+            _edit(root, elsewhere[0], None)
+        elif any(one.source == "spec" for one in asked):
+            with pip_table(path) as pip:
+                take(pip, "requirements", name)
+        else:
+            break
+    if asked:
+        remove_from(path, [name])
 
 
 def _add_to_file(path: Path, root: Path, requirement: str) -> bool:
@@ -181,7 +193,7 @@ def _constrain(root: Path, line: Line, requirement: str) -> None:
 def _edit(root: Path, line: Line, new: str | None) -> None:
     """Replace or remove a line where it is."""
     name, _, number = line.place.rpartition(", line ")
-    path = (root / name).resolve()  # a link stays one
+    path = root / name
     at = Edit(Path(name).suffix, int(number), line.name, line.text)
     try:
         text = with_line(text_of(path), at, new)
@@ -191,23 +203,23 @@ def _edit(root: Path, line: Line, new: str | None) -> None:
             cause=str(error),
             remedy=f"edit it there, then `provision lock`; the new line is {new or 'none'}",
         ) from error
-    write_atomic(path, text)
+    rewrite(path, text)
 
 
 def _append(root: Path, entry: str, requirement: str) -> bool:
     """Add a requirement to an entry of ``[pip] files``; False where nobody writes one by hand."""
-    path = (root / entry.partition("[")[0]).resolve()  # a link stays one
+    path = root / entry.partition("[")[0]
     if path.suffix in {".yml", ".yaml"} or ":" in path.name:
         return False
     if path.name != "pyproject.toml":
-        write_atomic(path, appended(text_of(path), requirement))
+        rewrite(path, appended(text_of(path), requirement))
         return True
     manifest = read_pyproject(path, root)
     if not manifest.says("dependencies"):
         return False
     document = tomlkit.parse(text_of(path))
     document["project"].setdefault("dependencies", []).append(requirement)
-    write_atomic(path, tomlkit.dumps(document))
+    rewrite(path, tomlkit.dumps(document))
     return True
 
 

@@ -11,13 +11,12 @@ import tomlkit
 from packaging.utils import canonicalize_name
 
 from provision.commands.build_request import BuildResult
+from provision.commands.edit_journal import editing, rewrite
 from provision.commands.edit_lines import distribution
 from provision.commands.freshness import lockable_names
 from provision.commands.lock import LockResult, lock
-from provision.core.errors import ProvisionError, UsageError
-from provision.core.filesystem import write_atomic
+from provision.core.errors import UsageError
 from provision.core.limits import decoded
-from provision.core.locking import folder_lock, waiting
 from provision.core.project import Project
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
 from provision.resolver.resolver import Resolver
@@ -42,7 +41,7 @@ def pip_table(path: Path) -> Iterator[Any]:
     yield document.setdefault(
         "pip", tomlkit.table()
     )  # absent where a spec extends another
-    write_atomic(path, tomlkit.dumps(document))
+    rewrite(path, tomlkit.dumps(document))
 
 
 def add_to(path: Path, requirements: Sequence[str], index: str | None = None) -> Target:
@@ -181,36 +180,22 @@ def edit_and_lock(
 
     If one of them fails, all files are as they were.
     """
-    waits = waiting("the specs", resolver.progress)
-    with (
-        folder_lock(project.root / ".cache", waits, name="edit.lock"),
-        _restored(_files(project, names)) as before,
-    ):
+    with editing(project, resolver.progress) as edits:
         every = target_names(project.specs)
         broken = load_targets(project.specs, every)[1]
         for name in names:
             edit(project.specs / f"{name}.toml")
-        changed = {path for path in before if _bytes_if_any(path) != before[path]}
         for name, error in load_targets(project.specs, every)[1].items():
             if name not in broken:  # the edit took what another target relies on
                 raise error
-        users = [*names, *_users(project, changed, names)]
+        users = [*names, *_users(project, edits.changed, names)]
         targets = [load_target(project.specs, name) for name in users]
+        layers = (PIP_LAYER, CONDA_LAYER)
+        edits.expect(project.lock(name) / layer for name in users for layer in layers)
         results = lock(targets, project, resolver)
         if failed := next((result.error for result in results if result.error), None):
             raise failed
     return results
-
-
-def _files(project: Project, names: Sequence[str]) -> list[Path]:
-    """Return all that an edit may change: specs, what they refer to, and locks."""
-    every = target_names(project.specs)
-    paths = [path for path in project.specs.rglob("*.toml") if path.is_file()]
-    for target in load_targets(project.specs, every)[0]:
-        paths += [project.root / name for name in target.inputs.digests]
-    for name in {*every, *names}:
-        paths += [project.lock(name) / layer for layer in (PIP_LAYER, CONDA_LAYER)]
-    return list(dict.fromkeys(path.resolve() for path in paths))
 
 
 def _users(
@@ -223,25 +208,3 @@ def _users(
         reads = {(project.root / name).resolve() for name in read}
         if reads & {*changed} and (project.lock(target.name) / PIP_LAYER).is_file():
             yield target.name
-
-
-def _bytes_if_any(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
-
-
-@contextlib.contextmanager
-def _restored(paths: Sequence[Path]) -> Iterator[dict[Path, bytes | None]]:
-    """Give files their content back if the body, which gets it, fails or is interrupted."""
-    before = {path: _bytes_if_any(path) for path in paths}
-    try:
-        yield before
-    except BaseException as error:
-        changed = [path for path in paths if _bytes_if_any(path) != before[path]]
-        for path in changed:
-            if (content := before[path]) is None:
-                path.unlink()
-            else:
-                write_atomic(path, content)
-        if isinstance(error, ProvisionError) and changed:
-            error.evidence += f"\nput back as before: {', '.join(map(str, changed))}"
-        raise

@@ -52,6 +52,7 @@ class Fitter:
         self._own = {requirement_name(text): Requirement(text) for text in own}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
         self._index = self.target.pip.index_of("torch")
+        self.unmet = ""  # what is asked for of torch, where this target cannot have it
         # Whether the repository decides on torch, of which the default index has every release.
         self._is_open = False
         self._open = SpecifierSet()  # the versions of it then
@@ -74,6 +75,11 @@ class Fitter:
     def _use_python(self, python: str) -> None:
         if python != self.target.python:
             self.target = self.target.model_copy(update={"python_version": python})
+
+    @property
+    def torch(self) -> str:
+        """The release of torch that is chosen."""
+        return self._torch
 
     def fit(self, wanted: Iterable[Wanted]) -> None:
         """Fit the lines of a repository."""
@@ -171,7 +177,10 @@ class Fitter:
             if self._index == "default":
                 self._open_torch(lines, wanted)
                 return
-            if found := self._newest_torch(wanted):
+            found = self._newest_torch(wanted)
+            if not found or self._is_forbidden(found):
+                self.unmet = str(lines[0])
+            if found:
                 self._torch = found
             else:
                 why = f"of which {self._index} has no build"
@@ -196,6 +205,17 @@ class Fitter:
                 return str(max(fitting))
         self._use_python(self._pythons[0])
         return ""
+
+    def _is_forbidden(self, torch: str) -> bool:
+        """Whether a release of torch requires what the target forbids."""
+        forbidden = {entry.name for entry in self.target.pip.forbid}
+        (wheel, *_) = [w for w in self._wheels("torch") if w.version == torch]
+        for text in wheel.requires_dist or ():
+            marker = Requirement(text).marker
+            needed = marker is None or marker.evaluate(self.target.markers)
+            if needed and requirement_name(text) in forbidden:
+                return True
+        return False
 
     def _settle(self, chosen: str, lines: Sequence[Wanted], why: str) -> None:
         """Say which release is meant, as an override where lines do not admit it."""

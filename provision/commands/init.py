@@ -1,15 +1,16 @@
 """The verb ``init``: make a project of a repository, or of an empty folder; asks nothing."""
 
 import contextlib
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
 
 from provision.catalog.digest import catalog_digest
+from provision.commands.edit_journal import editing, rewrite
 from provision.commands.find_files import (
     accelerators_named,
     find_files,
@@ -27,11 +28,12 @@ from provision.commands.repository import (
 )
 from provision.commands.wanted import Wanted
 from provision.core.errors import SpecError, UsageError, damage_in
-from provision.core.filesystem import write_atomic
+from provision.core.progress import Progress
 from provision.core.project import Project, shipped
+from provision.lockfile.pip import PIP_LAYER
 from provision.spec.extends import read_spec_file
 from provision.spec.model import Target
-from provision.spec.reader import load_spec, load_target
+from provision.spec.reader import load_spec, load_target, target_names
 
 _IGNORED = ("/.envs/", "/.tools/", "/.cache/")
 _NOXFILE = """\
@@ -86,9 +88,15 @@ class Initialized:
 
 
 def initialize(
-    project: Project, names: Sequence[str], choice: Choice | None = None
+    project: Project,
+    names: Sequence[str],
+    progress: Progress,
+    choice: Choice | None = None,
 ) -> Initialized:
-    """Make a project with a spec for each target; no file of the user's is overwritten."""
+    """Make a project with a spec for each target; no file of the user's is overwritten.
+
+    It is made whole or not at all.
+    """
     if project == shipped():
         raise UsageError(
             "this is the toolkit's own folder, which has every target",
@@ -96,17 +104,25 @@ def initialize(
         )
     names = list(dict.fromkeys(names))
     bases = [load_target(shipped().specs, name) for name in names]
-    plan = _plan(project, choice or Choice(), bases)
+    with editing(project, progress):
+        return _initialize(project, names, bases, choice or Choice())
+
+
+def _initialize(
+    project: Project, names: Sequence[str], bases: Sequence[Target], choice: Choice
+) -> Initialized:
+    plan = _plan(project, choice, bases)
     left = [*plan.asked.left, *not_used(plan.asked, names)]
     if plan.asked.is_empty and plan.kept is None:
         return Initialized(project.root, (), (), tuple(left), empty=True)
-    targets, written = _write_specs(project, bases, plan)
+    targets, written, unmet = _write_specs(project, bases, plan)
+    left += _elsewhere(project, plan, unmet)
     left += _faults(project, [t.spec for t in targets if t.spec], left)
     if _ignore(project.root / ".gitignore"):
         written.append(".gitignore")
     noxfile = project.root / "noxfile.py"
     if not noxfile.exists():
-        write_atomic(noxfile, _NOXFILE)
+        rewrite(noxfile, _NOXFILE)
         written.append(noxfile.name)
     elif "add_sessions" not in noxfile.read_text(encoding="utf-8", errors="replace"):
         lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
@@ -175,18 +191,16 @@ def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
 
 def _write_specs(
     project: Project, targets: Sequence[Target], plan: _Plan
-) -> tuple[tuple[InitializedTarget, ...], list[str]]:
-    """Write what is missing; return what was done for each target, and the files."""
+) -> tuple[tuple[InitializedTarget, ...], list[str], list[Fitter]]:
+    """Write what is missing; return what was done, the files, and who cannot have the torch."""
     fitted, written = dict[str, Fitter](), list[str]()
     for target in targets:
         if not (project.specs / f"{target.name}.toml").exists():
-            fitter = Fitter(target, project.catalog, plan.asked.requires_python)
-            fitter.fit(plan.lines(project.root, target))
-            fitted[target.name] = fitter
+            fitted[target.name] = _fitted(project, target, plan)
     common = plan.common()
     if fitted and plan.kept is None:
         common = common.with_drop(fitted.values())
-        write_atomic(project.root / BASE, base_text(common))
+        rewrite(project.root / BASE, base_text(common))
         written.append(BASE)
         common = Common(drop=common.drop)  # of which the specs say nothing more
     done = []
@@ -197,14 +211,41 @@ def _write_specs(
             result = _write_spec(project, target, fitted[target.name], own)
             written.append(str(result.spec))
         done.append(result)
-    return tuple(done), written
+    return tuple(done), written, [each for each in fitted.values() if each.unmet]
+
+
+def _fitted(project: Project, target: Target, plan: _Plan) -> Fitter:
+    fitter = Fitter(target, project.catalog, plan.asked.requires_python)
+    fitter.fit(plan.lines(project.root, target))
+    return fitter
+
+
+def _elsewhere(project: Project, plan: _Plan, unmet: Sequence[Fitter]) -> Iterator[str]:
+    """Yield which target of the same hardware has the torch that a repository asks for."""
+    known = target_names(project.specs)
+    others = [name for name in target_names(shipped().specs) if name not in known]
+    for fitter in unmet:
+        target = fitter.target
+        for other in map(partial(load_target, shipped().specs), others):
+            same = all(
+                getattr(other, key) == getattr(target, key)
+                for key in ("platform", "accelerator", "status")
+            )
+            if not same or other.hardware.families != target.hardware.families:
+                continue
+            if not (found := _fitted(project, other, plan)).unmet:
+                yield (
+                    f"{fitter.unmet} fits {other.name} with torch {found.torch}, and not "
+                    f"{target.name}: `provision init --target {other.name}`"
+                )
+                break
 
 
 def _write_spec(
     project: Project, base: Target, fitted: Fitter, common: Common
 ) -> InitializedTarget:
     path = project.specs / f"{base.name}.toml"
-    write_atomic(path, spec_text(base, fitted, common))
+    rewrite(path, spec_text(base, fitted, common))
     locked = False
     with contextlib.suppress(SpecError):  # said of all specs together
         locked = _take_lock(project, base, load_spec(path))
@@ -232,21 +273,21 @@ def _take_lock(project: Project, base: Target, target: Target) -> bool:
         catalog_digest(shipped().catalog, base),
     )
     same = target.digest() == base.digest() and len({*catalogs}) == 1
-    if same and lock.is_dir() and not own.exists():
-        shutil.copytree(lock, own)
+    if same and lock.is_dir() and not (own / PIP_LAYER).exists():
+        for layer in lock.iterdir():
+            rewrite(own / layer.name, layer.read_bytes())
         return True
     return False
 
 
 def _ignore(path: Path) -> bool:
     """Add what the toolkit makes to a ``.gitignore``; whether anything was added."""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    content = path.read_bytes() if path.is_file() else b""
+    text = content.decode(errors="replace")
     known = {line.strip().strip("/") for line in text.splitlines()}
     missing = [line for line in _IGNORED if line.strip("/") not in known]
     if missing:
-        with path.open(
-            "a", encoding="utf-8"
-        ) as stream:  # which keeps the bytes that are there
-            stream.write("" if not text or text.endswith("\n") else "\n")
-            stream.writelines(f"{line}\n" for line in missing)
+        begun = "" if not text or text.endswith("\n") else "\n"
+        added = begun + "".join(f"{line}\n" for line in missing)
+        rewrite(path, content + added.encode())  # all bytes that were there stay
     return bool(missing)

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import glob
 import os
 import shutil
 import stat
@@ -32,30 +33,44 @@ def extended(path: str | Path) -> str:
     return f"\\\\?\\UNC{full[1:]}" if full.startswith("\\\\") else f"\\\\?\\{full}"
 
 
-def write_atomic(path: Path, content: str | bytes) -> None:
+def write_atomic(path: Path, content: str | bytes, *, keep_owner: bool = False) -> None:
     """Write a file so that a reader sees the old content or the new, never a part.
 
-    A text is written as UTF-8. Who may read and write the file stays as it was.
+    A text is written as UTF-8. Who may read and write the file stays as it was, and with
+    ``keep_owner`` whose it is, where the system lets us.
     """
     # Not in the platform's line ends: locks and images are compared by their bytes.
     data = content.encode() if isinstance(content, str) else content
     # It is flushed to the disk before it is renamed: else a power loss can leave it empty.
     with os_errors(f"cannot write {path}", "check its folder and the free space"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=_unwritten(path), dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
             # mkstemp makes it private, but other users run environments.
-            mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o644
-            Path(name).chmod(mode)
+            before = path.stat() if path.is_file() else None
+            if keep_owner and before and sys.platform != "win32":
+                with contextlib.suppress(PermissionError):
+                    os.chown(name, before.st_uid, before.st_gid)
+            Path(name).chmod(stat.S_IMODE(before.st_mode) if before else 0o644)
             Path(name).replace(path)
             sync_folder(path.parent)
         except BaseException:  # Ctrl-C, too, must leave no temporary file
             Path(name).unlink(missing_ok=True)
             raise
+
+
+def remove_unwritten(path: Path) -> None:
+    """Remove what :func:`write_atomic` left beside a file when it was killed; none may be running."""
+    for left in path.parent.glob(f"{glob.escape(_unwritten(path))}*"):
+        left.unlink(missing_ok=True)
+
+
+def _unwritten(path: Path) -> str:
+    return f".{path.name}.provision-"
 
 
 def sync_folder(folder: Path, *, with_files: bool = False) -> None:

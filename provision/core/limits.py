@@ -65,6 +65,16 @@ def decoded(content: bytes) -> str:
     return content.removeprefix(codecs.BOM_UTF8).decode("utf-16" if wide else "utf-8")
 
 
+def encoded_as(text: str, content: bytes | None) -> bytes:
+    """Return a text in the encoding of a content, with its mark; else in UTF-8."""
+    marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    encodings = ("utf-8", "utf-16-le", "utf-16-be")
+    for mark, encoding in zip(marks, encodings, strict=True):
+        if content and content.startswith(mark):
+            return mark + text.encode(encoding)
+    return text.encode()
+
+
 def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401 - not validated
     """Return what a parser makes of a file."""
     try:

@@ -1,10 +1,13 @@
 """The layout of a project's folders."""
 
+import os
+import sys
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.errors import UsageError
+from provision.core.hashing import sha256_bytes
 from provision.core.program import program_name
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
@@ -50,6 +53,16 @@ class Project(
     def wheelhouse(self) -> Path:
         """The folder of the wheels that were built from source."""
         return self.root / "wheelhouse"
+
+    @property
+    def private(self) -> Path:
+        """The user's own folder for this project, which nobody else writes to."""
+        if sys.platform == "win32":
+            base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        else:  # https://specifications.freedesktop.org/basedir-spec/latest/
+            base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        name = sha256_bytes(os.fsencode(self.root.resolve()))[:16]
+        return Path(base, "provision", name)
 
     def lock(self, target: str) -> Path:
         """Return the folder of a target's lock."""

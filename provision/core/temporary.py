@@ -16,9 +16,8 @@ if sys.platform != "win32":
 
 _SCRATCH = ".provision-"  # prefix of the name of a temporary folder
 _BEING_LINKED = re.compile(r"\.current-\d+")
-_BEING_WRITTEN = re.compile(
-    r"\..+\.[a-z0-9_]{8}"
-)  # by write_atomic, as mkstemp names it
+# By write_atomic, as mkstemp names it.
+_BEING_WRITTEN = re.compile(r"\..+\.(?:provision-)?[a-z0-9_]{8}")
 
 
 def remove_litter(folder: Path) -> None:

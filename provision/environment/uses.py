@@ -1,7 +1,7 @@
 """The order in which the generations of a target were in use, for the way back.
 
-The folder's lock must be held. What was in use is noted after ``current`` was swapped: killed in
-between, a run leaves the link, which decides.
+The folder's lock must be held. Killed between the link and the note, a run leaves the link, which
+decides: what it names is the last one in the order.
 """
 
 import itertools
@@ -28,10 +28,11 @@ def go_back(folder: Path) -> None:
     """Make a generation current that was in use before; what came after it is forgotten."""
     home = folder.parent
     names = _noted(home)
-    swap_link(home / CURRENT, folder)
     while names and names[-1] != folder.name:
         names.pop()
+    # First, unlike above: killed before the swap, nothing but the current one comes after it.
     _note(home, names or [folder.name])
+    swap_link(home / CURRENT, folder)
 
 
 def last_used(home: Path) -> list[Generation]:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -45,12 +44,7 @@ def _now() -> str:
 
 def _folders(project: Project, target: str) -> tuple[Path, Path]:
     """The folders of reports: in the project, and the user's own for this project."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    else:  # https://specifications.freedesktop.org/basedir-spec/latest/
-        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    name = sha256_bytes(os.fsencode(project.root.resolve()))[:16]
-    private = Path(base, "provision", name, target, REPORTS)
+    private = project.private / target / REPORTS
     return project.environments(target) / REPORTS, private
 
 

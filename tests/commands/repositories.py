@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from provision.commands.init import Choice, Initialized, initialize
 from provision.core.project import Project
 from provision.spec.reader import load_target
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def trainer(root: Path) -> Path:
 def init(root: Path, *names: str, files: tuple[str, ...] = ()) -> Initialized:
     """Make a project of a folder."""
     choice = Choice(files=files)
-    return initialize(Project(root), names or ("cpu-linux",), choice)
+    return initialize(Project(root), names or ("cpu-linux",), Silent(), choice)
 
 
 def pip(root: Path, name: str = "cpu-linux") -> Pip:

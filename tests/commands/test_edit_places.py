@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import shutil
 import stat
 from typing import TYPE_CHECKING
@@ -262,6 +263,47 @@ def test_what_the_projects_shared_file_has_is_edited_there(spec: Path) -> None:
     # What a shipped spec asks for is replaced by the target's own.
     assert edited(spec, "transformers")[0] == "envs/thing.toml"
     assert edited(spec, "timm")[0] == "more.txt"
+
+
+def test_what_the_projects_shared_file_has_is_removed_there(spec: Path) -> None:
+    """As it is added there; what only one target is to do without is dropped by its spec."""
+    base = spec.parent / "base" / "project.toml"
+    base.parent.mkdir()
+    both = '[pip]\nrequirements = [\n    "kornia",  # all\n    "timm",\n]\n'
+    base.write_text(both)
+    own = (
+        'extends = ["base/project", "cpu-linux"]\n[pip]\nrequirements = ["kornia>=1"]\n'
+    )
+    spec.write_text(own)
+    remove(spec, Words(["timm"], only_here=True))
+    assert load_spec(spec).pip.drop == ("timm",)
+    assert base.read_text() == both
+    spec.write_text(own)
+    remove(spec, Words(["kornia", "timm"]))  # the spec's own line hides the shared one
+    assert base.read_text() == "[pip]\nrequirements = [\n]\n"
+    assert "drop" not in spec.read_text()
+    remove(spec, Words(["transformers"]))  # of the shipped one
+    assert load_spec(spec).pip.drop == ("transformers",)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "mark"),
+    [
+        ("utf-8", codecs.BOM_UTF8),
+        ("utf-16-le", codecs.BOM_UTF16_LE),
+        ("utf-16-be", codecs.BOM_UTF16_BE),
+    ],
+)
+def test_a_file_keeps_its_encoding(spec: Path, encoding: str, mark: bytes) -> None:
+    """As PowerShell writes it, and pip reads it."""
+    path = spec.parents[1] / "requirements.txt"
+    text = "numpy\r\ntqdm # ünder\r\n"
+    path.write_bytes(mark + text.encode(encoding))
+    add(spec, Words(["numpy>=2", "einops"]))
+    text = "numpy>=2\r\ntqdm # ünder\r\neinops\r\n"
+    assert path.read_bytes() == mark + text.encode(encoding)
+    remove(spec, Words(["numpy", "einops"]))
+    assert path.read_bytes() == mark + "tqdm # ünder\r\n".encode(encoding)
 
 
 def test_own_packages_and_files_stand_where_the_others_do(

@@ -88,6 +88,33 @@ def test_a_torch_without_a_build_is_overridden_with_its_reason(tmp_path: Path) -
     assert "no build for torch 2.12.1+xpu" in vision.reason
 
 
+@pytest.mark.parametrize("name", ["arc-linux", "arc-windows", "max-linux"])
+def test_the_target_whose_torch_fits_a_repository_is_told(
+    tmp_path: Path, name: str
+) -> None:
+    """As for whisperX: torch 2.8 requires what the newer targets of Intel forbid."""
+    write(tmp_path, "requirements.txt", "torch~=2.8.0\ntorchaudio~=2.8.0\n")
+    (told,) = init(tmp_path, name).to_do
+    command = f"provision init --target {name}-older"
+    assert told == (
+        f"requirements.txt, line 1: torch~=2.8.0 fits {name}-older with torch 2.8.0+xpu, "
+        f"and not {name}: `{command}`"
+    )
+    assert init(tmp_path, f"{name}-older").to_do == ()
+    again = {*pip(tmp_path, f"{name}-older").requirements}
+    assert {"torch==2.8.0+xpu", "torchaudio~=2.8.0"} <= again
+    (tmp_path / "envs" / f"{name}.toml").unlink()
+    assert init(tmp_path, name).to_do == ()  # it is there already
+
+
+@pytest.mark.parametrize("bound", ["torch>=2.12", "torch==1.13.1"])
+def test_no_other_target_is_told_where_this_or_none_fits(
+    tmp_path: Path, bound: str
+) -> None:
+    write(tmp_path, "requirements.txt", f"{bound}\n")
+    assert init(tmp_path, "arc-linux", "cuda-linux", "cpu-linux").to_do == ()
+
+
 def test_a_build_of_another_accelerator_is_overridden(tmp_path: Path) -> None:
     write(tmp_path, "requirements.txt", "torch==2.8.0+cu128\n")
     init(tmp_path, "arc-linux", "cuda-linux")
@@ -145,7 +172,8 @@ def test_what_conda_has_of_torch_is_followed_where_a_target_has_it(
     cuda = said(tmp_path, "cuda-linux")
     assert cuda["requirements"] == ["torch==2.8.0.*", "torchvision==0.23.0"]
     assert load_target(tmp_path / "envs", "arc-linux").python == "3.11"
-    (left,) = result.to_do
+    left, elsewhere = result.to_do
+    assert "fits arc-linux-older" in elsewhere
     assert left.startswith("environment.yml: 1 package of conda not used: ffmpeg")
 
 

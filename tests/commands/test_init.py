@@ -15,6 +15,7 @@ from provision.core.errors import UsageError
 from provision.core.program import program_name
 from provision.core.project import shipped
 from tests.commands.repositories import init, pip, said, trainer, write
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +123,7 @@ def test_a_wrong_target_and_the_toolkit_s_folder_are_refused(tmp_path: Path) -> 
         init(tmp_path, "cpu-linx")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="toolkit's own folder"):
-        initialize(shipped(), ["cpu-linux"])
+        initialize(shipped(), ["cpu-linux"], Silent())
 
 
 def test_the_command_works_below_another_project(

@@ -11,6 +11,7 @@ from provision.commands.init import Choice, initialize
 from provision.core.errors import UsageError
 from provision.core.project import Project
 from tests.commands.repositories import init, pip, said, trainer, write
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +75,7 @@ def test_a_file_or_extra_named_after_an_accelerator_is_of_its_targets(
         write(tmp_path, f"requirements/{name}.txt", "rich\n")
     files = ("requirements/cpu_only.txt", "requirements/xpu.txt")
     choice = Choice((*files, "requirements/common.txt"), ("web", "cpu", "xpu"))
-    initialize(Project(tmp_path), ["cpu-linux", "arc-linux"], choice)
+    initialize(Project(tmp_path), ["cpu-linux", "arc-linux"], Silent(), choice)
     common = ["requirements/common.txt", "pyproject.toml[web]"]
     assert said(tmp_path, "base/project")["files"] == common
     of_cpu = ["requirements/cpu_only.txt", "pyproject.toml[cpu]"]
@@ -84,7 +85,7 @@ def test_a_file_or_extra_named_after_an_accelerator_is_of_its_targets(
     assert "tqdm<5" not in pip(tmp_path, "cpu-linux").requirements
     # A file for none of the targets was named for the one that there is.
     choice = Choice(("requirements/xpu.txt",))
-    initialize(Project(tmp_path), ["cuda-linux"], choice)
+    initialize(Project(tmp_path), ["cuda-linux"], Silent(), choice)
     assert said(tmp_path, "cuda-linux")["files"] == ["requirements/xpu.txt"]
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from provision.commands.init import initialize
 from provision.core.project import Project
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ def open_project(name: str, folder: Path) -> Path:
 def of_init(name: str, folder: Path) -> dict[str, Any]:
     """Return what init lists for a project, by its place, and what the specs add to a target."""
     root = open_project(name, folder)
-    made = initialize(Project(root), FITTED)
+    made = initialize(Project(root), FITTED, Silent())
     return {
         "left": _places(made.to_do),
         "listed": {t.name: _places([*t.changed, *t.left_out]) for t in made.targets},

@@ -52,7 +52,7 @@ def handle(call: Call) -> Outcome:
     choice = Choice(
         tuple(arguments.files), tuple(arguments.extra), tuple(arguments.group)
     )
-    result = initialize(here, names, choice)
+    result = initialize(here, names, call.console, choice)
     targets = (load_target(shipped().specs, name) for name in names)
     platforms = {target.name: target.platform for target in targets}
     return Outcome(

@@ -9,6 +9,7 @@ from provision.artifacts.pip_config import read_pip_config
 from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_targets
 from provision.commands import lock as locking
+from provision.commands.edit_journal import undo_killed_edit
 from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
 from provision.commands.freshness import Freshness, check_freshness, chosen_targets
 from provision.core.errors import Exit, SpecError, UsageError
@@ -49,6 +50,8 @@ def handle(call: Call) -> Outcome:
     project, options = call.project, call.arguments
     if options.resolve and not options.check:
         raise UsageError("--resolve goes with --check")
+    if not options.check:
+        undo_killed_edit(project, call.console)
     targets, broken = chosen_targets(project, options.targets)
     pip_tools = options.engine == "pip-tools"
     if options.check and not options.resolve and not pip_tools:

@@ -1,0 +1,149 @@
+"""An edit of several files is whole or undone; what a killed one left is put back by the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.commands.edit_journal import editing, rewrite, undo_killed_edit
+from provision.core.errors import UsageError
+from provision.core.project import Project
+from tests.lab import Silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "state"))
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("a\n")
+    return Project(root)
+
+
+def killed(project: Project) -> None:
+    """Leave what an edit leaves that is killed: a changed file, a new one, and a new lock."""
+    root = project.root
+    with editing(project, Silent()) as edits:
+        rewrite(root / "a.txt", "b\n")
+        rewrite(root / "a.txt", "c\n")
+        rewrite(root / "new" / "b.txt", "new\n")
+        edits.expect([root / "lock"])
+        (root / "lock").write_text("made")
+        (journal,) = project.private.glob("*.json")
+        text = journal.read_bytes()
+        assert stat.S_IMODE(journal.stat().st_mode) == 0o600 or os.name == "nt"
+    assert not journal.exists()
+    journal.write_bytes(text)
+
+
+def state(project: Project) -> dict[str, str]:
+    root = project.root
+    files = [p for p in root.rglob("*") if p.is_file() and ".cache" not in p.parts]
+    return {path.relative_to(root).as_posix(): path.read_text() for path in files}
+
+
+def test_a_failed_edit_is_undone_and_says_so(project: Project) -> None:
+    def edit() -> None:
+        with editing(project, Silent()):
+            rewrite(project.root / "a.txt", "b\n")
+            rewrite(project.root / "b.txt", "b\n")
+            raise UsageError("no")
+
+    with pytest.raises(UsageError) as caught:
+        edit()
+    assert state(project) == {"a.txt": "a\n"}
+    assert "put back as before: " in caught.value.evidence
+    assert not list(project.private.glob("*"))
+
+
+def test_a_killed_edit_is_undone_by_the_next_command(project: Project) -> None:
+    killed(project)
+    left = (
+        project.root / ".a.txt.provision-0a1b2c3d"
+    )  # being written when it was killed
+    left.touch()
+    progress = Silent()
+    undo_killed_edit(project, progress)
+    assert state(project) == {"a.txt": "a\n"}
+    assert not left.exists()
+    (note,) = progress.notes
+    assert note.startswith("an edit was interrupted; put back as before: ")
+    undo_killed_edit(project, progress)
+    assert len(progress.notes) == 1
+
+
+@pytest.mark.parametrize("name", ["a.txt", "new/b.txt"])
+def test_an_edit_that_somebody_went_on_with_stays(project: Project, name: str) -> None:
+    killed(project)
+    (project.root / name).write_text("mine\n")
+    before, progress = state(project), Silent()
+    with editing(project, progress):
+        pass
+    assert state(project) == before
+    assert "changed since" in progress.notes[0]
+    undo_killed_edit(project, progress)
+    assert len(progress.notes) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"files": 3}', '{"files": {"a.txt": {"before": 3}}}']
+)
+def test_a_damaged_journal_tells_nothing(project: Project, text: str) -> None:
+    killed(project)
+    (journal,) = project.private.glob("*.json")
+    journal.write_text(text)
+    before = state(project)
+    undo_killed_edit(project, Silent())
+    assert state(project) == before
+    assert not journal.exists()
+
+
+def test_attack_a_journal_of_a_clone_is_not_read(project: Project) -> None:
+    """A clone brings along a journal that would write a file of its user."""
+    victim = project.root.parent / "victim"
+    victim.write_text("mine")
+    files = {str(victim): {"before": "ZXZpbA==", "became": []}}
+    for place in (".cache/edit.json", ".cache/provision/edit.json", "edit.json"):
+        path = project.root / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"files": files}))
+    undo_killed_edit(project, Silent())
+    with editing(project, Silent()):
+        rewrite(project.root / "a.txt", "b\n")
+    assert victim.read_text() == "mine"
+
+
+def test_without_a_place_for_the_journal_the_edit_goes_on_and_says_so(
+    project: Project,
+) -> None:
+    project.private.parent.parent.write_text("a file")
+    progress = Silent()
+    with editing(project, progress):
+        rewrite(project.root / "a.txt", "b\n")
+    assert state(project) == {"a.txt": "b\n"}
+    assert "a killed edit cannot be undone" in progress.notes[0]
+
+
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() != 0, reason="only root gives files away"
+)
+def test_mode_owner_and_link_stay(project: Project) -> None:
+    link, path = project.root / "link.txt", project.root / "a.txt"
+    link.symlink_to("a.txt")
+    path.chmod(0o640)
+    os.chown(path, 4321, 4322)
+    with editing(project, Silent()):
+        rewrite(link, "b\n")
+    found = path.stat()
+    assert link.is_symlink()
+    assert path.read_text() == "b\n"
+    assert (found.st_uid, found.st_gid) == (4321, 4322)
+    assert stat.S_IMODE(found.st_mode) == 0o640
