@@ -36,12 +36,7 @@ def main() -> None:
             bench = Workbench(Path(folder), words.rounds, words.tools)
             rows = importlib.import_module(f"benchmarks.{subject}").rows(bench)
         for row in rows:
-            print(
-                subject,
-                row.case,
-                row.size or "",
-                f"{row.tool} / {row.against}: {row.ratio}",
-            )
+            print(subject, row.case, f"{row.tool} / {row.against}: {row.ratio}")
         results[subject] = (describe_machine(), rows)
         write_results(results)
     DOCUMENT.write_text(render(results), encoding="utf-8")

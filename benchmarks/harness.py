@@ -1,8 +1,8 @@
 """Time contestants in interleaved rounds and express the result as ratios.
 
-Seconds depend on the machine and on what else runs on it, so they are not kept. Within one round
-all contestants meet about the same load; their ratio is formed per round, and the median of the
-rounds is reported with its quartiles.
+Seconds depend on the machine and on what else runs on it. Within one round all contestants meet about
+the same load; their ratio is formed per round, and the median of the rounds is reported with its
+quartiles. The seconds of a median round are kept beside it, for an idea of the wait.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Row:
         low: Their lower quartile.
         high: Their upper quartile.
         rounds: How many rounds.
-        size: For rows of a series, the size of the input.
+        seconds: Median of the seconds of ``tool``; None of an earlier version's results.
+        other_seconds: That of ``against``.
     """
 
     case: str
@@ -57,7 +58,8 @@ class Row:
     low: float
     high: float
     rounds: int
-    size: int | None = None
+    seconds: float | None = None
+    other_seconds: float | None = None
 
 
 def interleave(
@@ -85,22 +87,17 @@ def interleave(
     return seconds
 
 
-def compare(
-    case: str, seconds: Mapping[str, list[float]], tool: str, *, size: int | None = None
-) -> list[Row]:
+def compare(case: str, seconds: Mapping[str, list[float]], tool: str) -> list[Row]:
     """Return one row per other contestant: how many times as long ``tool`` took."""
     return [
-        make_row(case, (tool, other), (seconds[tool], seconds[other]), size)
+        make_row(case, (tool, other), (seconds[tool], seconds[other]))
         for other in seconds
         if other != tool
     ]
 
 
 def make_row(
-    case: str,
-    names: tuple[str, str],
-    seconds: tuple[list[float], list[float]],
-    size: int | None = None,
+    case: str, names: tuple[str, str], seconds: tuple[list[float], list[float]]
 ) -> Row:
     """Return the row of two contestants that were timed in the same rounds."""
     ratios = [mine / other for mine, other in zip(*seconds, strict=True)]
@@ -110,5 +107,11 @@ def make_row(
         else ratios * 3
     )
     return Row(
-        case, *names, round(middle, 3), round(low, 3), round(high, 3), len(ratios), size
+        case,
+        *names,
+        round(middle, 3),
+        round(low, 3),
+        round(high, 3),
+        len(ratios),
+        *(round(statistics.median(each), 3) for each in seconds),
     )

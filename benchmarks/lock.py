@@ -49,7 +49,7 @@ def rows(bench: Workbench) -> list[Row]:
             ],
             max(1, bench.rounds // 2),
         )
-    return compare("all committed targets", seconds, _TOOL, size=len(commands))
+    return compare(f"all {len(commands)} committed targets", seconds, _TOOL)
 
 
 def _compile(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RESULTS = Path(__file__).with_name("results.json")
-SCHEMA = 1
+SCHEMA = 2
 Machine = dict[str, str]
 # Subject -> the machine and the rows of its last run.
 Results = dict[str, tuple[Machine, list[Row]]]
