@@ -2,7 +2,7 @@
 # Install the packages of packages.txt that are missing and those of the folder drivers, and copy
 # every file that this changed to /out. First of all the base image must be new enough.
 set -eu
-export DEBIAN_FRONTEND=noninteractive PYTHONHASHSEED=0 # where apt brings a Python, Debian compiles its library
+export DEBIAN_FRONTEND=noninteractive PYTHONHASHSEED=0 # where apt installs a Python, Debian compiles its library
 read -r needed by < /mnt/glibc.txt
 found=$(getconf GNU_LIBC_VERSION 2>&1) || found="no glibc"
 if [ "$(printf '%s\n' "$needed" "${found#glibc }" | sort -V | head -n 1)" != "$needed" ]; then

@@ -1,4 +1,4 @@
-"""Health: what the hardware itself does and tells, under a load of seconds or of minutes."""
+"""Health: what the hardware does and reports, under a load of seconds or of minutes."""
 
 import time
 from collections import Counter

@@ -45,7 +45,7 @@ APART = {WITHOUT_TORCH.name, "test_requirements.py"}
 RESUMED, REQUIRED = "resume.fresh", "identity.requirements"
 OLDEST = (3, 10)  # that the suite's own pytest runs on
 NO_PYTEST = (
-    "there is no pytest: `provision smoke` brings one; otherwise name a folder that holds one with "
+    "there is no pytest: `provision smoke` has one; otherwise name a folder that holds one with "
     "--runner, or install pytest into this environment"
 )
 
