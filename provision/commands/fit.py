@@ -154,7 +154,7 @@ class Fitter:
         for accelerator, patterns in _TABLES["only"].items():
             other = accelerator != ours and not own
             if other and _matches(name, patterns):
-                return f"of use on {accelerator} only"
+                return f"works on {accelerator} only"
         for line in lines:  # the file of a build, whatever its name
             made_for = _TABLES["labels"].get(line.label, ours)
             if line.requirement.url and made_for != ours and name not in _COMPANIONS:
@@ -164,7 +164,7 @@ class Fitter:
                 return entry.reason
         beside_torch = _matches(name, _TABLES["of_torch"]) and not self._is_open
         if beside_torch and self.target.pip.index_of(name) == "default":
-            return f"torch {self._torch} does without it"
+            return f"torch {self._torch} does not require it"
         return ""
 
     def _leave_out(self, name: str, place: str, why: str) -> None:

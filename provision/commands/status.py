@@ -49,7 +49,7 @@ class TargetStatus:
     known_wrong_here: tuple[str, ...] = ()
     """Those that apply to this machine."""
     exclude: tuple[str, ...] = ()
-    """Distributions that it does without, as `[pip] exclude` says."""
+    """Distributions that `[pip] exclude` leaves out."""
 
 
 @dataclass(frozen=True, slots=True)

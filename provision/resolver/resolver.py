@@ -126,7 +126,7 @@ class Resolver:
             self.progress.note(note)
 
     def _note_excluded(self, target: Target, pins: Pins, engine: uv.UvResolver) -> None:
-        """Say what a target does without, and what requires it."""
+        """Say what a target excludes, and what requires it."""
         for name, places in target.inputs.left_out.items():
             if places:
                 who = f"{' and '.join(places)} requires it"

@@ -73,7 +73,7 @@ class Way:
         if (
             build and places.common
         ):  # what has a wheel elsewhere would be built there too
-            steps[-1] += f" (`build` of what has no wheel at all: of {places.common})"
+            steps[-1] += f" (what has no wheel on any platform: into {places.common})"
         if self.pins:
             pins = " ".join(f"'{pin}'" for pin in self.pins)
             steps.append(f"`provision add {name} {pins} --only-here`")

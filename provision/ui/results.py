@@ -50,7 +50,7 @@ def show_overview(result: ProjectStatus, console: Console) -> None:
         if row.status == "unreadable":
             console.remark(f"{row.name}: {row.summary}")
         if row.exclude:
-            console.remark(f"{row.name}: does without {', '.join(row.exclude)}")
+            console.remark(f"{row.name}: excludes {', '.join(row.exclude)}")
         if row.known_wrong:
             names = ", ".join(row.known_wrong)
             console.remark(f"{row.name}: its torch is known to be wrong: {names}")

@@ -38,7 +38,7 @@ def test_torch_and_its_companions_are_chosen_per_accelerator(tmp_path: Path) -> 
     replaced = "requirements.txt, line 3: torch==2.8.0 replaces the target's torch=="
     assert any(text.startswith(replaced) for text in done["cuda-linux"])
     left_out = {target.name: target.left_out for target in result.targets}
-    place = "requirements.txt, line 6: xformers: of use on cuda only"
+    place = "requirements.txt, line 6: xformers: works on cuda only"
     assert place in left_out["cpu-linux"]
     assert place not in left_out["arc-windows"]  # its marker
 
@@ -252,7 +252,7 @@ def test_vllm_is_of_use_where_the_target_is_vllm_s(tmp_path: Path) -> None:
         one.name: one for one in init(tmp_path, "arc-linux", "vllm-xpu-linux").targets
     }
     assert told["arc-linux"].left_out[0] == (
-        "requirements.txt, line 1: vllm: of use on cuda only"
+        "requirements.txt, line 1: vllm: works on cuda only"
     )
     assert told["vllm-xpu-linux"].left_out == ()
     assert "vllm" not in pip(tmp_path, "vllm-xpu-linux").exclude
