@@ -93,7 +93,7 @@ def explain(error: BaseException, *, code: str = "op-fails") -> Finding:
         code,
         symptom,
         "not known to the smoke suite: the evidence is the library's own error",
-        "save this report and run `provision doctor --log REPORT`, which has causes for many error texts; "
+        "save this report and run `provision doctor --log REPORT`, which explains many errors; "
         "compare with the last report of this machine",
         (*_shortened(lines, symptom), *_origins(error), *_calls(error)),
     )
