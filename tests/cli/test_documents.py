@@ -398,7 +398,7 @@ def test_a_schema_refuses_what_no_verb_prints(played: Played) -> None:
     result = good["result"]
     assert faults("rollback", good) == []
     wrong: list[dict[str, Any]] = [
-        {"schema": 2},
+        {"schema": 1},
         {"schema": None},
         {"verb": "roll-back"},
         {"verb": None},
