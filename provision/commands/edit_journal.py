@@ -137,7 +137,7 @@ def _alone(project: Project, progress: Progress) -> Iterator[None]:
 
 
 def _journal(project: Project) -> Path:
-    # Not in the project, which may be a stranger's: what it says is written to disk.
+    # Not in the project, which may be somebody else's: what it says is written to disk.
     return project.private / "edit.json"
 
 

@@ -213,7 +213,7 @@ def test_what_the_target_can_install_is_newer_also_after_the_cut_off(
     main.main(["outdated", TARGET, "--project", str(lab.project.root)])
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == [
-        *("package", "locked", "newest", "uploaded", "asked", "for", "as", "targets")
+        *("package", "locked", "newest", "uploaded", "required", "as", "targets")
     ]
     assert rows[0].split()[:3] == ["alpha", "1.0", "2.5"]
     assert rows[1].split() == [
