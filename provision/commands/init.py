@@ -28,6 +28,7 @@ from provision.commands.repository import (
 )
 from provision.commands.wanted import Wanted
 from provision.core.errors import SpecError, UsageError, damage_in
+from provision.core.limits import is_inside, read_if_any
 from provision.core.progress import Progress
 from provision.core.project import Project, shipped
 from provision.lockfile.pip import PIP_LAYER
@@ -124,7 +125,7 @@ def _initialize(
     if not noxfile.exists():
         rewrite(noxfile, _NOXFILE)
         written.append(noxfile.name)
-    elif "add_sessions" not in noxfile.read_text(encoding="utf-8", errors="replace"):
+    elif b"add_sessions" not in _content(noxfile, project.root):
         lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
         left.append(
             f"noxfile.py: exists; add these lines to it for the sessions: {lines}"
@@ -280,9 +281,15 @@ def _take_lock(project: Project, base: Target, target: Target) -> bool:
     return False
 
 
+def _content(path: Path, root: Path) -> bytes:
+    return (read_if_any(path) if is_inside(path, root) else None) or b""
+
+
 def _ignore(path: Path) -> bool:
     """Add what the toolkit makes to a ``.gitignore``; whether anything was added."""
-    content = path.read_bytes() if path.is_file() else b""
+    if not is_inside(path, path.parent):
+        return False
+    content = _content(path, path.parent)
     text = content.decode(errors="replace")
     known = {line.strip().strip("/") for line in text.splitlines()}
     missing = [line for line in _IGNORED if line.strip("/") not in known]

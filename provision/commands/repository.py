@@ -15,7 +15,7 @@ from provision.commands.find_files import accelerators_named
 from provision.commands.new_specs import BASE
 from provision.commands.wanted import Wanted
 from provision.core.errors import UsageError
-from provision.core.limits import read_text
+from provision.core.limits import is_inside, read_text, require_inside
 from provision.core.text import plural
 from provision.spec.conda_environment import CONDA, conda_lines
 from provision.spec.pyproject import (
@@ -81,16 +81,17 @@ class Asked:
 
 def usual_files(root: Path, found: Sequence[str]) -> list[str]:
     """Return the files to refer to where nobody names one; those at the root, or the only one."""
-    telling = [name for name in found if _tells_anything(root / name)]
+    telling = [name for name in found if _tells_anything(root / name, root)]
     if usual := [name for name in _USUAL if name in telling]:
         return usual
     nearest = [name for name in telling if name.count("/") == telling[0].count("/")]
     return nearest if len(nearest) == 1 else []
 
 
-def _tells_anything(path: Path) -> bool:
+def _tells_anything(path: Path, root: Path) -> bool:
     """Whether a file has a line for pip; of a list of requirements its name is enough."""
     try:
+        require_inside(path, root)
         if path.name == "pyproject.toml":
             manifest = read_pyproject(path, path.parent)
             return "dependencies" in manifest.project
@@ -188,7 +189,7 @@ def read_repository(
         _read_python(path, root, asked)
     unread = [root / name for name in found if root / name not in paths]
     for path in unread:
-        if path.parent not in own and _tells_anything(path):
+        if path.parent not in own and _tells_anything(path, root):
             asked.skipped.append(path.relative_to(root).as_posix())
     return asked
 
@@ -198,6 +199,7 @@ def _read_metadata(
 ) -> list[str]:
     """Read what a file says beside its requirements; return what keeps it from being read."""
     try:
+        require_inside(path, root)
         if path.suffix in CONDA_SUFFIXES:
             _read_conda(path, asked)
         elif path.name == "pyproject.toml":
@@ -216,7 +218,8 @@ def _old_package(root: Path) -> Iterator[str]:
             return
         for name, mark in (("setup.py", "setup("), ("setup.cfg", "[metadata]")):
             path = root / name
-            if path.is_file() and mark in read_text(path):
+            is_own = path.is_file() and is_inside(path, root)
+            if is_own and mark in read_text(path):
                 yield f"{name}: {_not_installed(_BUILD_TELLS, '-e .')}"
                 return
 

@@ -1,4 +1,4 @@
-"""How much is read of what others wrote: files, pages of an index, downloads, pipes.
+"""How much is read of what others wrote, and from where: files, pages of an index, downloads, pipes.
 
 Each limit is several times the largest that was seen in use. What exceeds one raises OSError, and
 what cannot be parsed ValueError; readers turn them into an error that names the file.
@@ -15,6 +15,10 @@ from typing import Any, AnyStr, BinaryIO
 from provision.core.text import size
 
 FILE = 16_000_000  # bytes of a spec, catalog, lock, report or record; the largest has 0.2 MB
+LINE = 200_000  # characters of a requirement with all of its hashes; the longest has 20,000
+NESTED = 20  # files that include each other, levels of YAML; 6 were seen
+INCLUDED = 1_000  # files that one file includes, with those that they include
+EXPANDED = 200  # uses of extras by other extras of a project; the most that were seen are 90
 PAGE = (
     16_000_000  # bytes of an index page, unpacked; those of nightly builds reach 10 MB
 )
@@ -81,6 +85,25 @@ def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401
         return parse(read_text(path))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def repository_of(folder: Path) -> Path:
+    """Return the repository that a folder is in: the nearest folder with ``.git``, or itself."""
+    folder = folder.resolve()
+    above = (folder, *folder.parents)
+    return next((each for each in above if (each / ".git").exists()), folder)
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether a file, and what it links to, is in the repository that a folder is in."""
+    # Else a clone could have any file of this machine read, and quoted in a public log.
+    return path.resolve().is_relative_to(repository_of(folder))
+
+
+def require_inside(path: Path, folder: Path) -> None:
+    """Raise ValueError where a file is not in the repository that a folder is in."""
+    if not is_inside(path, folder):
+        raise ValueError(f"{path} is outside the project {repository_of(folder)}")
 
 
 def bounded(pieces: Iterable[AnyStr], most: int, name: str) -> Iterator[AnyStr]:

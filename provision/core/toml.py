@@ -15,6 +15,9 @@ from typing import Any
 Keys = Sequence[int | str]
 _MOST = 500  # lines: each takes a reading of those before it; the longest spec has 100
 _WIDE = 80  # characters of a line that are shown
+_LONG = 200_000  # characters: of a longer text no place is looked for
+# A key of 50 parts, which tomllib reads in quadratic time, and no recursion could follow.
+_DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){50}""")
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _WORDS = {  # of tomllib, whose others say what is wrong
     "Invalid value": "this is no value: text has to be in quotes",
@@ -30,6 +33,9 @@ _WORDS = {  # of tomllib, whose others say what is wrong
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return what a text says; ValueError with the error, its place and its line."""
+    if deep := _DEEP_KEY.search(text):
+        number = text.count("\n", 0, deep.start()) + 1
+        raise ValueError(f"line {number}: a key has more than 50 parts")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -51,7 +57,8 @@ def _fault(lines: Sequence[str], message: str) -> str:
 
 def _whole(lines: Sequence[str]) -> int:
     """Return how many lines can be read without the others, at most."""
-    for number in range(min(len(lines), _MOST), 0, -1):
+    most = _MOST if sum(map(len, lines)) <= _LONG else 0
+    for number in range(min(len(lines), most), 0, -1):
         with suppress(tomllib.TOMLDecodeError):
             tomllib.loads("\n".join(lines[:number]))
             return number
@@ -63,6 +70,8 @@ def place_of(text: str, keys: Keys) -> str:
 
     It is "" where no line says it: of a key that is missing above all tables, or in a long text.
     """
+    if len(text) > _LONG:
+        return ""
     lines = text.split("\n")
     for end in range(len(keys), 0, -1):
         for number, data in _grown(text):

@@ -1,8 +1,7 @@
 """Lock and requirement files of a repository, read as ``formats.toml`` says, in one shape."""
 
 import re
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +10,15 @@ from urllib.parse import unquote
 from packaging.version import Version
 
 from provision.core.errors import SpecError
-from provision.core.limits import read_text
+from provision.core.limits import (
+    INCLUDED,
+    NESTED,
+    is_inside,
+    read_text,
+    repository_of,
+    require_inside,
+)
+from provision.core.toml import parse_toml
 from provision.doctor.data import data
 from provision.doctor.locked import LockedDistribution
 from provision.doctor.rules.requirements import requirement
@@ -97,11 +104,12 @@ def read_repository(folder: Path) -> list[RepositoryFile]:
 def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     document: Table = {}
     unread = list[str]()
+    require_inside(path, path.parent)
     if path.suffix == ".txt":
-        lines = list(_lines(path, path.parent))
+        lines = list(_lines(path, path.parent, (), set()))
         packages, unread = _required(path, lines)
     elif "line" in form:
-        document = tomllib.loads(read_text(path))
+        document = parse_toml(read_text(path))
         packages = list(_locked(path, form, at(document, form["rows"]) or []))
     else:
         own = read_pyproject(path, path.parent)
@@ -125,18 +133,38 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
 
 
 def _lines(
-    path: Path, base: Path, including: Sequence[Path] = ()
+    path: Path, base: Path, including: Sequence[Path], read: set[Path]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the places and lines of a file, and of included files in place of their names."""
+    """Yield the places and lines of a file, and once of each that it includes."""
     chain = [*including, path.resolve()]
-    if chain[-1] in including:
-        raise ValueError(f"it includes itself: {' → '.join(map(str, chain))}")
+    read.add(chain[-1])
     for number, text in logical_lines(read_text(path)):
         option = re.match(_PATTERNS["include"], text)
-        if option and (path.parent / option[1]).is_file():
-            yield from _lines(path.parent / option[1], base, chain)
-        else:
-            yield f"{str(path).removeprefix(f'{base}/')}:{number}", text
+        where = f"{str(path).removeprefix(f'{base}/')}:{number}"
+        if not (option and (path.parent / option[1]).is_file()):
+            yield where, text
+            continue
+        included = path.parent / option[1]
+        if error := _not_included(included.resolve(), base, chain, read):
+            raise ValueError(f"{where}: {text}: {error}")
+        if included.resolve() not in read:
+            yield from _lines(included, base, chain, read)
+
+
+def _not_included(
+    path: Path, base: Path, chain: Sequence[Path], read: Collection[Path]
+) -> str:
+    """Return why a file cannot be included, or ""."""
+    if path in chain:
+        names = [*chain[chain.index(path) :], path]
+        return f"it includes itself: {' → '.join(map(str, names))}"
+    if not is_inside(path, base):
+        return f"it is outside the project {repository_of(base)}"
+    if len(chain) >= NESTED or len(read) > INCLUDED:
+        return (
+            f"more than {NESTED} files include each other, or {INCLUDED} are included"
+        )
+    return ""
 
 
 def _required(

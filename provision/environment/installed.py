@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from provision.core import limits
 from provision.environment.reading import list_names, read_text
@@ -167,7 +167,7 @@ def parse_version(text: str) -> Version | None:
     """Return a version in comparable form, or None if it is not valid."""
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # also of a number that is too long for Python
         return None
 
 

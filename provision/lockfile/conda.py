@@ -78,10 +78,10 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
     if lock.conda is None:
         return ()
     # Few locks have this layer, and a parser of YAML takes long to load.
-    from provision.lockfile.conda_yaml import parse  # noqa: PLC0415
+    from provision.core.yaml import load_yaml  # noqa: PLC0415
 
     try:
-        data = parse(lock.conda)
+        data = load_yaml(lock.conda)
         _add_sizes(data, lock.conda)
         # Strict mode takes YAML's sequences for tuples only when they come as JSON.
         document = _Document.model_validate_json(json.dumps(data))

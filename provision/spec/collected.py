@@ -8,6 +8,7 @@ from pathlib import Path
 from packaging.markers import Marker
 
 from provision.core.hashing import sha256_bytes
+from provision.core.limits import require_inside
 from provision.spec.model import Target
 from provision.spec.pyproject import FAULTS, relative
 from provision.spec.submodules import not_fetched
@@ -29,6 +30,7 @@ class Collected:
     faults: list[str] = field(default_factory=list)
     # What each file says, in the order of reading; one that only constrains as well.
     said: dict[Path, list[str]] = field(default_factory=dict)
+    _including: list[Path] = field(default_factory=list)  # each the one after it
     _begun: set[tuple[Path, str]] = field(default_factory=set)
     # How much of requirements, constraints and own packages has its place.
     _placed: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -52,8 +54,8 @@ class Collected:
         """Report what keeps a file from being read as a ValueError; False where it was read."""
         new = (path, part) not in self._begun
         self._begun.add((path, part))
-        if not path.is_relative_to(self.root) and not part.startswith("-e"):
-            raise ValueError(f"{path} is outside the project {self.root}")
+        if not part.startswith("-e"):
+            require_inside(path, self.root)
         self.said.setdefault(path, [])
         try:
             yield new

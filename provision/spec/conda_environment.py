@@ -12,23 +12,23 @@ PIP, CONDA = ("pip", ""), ("conda", "")
 
 def conda_lines(path: Path) -> Iterator[Line]:
     """Yield the entries for pip and conda; OSError or ValueError if the file cannot be read."""
-    import yaml  # noqa: PLC0415 - it takes longer to load than all specs of a project
+    # It takes longer to load than all specs of a project.
+    from provision.core.yaml import compose_yaml  # noqa: PLC0415
 
-    try:
-        document = read_parsed(path, lambda text: yaml.compose(text, yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from error
-    for entry in _below(document, "dependencies"):
-        if isinstance(entry, yaml.MappingNode):
-            for text in _below(entry, "pip"):
-                yield Line(text.start_mark.line + 1, str(text.value), PIP)
-        else:
-            yield Line(entry.start_mark.line + 1, str(entry.value), CONDA)
+    for entry in _below(read_parsed(path, compose_yaml), "dependencies"):
+        if isinstance(entry.value, str):
+            yield Line(entry.start_mark.line + 1, entry.value, CONDA)
+        for text in _below(entry, "pip"):
+            if not isinstance(text.value, str):
+                raise TypeError(f"line {text.start_mark.line + 1}: it is no text")
+            yield Line(text.start_mark.line + 1, text.value, PIP)
 
 
 def _below(node: Any, key: str) -> list[Any]:  # noqa: ANN401 - PyYAML has no types
     """Return the entries of a list in a mapping, none where there is no such list."""
-    for name, value in getattr(node, "value", ()) if node else ():
-        if name.value == key and isinstance(value.value, list):
-            return value.value
+    if getattr(node, "id", "") != "mapping":
+        return []
+    for name, value in node.value:
+        if name.value == key and value.id == "sequence":
+            return list(value.value)
     return []

@@ -12,6 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.limits import is_inside, read_bytes
 from provision.spec.model import ARCHIVE, Target
 from provision.spec.pip_files import logical_lines
 from provision.spec.pyproject import FAULTS, METADATA, own_package, table
@@ -71,11 +72,12 @@ def _metadata(target: Target, root: Path) -> list[Path]:
 def _with_named(path: Path) -> Iterator[Path]:
     """Yield a file and those with requirements that it names."""
     yield path
-    text = path.read_text("utf-8", errors="replace")
-    named = [*_NAMED.findall(text), *_of_setuptools(path.name, text)]
-    for name in dict.fromkeys(named):
-        if (path.parent / name).is_file():
-            yield path.parent / name
+    text = read_bytes(path).decode("utf-8", errors="replace")
+    found = [*_NAMED.findall(text), *_of_setuptools(path.name, text)]
+    for name in dict.fromkeys(found):
+        named = path.parent / name
+        if named.is_file() and is_inside(named, path.parent):
+            yield named
 
 
 def _of_setuptools(filename: str, text: str) -> Iterator[str]:
@@ -101,10 +103,12 @@ def _of_setuptools(filename: str, text: str) -> Iterator[str]:
 
 
 def _deciding_part(path: Path) -> bytes:
-    content = path.read_bytes()
+    content = read_bytes(path)
     if path.name not in METADATA:
-        lines = logical_lines(content.decode("utf-8", errors="replace"))
-        return "\n".join(line for _, line in lines).encode()
+        with contextlib.suppress(ValueError):  # of a line without an end
+            lines = list(logical_lines(content.decode("utf-8", errors="replace")))
+            return "\n".join(line for _, line in lines).encode()
+        return content
     if path.name != "pyproject.toml":
         return content
     try:  # the settings of a linter make no lock stale

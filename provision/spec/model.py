@@ -34,8 +34,13 @@ else:
     Accelerator, Platform = Literal[tuple(ACCELERATORS)], Literal[tuple(PLATFORMS)]
 
 
+_LONGEST = 4_000  # characters; URLs reach 300
+
+
 def parse_requirement(text: str) -> Requirement:
     """Parse a requirement."""
+    if len(text) > _LONGEST:  # of more digits Python makes no number
+        raise ValueError(f"{text[:60]}… is not a requirement: it is too long")
     try:
         return Requirement(text)
     except InvalidRequirement as error:

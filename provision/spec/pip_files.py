@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
-from provision.core.limits import read_text
+from provision.core.limits import INCLUDED, LINE, NESTED, read_text
 from provision.spec.collected import OTHER_INDEX, Collected
 from provision.spec.conda_environment import CONDA, conda_lines
 from provision.spec.model import (
@@ -45,9 +45,22 @@ class PipFiles(Collected):
         """Read a file; ValueError, which the line that includes it reports, if it cannot be."""
         with self._reading(path, "-c" if constrains else "-r") as new:
             lines = list(logical_lines(read_text(path))) if new else []
+        self._including.append(path)
         for number, line in lines:
             with self._at(path, number):
                 self._add_line(line, path, number, constrains=constrains)
+        self._including.pop()
+
+    def _include(self, path: Path, *, constrains: bool) -> None:
+        if path in self._including:
+            circle = [*self._including[self._including.index(path) :], path]
+            names = " → ".join(relative(each, self.root) for each in circle)
+            raise ValueError(f"it includes itself: {names}")
+        if len(self._including) >= NESTED or len(self.said) > INCLUDED:
+            raise ValueError(
+                f"more than {NESTED} files include each other, or {INCLUDED} are included"
+            )
+        self._read(path, constrains=constrains)
 
     def _add_line(
         self, line: str, path: Path, number: int, *, constrains: bool = False
@@ -64,7 +77,7 @@ class PipFiles(Collected):
                 )
             self.said[path].append(line)
             included = (path.parent / value).resolve()
-            self._read(included, constrains=constrains or kind == "c")
+            self._include(included, constrains=constrains or kind == "c")
         elif constrains and kind:
             raise ValueError(f"{line!r} constrains no version")
         elif constrains and not line.startswith("-"):
@@ -132,16 +145,20 @@ class PipFiles(Collected):
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the logical lines of a requirement file, each with the number of its last line."""
-    begun = ""
+    begun, length, number = list[str](), 0, 0
     for number, line in enumerate(text.splitlines(), 1):
-        begun += _COMMENT.sub("", line).strip()
-        if begun.endswith("\\"):
-            begun = f"{begun[:-1].rstrip()} "
-        elif begun:
-            yield number, begun
-            begun = ""
-    if begun.strip():  # the last line goes on, and there is none
-        yield number, begun.strip()
+        part = _COMMENT.sub("", line).strip()
+        length += len(part)
+        if length > LINE:
+            raise ValueError(f"line {number}: it has more than {LINE} characters")
+        goes_on = part.endswith("\\")
+        begun.append(part.removesuffix("\\").rstrip() if goes_on else part)
+        if not goes_on:
+            if whole := " ".join(begun).strip():
+                yield number, whole
+            begun, length = [], 0
+    if whole := " ".join(begun).strip():  # the last line goes on, and there is none
+        yield number, whole
 
 
 def _name_of(path: str) -> str:

@@ -6,15 +6,19 @@ https://packaging.python.org/en/latest/specifications/dependency-groups/.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from packaging.markers import Marker
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from provision.core.limits import read_text
+from provision.core.limits import EXPANDED, read_text, require_inside
 from provision.core.project import shipped
 from provision.core.toml import parse_toml
 from provision.spec.model import parse_requirement, with_slashes
@@ -23,8 +27,10 @@ Data = dict[str, Any]
 FAULTS = (ValueError, TypeError, AttributeError)  # of what a file says
 METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
 _DEPENDENCIES, _EXTRAS = "dependencies", "optional-dependencies"
-# Texts and what is between them: no comment begins in it.
-_BEFORE_COMMENT = r"""(?:"[^"]*"|'[^']*'|[^#"'])*?"""
+# The texts of a line, and the comment that ends it.
+_TEXTS = re.compile(r"""\"((?:[^"\\]|\\.)*)"|'([^']*)'|#.*""")
+_HEADER = re.compile(r"\s*\[+\s*([^\]]*?)\s*\]")
+_KEY = re.compile(r"""\s*["']?([^"'=\s]+)["']?\s*=""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +83,17 @@ class Pyproject:
     def requirements(self, extras: Sequence[str]) -> Iterator[Line]:
         """Yield the dependencies, and those of extras; ValueError where the file has them not."""
         self._require(_DEPENDENCIES, "")
-        yield from self._expanded(self._dependencies(), ())
+        yield from self._expanded(self._dependencies())
         for extra in extras:
-            yield from self._extra(extra, ())
+            yield from self._expanded(self._extra(extra), str(canonicalize_name(extra)))
 
-    def group(self, name: str, users: tuple[str, ...] = ()) -> Iterator[Line]:
+    def group(self, name: str) -> Iterator[Line]:
         """Yield the requirements of a dependency group, with those that it includes."""
+        yield from self._expanded(self._group(name, (), set()), whole=True)
+
+    def _group(
+        self, name: str, users: tuple[str, ...], done: set[str]
+    ) -> Iterator[Line]:
         groups = table(self.document, "dependency-groups")
         known = _normalised(groups)
         key = str(canonicalize_name(name))
@@ -92,29 +103,44 @@ class Pyproject:
         if key in users:
             chain = " → ".join([*users, key])
             raise ValueError(f"dependency groups include themselves: {chain}")
+        if key in done:
+            return
+        done.add(key)
         if not isinstance(groups[known[key]], list):
             raise TypeError(f"the dependency group {name} is not a list")
         for entry in groups[known[key]]:
             if isinstance(entry, dict) and [*entry] == ["include-group"]:
-                yield from self.group(str(entry["include-group"]), (*users, key))
+                yield from self._group(str(entry["include-group"]), (*users, key), done)
             else:
                 number = self.line("dependency-groups", known[key], str(entry))
-                line = Line(number, str(entry), ("group", key))
-                yield from self._expanded([line], (), whole=True)
+                yield Line(number, str(entry), ("group", key))
 
     def line(self, header: str, key: str, text: str = "") -> int:
         """Return the number of the first line with a quoted text below a key, or of the key."""
-        lines = self.text.replace('\\"', '"').splitlines()
-        at = _first(lines, rf"\s*\[+\s*{re.escape(header)}\s*\]", 0)
-        at = _first(lines, rf"""\s*["']?{re.escape(key)}["']?\s*=""", at)
-        quoted = rf"""["']{re.escape(text)}["']"""
-        return 1 + _first(lines, rf"{_BEFORE_COMMENT}{quoted}", at)
+        at = self._lines_of["header", header][:1] or [1]
+        for place in (("key", key), ("text", text)):
+            numbers = self._lines_of[place]
+            at = numbers[bisect_left(numbers, at[0]) :][:1] or at
+        return at[0]
+
+    @cached_property
+    def _lines_of(self) -> defaultdict[tuple[str, str], list[int]]:
+        """The numbers of the lines with a header, a key or a text."""
+        found = defaultdict[tuple[str, str], list[int]](list)
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if header := _HEADER.match(line):
+                found["header", header[1]].append(number)
+            if key := _KEY.match(line):
+                found["key", key[1]].append(number)
+            for escaped, literal in _TEXTS.findall(line):
+                found["text", escaped.replace('\\"', '"') or literal].append(number)
+        return found
 
     def _dependencies(self) -> list[Line]:
         texts = texts_of(self.project, _DEPENDENCIES)
         return [Line(self.line("project", _DEPENDENCIES, text), text) for text in texts]
 
-    def _extra(self, extra: str, users: tuple[str, ...]) -> Iterator[Line]:
+    def _extra(self, extra: str) -> list[Line]:
         self._require(_EXTRAS, f"[{extra}]")
         key = str(canonicalize_name(extra))
         if key not in self.extras:
@@ -124,28 +150,44 @@ class Pyproject:
         lines = []
         for text in texts_of(self.project[_EXTRAS], name):
             lines.append(Line(self.line(header, name, text), text, ("extra", key)))
-        if key not in users:
-            yield from self._expanded(lines, (*users, key))
+        return lines
 
     def _expanded(
-        self, lines: Sequence[Line], users: tuple[str, ...], *, whole: bool = False
+        self, lines: Iterable[Line], *users: str, whole: bool = False
     ) -> Iterator[Line]:
-        """Yield lines, with what the package itself stands for in place of its own name."""
-        for line in lines:
-            try:
-                asked = parse_requirement(line.text)
-            except ValueError:  # whoever adds it says so, with its place
+        """Yield lines once, with what the package itself stands for in place of its own name."""
+        waiting, seen = deque((line, users) for line in lines), set[Line]()
+        uses = 0
+        while waiting:
+            line, users = waiting.popleft()
+            if line in seen:
+                continue
+            seen.add(line)
+            asked = self._itself(line.text)
+            if asked is None:
                 yield line
                 continue
-            if not self.name or canonicalize_name(asked.name) != self.name:
-                yield line
-                continue
-            parts = list(self.requirements(())) if whole else []
+            uses += 1
+            if uses > EXPANDED:
+                raise ValueError(f"its extras use others more than {EXPANDED} times")
+            parts = [(part, users) for part in self._dependencies()] if whole else []
             for extra in sorted(asked.extras):
-                parts += self._extra(extra, users)
-            for part in parts:
+                key = str(canonicalize_name(extra))
+                if key not in users:
+                    parts += [(part, (*users, key)) for part in self._extra(extra)]
+            for part, its_users in reversed(parts):
                 text = with_marker(part.text, str(asked.marker or ""))
-                yield replace(part, text=text)
+                waiting.appendleft((replace(part, text=text), its_users))
+
+    def _itself(self, text: str) -> Requirement | None:
+        """Return a requirement of the package itself, such as its extras; None for any other."""
+        try:
+            asked = parse_requirement(text)
+        except ValueError:  # whoever adds it says so, with its place
+            return None
+        return (
+            asked if self.name and canonicalize_name(asked.name) == self.name else None
+        )
 
     def _require(self, key: str, extras: str) -> None:
         if self.says(key):
@@ -163,6 +205,8 @@ class Pyproject:
 
 def read_pyproject(path: Path, root: Path) -> Pyproject:
     """Read a pyproject.toml of a project; OSError or ValueError if it cannot be read."""
+    # An own package may be in a repository of its own.
+    require_inside(path, root if path.is_relative_to(root) else path.parent)
     text, place = read_text(path), relative(path.parent, root)
     try:
         return Pyproject(path, place, text, parse_toml(text))
@@ -220,9 +264,3 @@ def texts_of(data: Data, key: str) -> list[str]:
 
 def _normalised(data: Data) -> dict[str, str]:
     return {str(canonicalize_name(name)): name for name in data}
-
-
-def _first(lines: Sequence[str], pattern: str, start: int) -> int:
-    """Return the place of the first line from a start on that fits, or the start."""
-    fitting = re.compile(pattern)
-    return next((n for n in range(start, len(lines)) if fitting.match(lines[n])), start)

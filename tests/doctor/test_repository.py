@@ -163,7 +163,8 @@ def test_a_requirement_file_that_includes_itself_is_named_with_its_way(
         found(tmp_path, devices)
     files = ("requirements.txt", "sub/more.txt", "sub/twice.txt", "requirements.txt")
     way = " → ".join(str(tmp_path.resolve() / name) for name in files)
-    assert error.value.evidence == f"it includes itself: {way}"
+    place = "sub/twice.txt:1: -r ../sub/../requirements.txt"
+    assert error.value.evidence == f"{place}: it includes itself: {way}"
 
 
 def test_a_lock_replaces_what_it_was_made_from(

@@ -54,9 +54,7 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / folder).mkdir()
     (tmp_path / "envs" / "thing.toml").write_text(SPEC)
     (tmp_path / "needs" / "all.txt").write_text(ALL)
-    (tmp_path / "needs" / "more.txt").write_text(
-        "pandas; python_version > '3.8'\n-r all.txt\n"
-    )
+    (tmp_path / "needs" / "more.txt").write_text("pandas; python_version > '3.8'\n")
     (tmp_path / "limits.txt").write_text("protobuf<5\n")
     (tmp_path / "own" / "pyproject.toml").write_text("[project]\nname = 'own'\n")
     return tmp_path

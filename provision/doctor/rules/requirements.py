@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from provision.core.findings import Finding, Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.environment import Environment
 from provision.environment.installed import InstalledDistribution, name_of
+from provision.spec.model import parse_requirement
 
 # The beginnings of the names of libraries that torch's CUDA and XPU builds require.
 _NVIDIA = ("nvidia-",)
@@ -121,8 +122,8 @@ def meets(dist: InstalledDistribution, wanted: Requirement) -> bool:
 def requirement(line: str) -> Requirement | None:
     """Return a requirement with its name normalised, None if it is invalid."""
     try:
-        wanted = Requirement(line)
-    except InvalidRequirement:
+        wanted = parse_requirement(line)
+    except ValueError:
         return None
     wanted.name = str(canonicalize_name(wanted.name))
     return wanted
