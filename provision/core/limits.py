@@ -18,7 +18,9 @@ FILE = 16_000_000  # bytes of a spec, catalog, lock, report or record; the large
 LINE = 200_000  # characters of a requirement with all of its hashes; the longest has 20,000
 NESTED = 20  # files that include each other, levels of YAML; 6 were seen
 INCLUDED = 1_000  # files that one file includes, with those that they include
-EXPANDED = 200  # uses of extras by other extras of a project; the most that were seen are 90
+EXPANDED = (
+    200  # uses of extras by other extras of a project; the most that were seen are 90
+)
 PAGE = (
     16_000_000  # bytes of an index page, unpacked; those of nightly builds reach 10 MB
 )
