@@ -14,19 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
+PAGE = "docs/how-to/ci.md"
 WORKFLOW = ".github/workflows/prove.yml"
 GITLAB = ".gitlab-ci.yml"
 HOOKS = ".pre-commit-config.yaml"
 
 
+def yaml_blocks(page: str) -> list[str]:
+    """Return the blocks of YAML of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def recipes() -> dict[str, str]:
-    """Return the blocks of YAML by the file that the first line of each names."""
-    page = (ROOT / "docs/how-to/ci.md").read_text(encoding="utf-8")
-    blocks = re.findall(
-        r"^```yaml\n# (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    """Return the blocks by the file that the first line of each names."""
+    named = (
+        re.fullmatch(r"# (\S+)\n(.*)", block, re.DOTALL) for block in yaml_blocks(PAGE)
     )
-    assert len(blocks) == page.count("```yaml\n")
-    return dict(blocks)
+    return dict(match.groups() for match in named if match)
 
 
 def filled_in(name: str, repository: Path) -> str:
@@ -49,7 +54,7 @@ def used_actions() -> Iterator[tuple[str, str]]:
     files = [
         *ROOT.glob("*.yml"),
         *ROOT.glob(".github/**/*.yml"),
-        *ROOT.rglob("docs/**/*.md"),
+        *(ROOT / "docs").rglob("*.md"),
     ]
     for file in files:
         text = file.read_text(encoding="utf-8")

@@ -18,11 +18,13 @@ from tests.checkout import commit_all, commit_copy
 from tests.recipes import (
     GITLAB,
     HOOKS,
+    PAGE,
     ROOT,
     WORKFLOW,
     filled_in,
     recipes,
     used_actions,
+    yaml_blocks,
 )
 
 TOOLS = Path(sys.executable).parent
@@ -41,6 +43,16 @@ def call(*argv: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str
         check=False,
         env=os.environ | path,
     )
+
+
+def test_each_block_has_a_tool_that_checks_it() -> None:
+    """tests/fleet has kubernetes-validate and ansible-inventory."""
+    pages = [
+        page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")
+    ]
+    counts = {page: len(yaml_blocks(page)) for page in pages if yaml_blocks(page)}
+    assert counts == {PAGE: 3, "docs/how-to/docker.md": 1, "docs/how-to/fleet.md": 1}
+    assert recipes().keys() == {WORKFLOW, GITLAB, HOOKS}
 
 
 @pytest.mark.parametrize(

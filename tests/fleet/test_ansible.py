@@ -12,6 +12,7 @@ import pytest
 from tests.commands.detect.conftest import write
 from tests.fleet.fleets import NEW_DRIVER
 from tests.fleet.machines import CLONE
+from tests.recipes import yaml_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,24 @@ CHANGE = """
     mode: "0644"
   when: bad_card is defined
 """
+
+
+def test_the_inventory_of_the_page_gives_each_host_its_target(
+    tools: Path, tmp_path: Path
+) -> None:
+    (text,) = yaml_blocks("docs/how-to/fleet.md")
+    write(tmp_path / "hosts.yml", text)
+    argv = [tools / "ansible-inventory", "-i", tmp_path / "hosts.yml", "--list"]
+    hosts = json.loads(subprocess.check_output(argv))["_meta"]["hostvars"]
+    assert len(hosts) == 130
+    chosen = [
+        hosts["node128"]["provision_target"],
+        *hosts["ws2"]["provision_candidates"],
+    ]
+    assert hosts["ws1"]["provision_target"] == "auto"
+    assert [
+        name for name in chosen if not (CLONE / f"envs/{name}.toml").is_file()
+    ] == []
 
 
 @pytest.mark.case

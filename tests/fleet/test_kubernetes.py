@@ -10,6 +10,7 @@ import yaml
 
 from tests.commands.detect.conftest import write
 from tests.fleet.machines import CLONE
+from tests.recipes import yaml_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,14 @@ def test_the_schemas_accept_the_manifests(tools: Path, version: str) -> None:
     files = [MANIFESTS / "daemonset.yaml", MANIFESTS / "job.yaml"]
     program = tools / "kubernetes-validate"
     argv = [program, "--strict", "--kubernetes-version", version, *files]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_schemas_accept_the_pod_of_the_page(tools: Path, tmp_path: Path) -> None:
+    (pod,) = yaml_blocks("docs/how-to/docker.md")
+    write(tmp_path / "pod.yaml", pod)
+    argv = [tools / "kubernetes-validate", "--strict", tmp_path / "pod.yaml"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
