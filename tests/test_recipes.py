@@ -118,16 +118,25 @@ def test_actionlint_and_shellcheck_accept_our_own_workflow_and_scripts(
 ) -> None:
     done = call(TOOLS / "actionlint", "-no-color")
     assert done.returncode == 0, done.stdout
+    scripts = [
+        path
+        for pattern in (".ci/*", "docker/bin/*", "docker/*.sh", "fleet/slurm/*")
+        for path in ROOT.glob(pattern)
+        if path.read_text(encoding="utf-8").startswith("#!/")
+    ]
+    assert len(scripts) > 10
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     for step in action["runs"]["steps"]:
         if "run" in step:
             script = tmp_path / f"{step['id']}.sh"
-            script.write_text(
-                f"#!/bin/{step['shell']}\nset -eo pipefail\n{step['run']}",
-                encoding="utf-8",
-            )
-            done = call(TOOLS / "shellcheck", script)
-            assert done.returncode == 0, done.stdout
+            text = f"#!/bin/{step['shell']}\nset -eo pipefail\n{step['run']}"
+            script.write_text(text, encoding="utf-8")
+            scripts.append(script)
+    strict = ["--external-sources", "--source-path=SCRIPTDIR", "--severity=warning"]
+    done = call(TOOLS / "shellcheck", *strict, *scripts)
+    assert done.returncode == 0, done.stdout
+    scripts[-1].write_text("#!/bin/sh\ncd $1\n", encoding="utf-8")
+    assert call(TOOLS / "shellcheck", *strict, scripts[-1]).returncode == 1
 
 
 @pytest.mark.machine
