@@ -40,13 +40,13 @@ class BuildResult:
     target: str
     """Name of the target."""
     generation: Generation | None
-    """null if the checks failed and nothing was changed."""
+    """The environment in use; null if the checks failed, and nothing was changed."""
     plan: InstallPlan | None = None
     """What was installed; null if an existing generation was used."""
     verification: Verification | None = None
-    """null for an existing generation too."""
+    """The comparison with the lock; null if an existing generation was used."""
     report: Report | None = None
-    """Of the quick checks; null if they did not run."""
+    """The report of the quick checks; null if they did not run."""
 
 
 def ready_generation(request: BuildRequest) -> Generation | None:

@@ -64,11 +64,11 @@ class Bundle:
     files: int
     """How many files the manifest lists."""
     size: int
-    """Of these files, in bytes."""
+    """Size of these files, in bytes."""
     missing: tuple[MissingFile, ...]
     """What the next run adds, with `--wheelhouse`; then the exit code is 1."""
     command: str
-    """Builds the target, run in the folder."""
+    """The command that builds the target; run it in the folder."""
 
 
 def bundle(

@@ -50,7 +50,7 @@ class Evidence:
     day: str = ""
     """When it was proven, ISO 8601."""
     checks: int = 0
-    """How many checks it tells of."""
+    """How many checks it has."""
 
 
 def emit(

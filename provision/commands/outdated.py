@@ -37,11 +37,11 @@ class Newer:
     locked: str
     """Its version in the lock."""
     newest: str
-    """That the target's platform and Python can install."""
+    """The newest version that the target's platform and Python can install."""
     uploaded: str
-    """The day, of a file of the default index; 1970-01-01 for a catalog's."""
+    """The day of its upload; 1970-01-01 for a file of a catalog."""
     index: str
-    """That it comes from: a catalog's name, or `default`."""
+    """The index that it comes from: a catalog's name, or `default`."""
     requirement: str
     """As the project writes it."""
 
@@ -59,7 +59,7 @@ class Vulnerability:
     aliases: tuple[str, ...]
     """Other ids of it."""
     fixed: tuple[str, ...]
-    """The versions that are without it."""
+    """The versions that fix it."""
     state: State
     """Accepted by the spec; or expired, which was accepted until a day."""
     reason: str
@@ -73,13 +73,13 @@ class Outdated:
     target: str
     """Name of the target."""
     newer: tuple[Newer, ...] | None = None
-    """Null where only the audit was wanted."""
+    """The requirements with a newer version; null with `--audit`."""
     packages: int = 0
-    """Of the lock."""
+    """How many packages the lock has."""
     vulnerabilities: tuple[Vulnerability, ...] = ()
-    """Known of the locked versions."""
+    """Known vulnerabilities of the locked versions."""
     not_looked_up: str = ""
-    """Why nothing is known of them; empty where it was looked up."""
+    """Why they were not looked up; empty if they were."""
     error: ProvisionError | None = None
     """Why it could not be compared."""
 

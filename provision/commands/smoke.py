@@ -30,9 +30,9 @@ class SmokeResult:
     """The report of a run, and its comparison with earlier ones; None for the first run."""
 
     report: Report
-    """Of this run."""
+    """The report of this run."""
     comparison: Comparison | None
-    """With earlier reports; null for the first run."""
+    """The comparison with earlier reports; null for the first run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Record(Table):
     """What a generation was built from, and what its verification found."""
 
     schema_version: Literal[1] = 1
-    """Of provision.json."""
+    """Version of the format of provision.json."""
     target: str
     """Name of the target."""
     lock: str

@@ -20,8 +20,8 @@ class Verification:
     drifted: tuple[str, ...]
     """Distributions that are missing, replaced or damaged."""
     unlocked_records: dict[str, str]
-    """Digest of the installed RECORD of each wheel for which the lock has none, by the SHA-256 of
-    the wheel; empty unless every file was hashed.
+    """Digest of the installed RECORD of each wheel whose RECORD the lock does not have, by the
+    SHA-256 of the wheel; empty unless every file was hashed.
     """
     tree: str | None
     """Digest over the paths and hashes of all files, equal on every machine that built the same

@@ -61,9 +61,9 @@ class Gpu:
     survivability: bool = False
     """Whether damaged firmware keeps it in survivability mode, as Linux' driver xe says."""
     least_driver: str = ""
-    """The drivers that know this model at all, a specifier; "" for any."""
+    """The drivers that support this model, as a specifier; "" for any."""
     elsewhere: str = ""
-    """Where to go with it if no target is for it."""
+    """What to use for it instead, if no target supports it."""
 
     @property
     def driver_name(self) -> str:
@@ -151,9 +151,9 @@ class Host:
     variables: dict[str, str] = field(default_factory=dict)
     """Environment variables that change what a GPU program sees or loads."""
     remarks: tuple[str, ...] = ()
-    """Facts that do not fit together."""
+    """Facts that contradict each other."""
     elsewhere: str = ""
-    """Where to go with a platform that no target is for."""
+    """What to use instead on a platform without a target."""
 
 
 def host_layers(host: Host) -> dict[str, str]:

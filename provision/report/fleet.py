@@ -44,7 +44,7 @@ class Node:
     suite: str = ""
     """Which checks."""
     code: str = ""
-    """Of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`."""
+    """Code of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`."""
     reason: str = ""
     """Why the verdict is not `keep`."""
     time: str = ""
@@ -58,7 +58,7 @@ class Node:
     runtime: str = ""
     """Version of the GPU runtime of the system."""
     deviations: tuple[str, ...] = ()
-    """From the nodes of the same target, suite, device and lock."""
+    """How it differs from the nodes of the same target, suite, device and lock."""
 
     @property
     def what(self) -> str:

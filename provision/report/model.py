@@ -149,7 +149,7 @@ class Report(Part):
     """
 
     schema_version: Literal[2]
-    """Of the file, which calls it `schema`."""
+    """Version of the format; the file calls it `schema`."""
     suite: Literal["quick", "full", "health", "gate"]
     """`health` and `gate` prove no lock; reports of a `gate` are not stored."""
     target: str
@@ -159,44 +159,44 @@ class Report(Part):
     torch: str | None
     """Version in the environment; null without torch."""
     device: dict[str, Any]
-    """The first, as the environment's torch describes it."""
+    """The first device, as the environment's torch describes it."""
     started: Annotated[str, AfterValidator(moment)]
-    """ISO 8601, UTC."""
+    """When it was started, ISO 8601, UTC."""
     seconds: FiniteFloat
-    """Of the whole run, in seconds."""
+    """Duration of the whole run, in seconds."""
     checks: tuple[Check, ...]
-    """Those that ran."""
+    """The checks that ran."""
     not_run: tuple[NotRun, ...] = ()
-    """Without a result; reports of earlier suites have none."""
+    """The checks without a result; reports of earlier suites have none."""
     devices: tuple[dict[str, Any], ...] = ()
-    """Every one that was checked."""
+    """Every device that was checked."""
     asked: str = ""
-    """Number of the device, or `all`; empty of an earlier version."""
+    """Number of the requested device, or `all`; empty in reports of an earlier version."""
     reused: tuple[Reused, ...] = ()
     """Required checks whose earlier result is still valid."""
     basis: str = ""
-    """Digest of what all checks depend on; empty but for a build's."""
+    """Digest of what all checks depend on; only reports of builds have one."""
     closures: dict[str, str] = {}
-    """What was installed of each distribution, with its modules where it is pure Python; empty but
-    for a build's."""
+    """What was installed of each distribution, with its modules if it is pure Python; only reports
+    of builds have it."""
     imported: tuple[str, ...] = ()
-    """What the spec requires, of which an import passed then or before; empty but for a build's."""
+    """Requirements of the spec whose import passed, then or before; only reports of builds have them."""
     stack: dict[str, str] = {}
     """Layers of the host, by name, each with its version."""
     accelerator: str = ""
-    """Of the target; empty of an earlier version."""
+    """Accelerator of the target; empty in reports of an earlier version."""
     host: str = ""
-    """Name of the machine; empty of an earlier version."""
+    """Name of the machine; empty in reports of an earlier version."""
     node: str = ""
     """Its name in a scheduler; empty where there is none."""
     load: dict[str, float] = {}
-    """Of the machine during the run, what could be read; `steal` and pressures as parts of the
-    time.
+    """Load of the machine during the run, as far as it can be read; `steal` and pressures as parts
+    of the time.
     """
     broken: str = ""
-    """Why the suite did not come to its end; empty where it did."""
+    """Why the suite ended early; empty if it did not."""
     compared: Literal["", "passed", "slower", "worse"] = ""
-    """The run beside the earlier ones; empty where it was not compared."""
+    """How the run compares with earlier ones; empty if it was not compared."""
     lock: str | None = None
     """Digest of the environment's lock; null for a foreign one."""
     files: str = ""

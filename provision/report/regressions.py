@@ -29,7 +29,7 @@ class CheckSpeed:
     unit: str
     """Of `value` and `usual`, such as `images/s`."""
     value: float
-    """Of this run."""
+    """The rate of this run."""
     usual: float
     """Median of the runs before; 0 without any."""
     runs: int
@@ -58,11 +58,11 @@ class Comparison:
     compared: tuple[str, ...] = ()
     """Ids of the checks that have an earlier result."""
     new: tuple[str, ...] = ()
-    """Of those that have none."""
+    """Ids of the checks that have no earlier result."""
     speeds: tuple[CheckSpeed, ...] = ()
     """Each speed beside its history on this host."""
     vanished: tuple[str, ...] = ()
-    """Checks, operators and types that the run before had, and this one has not."""
+    """Checks, operators and types that the previous run had, and this one does not have."""
 
     @property
     def word(self) -> Literal["passed", "slower", "worse"]:

@@ -50,7 +50,7 @@ class Verdict(Part):
     """One verdict; of ``none`` the facts are empty."""
 
     schema_version: Annotated[Literal[2], Field(alias="schema")]
-    """Of the verdict."""
+    """Version of the format."""
     node: Annotated[str, Field(pattern=_NAME)]
     """Name of the node."""
     target: Annotated[str, Field(pattern=_NAME)]
@@ -60,7 +60,7 @@ class Verdict(Part):
     verdict: Literal["keep", "remove", "none"]
     """`none`: nothing was learnt about the node."""
     code: Short = ""
-    """Of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`; empty of `keep`."""
+    """Code of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`; empty of `keep`."""
     reason: Short = ""
     """At most 300 characters, in one line."""
     remedy: Short = ""
@@ -78,13 +78,13 @@ class Verdict(Part):
     python: Short | None = None
     """Version in the environment."""
     device: Short | None = None
-    """Name of the first."""
+    """Name of the first device."""
     devices: int = 0
     """How many devices were checked."""
     stack: dict[Short, Short] = Field({}, max_length=_MOST_LAYERS)
     """Layers of the host, as in a report."""
     counts: dict[str, int] = Field({})
-    """Of checks."""
+    """How many checks were required, and how they ended, as in a report."""
     failed: tuple[Problem, ...] = ()
     """Failed checks, or differences from the lock."""
     regressions: tuple[Problem, ...] = ()
