@@ -180,7 +180,7 @@ class Report(Part):
     """What was installed of each distribution, with its modules if it is pure Python; only reports
     of builds have it."""
     imported: tuple[str, ...] = ()
-    """Requirements of the spec whose import passed, then or before; only reports of builds have them."""
+    """Requirements of the spec whose import passed, then or before; only of builds."""
     stack: dict[str, str] = {}
     """Layers of the host, by name, each with its version."""
     accelerator: str = ""
