@@ -165,7 +165,7 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
     def preference(
         target: TargetHardware, fit: TargetFit
     ) -> tuple[bool, int, bool, int]:
-        """Return how well a target would serve, obstacles aside; less is better."""
+        """Return how well a target would fit, obstacles aside; less is better."""
         legacy = target.status != "supported"
         device = 2 if target.accelerator == "cpu" else int(not fit.discrete)
         order = list(ACCELERATORS).index(target.accelerator)

@@ -31,7 +31,7 @@ _COMPANIONS = frozenset(_TABLES["companions"])
 
 @dataclass
 class Fitter:
-    """What a spec has to say to serve a repository on one target."""
+    """What a spec has to say so that a repository works on one target."""
 
     target: Target  # as it is shipped; from then on with the Python that fits
     catalog: Path

@@ -32,9 +32,9 @@ class GateResult:
     """What the checks of a gate found, and what the machine itself shows."""
 
     report: Report
-    """Of the checks, in one process for each device; it is not stored, and proves no lock."""
+    """The report of the checks, one process per device; it is not stored, and proves no lock."""
     findings: tuple[Finding, ...]
-    """Of the machine."""
+    """The findings about the machine."""
 
 
 def gate(

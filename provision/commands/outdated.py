@@ -92,7 +92,7 @@ class Outdated:
 def outdated(
     target: Target, project: Project, resolver: Resolver, *, newer: bool
 ) -> Outdated:
-    """Compare the lock of a target with its indexes, unless only the audit is wanted."""
+    """Compare the lock of a target with its indexes, unless only the audit is requested."""
     try:
         versions = read_lock(project.lock(target.name)).versions
         found = _newer(target, versions, resolver) if newer else None

@@ -23,7 +23,7 @@ class Wanted(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """What it asks for, without its marker; of a file on a server, its name."""
+        """What it requires, without its marker; of a file on a server, its name."""
         text = self.requirement.url or str(self.requirement).partition(";")[0]
         return text.rpartition("/")[2].strip()
 
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 
 
 def together(lines: Iterable[Wanted]) -> SpecifierSet:
-    """Return the versions that lines want together, whichever accelerator they are built for."""
+    """Return the versions that lines require together, whichever accelerator they are built for."""
     wanted = SpecifierSet()
     for line in lines:
         wanted &= line.specifier

@@ -1,4 +1,4 @@
-"""Whether a GPU can serve a target, and what has to be repaired first; pure."""
+"""Whether a GPU works for a target, and what has to be repaired first; pure."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ _GLIBC, _LIBSTDCXX = "glibc 2.28", "libstdc++.so.6.0.25"
 
 
 class Obstacle(NamedTuple):
-    """What keeps a GPU of the right kind from serving a target; a table of obstacles.toml."""
+    """What keeps a GPU of the right kind from working for a target; a table of obstacles.toml."""
 
     name: str
     reason: str
@@ -26,7 +26,7 @@ class Obstacle(NamedTuple):
 
 
 def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
-    """Return why no repair makes a GPU serve a target, or ""."""
+    """Return why no repair makes a GPU work for a target, or ""."""
     if not gpu.device_id and target.families == ("pvc",):
         return "it is Windows' GPU, and Windows has no driver for the Max series"
     if not (gpu.family or gpu.compute_capability or gpu.supported):

@@ -19,7 +19,7 @@ from provision.image.supply import copy_verified
 
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:
-    """Return the driver set of an image, if it needs one; UsageError if its driver cannot serve."""
+    """Return the driver set of an image, if it needs one; UsageError if its driver does not fit."""
     docker, catalog = request.target.docker, request.project.catalog
     drivers = None
     if docker and docker.drivers:

@@ -104,7 +104,7 @@ class Lock:
 
     @property
     def open(self) -> tuple[Artifact, ...]:
-        """Artifacts whose RECORD is not known: nothing vouches for their files but the cache."""
+        """Artifacts whose RECORD is not known: their files are compared with the cache only."""
         return tuple(artifact for artifact in self.artifacts if artifact.record is None)
 
     def with_records(self, known: Mapping[str, str]) -> Self:

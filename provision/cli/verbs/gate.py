@@ -1,4 +1,4 @@
-"""judge this node or runner in seconds: 0 keep, 1 remove, 2 no verdict."""
+"""check this node or runner in seconds: 0 keep, 1 remove, 2 no verdict."""
 
 from argparse import ArgumentParser
 
@@ -17,13 +17,13 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "target",
         nargs="?",
-        help="the target's name; not needed where one target is built",
+        help="the target's name; default: the only target that is built",
     )
     parser.add_argument(
         "--device",
         default="",
         metavar="N",
-        help="the device of this number, as torch counts; default `all`",
+        help="the number of a device, as torch counts; default `all`",
     )
     add_contract(parser)
     parser.set_defaults(contract="text")  # its result is always a verdict
