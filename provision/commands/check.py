@@ -27,13 +27,14 @@ from provision.commands.suite import (
 )
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
+from provision.core.output import write_output
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.text import json_text
 from provision.environment.seal import read_seal
 from provision.environment.stamp import stamp
 from provision.report.history import new_report, suite_digest
-from provision.report.junit import junit_xml
+from provision.report.junit import MARK, junit_xml
 from provision.report.model import SCHEMA, Check, Report, read_report, sealed
 
 PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may be over
@@ -251,7 +252,7 @@ def _written(path: Path, document: dict[str, Any], junit: Path | None) -> Kept:
 
 def _write_junit(report: Report, junit: Path | None) -> None:
     if junit:
-        write_atomic(junit, junit_xml(report))
+        write_output(junit, junit_xml(report), MARK)
 
 
 def require_end(kept: Kept, subject: Subject) -> None:

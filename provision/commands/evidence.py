@@ -11,11 +11,12 @@ from provision.commands.current import require_current
 from provision.commands.machine import read_layers
 from provision.commands.verify import verify_current
 from provision.core.errors import SpecError, ToolError, UsageError
-from provision.core.filesystem import write_atomic
+from provision.core.output import begins_with, require_replaceable, write_output
 from provision.core.project import Project
 from provision.environment.stamp import stamp
 from provision.lockfile.pip import read_lock
 from provision.report.evidence import (
+    MARK,
     Statement,
     require_proof,
     sign,
@@ -65,6 +66,7 @@ def emit(
 
     UsageError if that proves nothing, or if what it was made with is not what is here now.
     """
+    require_replaceable(file, begins_with(MARK))
     path, report = _last_full(project, target.name)
     require_proof(report)
     changes = list(_changes(project, target.name, path, report))
@@ -76,7 +78,7 @@ def emit(
             remedy=f"`provision build {target.name}` and `provision smoke {target.name} --full`",
         )
     made = statement(report)
-    write_atomic(file, sign(made, key, passphrase))
+    write_output(file, sign(made, key, passphrase), MARK)
     return _evidence(file, made, key.stem)
 
 

@@ -16,9 +16,8 @@ from provision.catalog.snapshot import Index, load_snapshot
 from provision.commands.own_sources import with_built_wheels
 from provision.core import network
 from provision.core.errors import ToolError, UsageError
-from provision.core.filesystem import write_atomic
 from provision.core.interruption import in_threads
-from provision.core.limits import read_if_any
+from provision.core.output import begins_with, require_replaceable, write_output
 from provision.core.privacy import redact
 from provision.core.process import run
 from provision.core.progress import Progress
@@ -83,7 +82,7 @@ def export(
     else:
         text = formats.environment(target, lock, indexes, built)
     if file:
-        write_atomic(file, text)
+        write_output(file, text, formats.SIGNATURES[kind])
     left_out = formats.lost(target, lock, kind)
     return Export(target.name, kind, file, text, left_out, _notes(project, built, kind))
 
@@ -95,13 +94,7 @@ def _refuse_file(file: Path, kind: Format) -> None:
             cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
             remedy="name it pylock.toml",
         )
-    if file.is_file():
-        signature = formats.SIGNATURES[kind].encode()
-        if signature not in (read_if_any(file) or b""):
-            raise UsageError(
-                f"{file} exists, and was not made by this export",
-                remedy="name another file, or remove it first",
-            )
+    require_replaceable(file, begins_with(formats.SIGNATURES[kind]))
 
 
 def _catalog_addresses(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from provision.core.errors import ToolError
 from provision.core.locking import folder_lock, waiting
+from provision.core.output import require_replaceable
 from provision.core.platforms import PLATFORMS
 from provision.core.process import Run, clean_environment
 from provision.core.progress import Progress
@@ -19,7 +20,7 @@ from provision.core.temporary import scratch
 from provision.core.variables import PROXIES
 from provision.image.base import find_base
 from provision.image.context import SBOM, prepare_context
-from provision.image.oci import write_layout
+from provision.image.oci import is_layout, write_layout
 from provision.image.request import ImageRequest
 
 _VERSIONS = "{{.Client.Version}} {{.Server.Version}}"
@@ -51,6 +52,8 @@ def build_image(
     request: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
 ) -> BuiltImage:
     """Build the image of a target, and write it as an OCI layout where one is requested."""
+    if layout:
+        require_replaceable(layout, is_layout)
     engine = find_engine(run)
     with context_lock(request, progress):  # until the engine has read the context
         prepare_context(request, run, progress)

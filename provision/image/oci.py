@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from provision.core.errors import ToolError
+from provision.core.limits import open_regular
 
+IMAGES = "provision/"  # where their names begin
 _IMAGE = "application/vnd.oci.image"
 # Keys that engines write about the build and not about the image.
 _NOISE = (
@@ -26,6 +28,21 @@ _NOISE = (
     "moby.buildkit.cache.v0",
     "moby.buildkit.buildinfo.v1",
 )
+
+
+def is_layout(file: Path) -> bool:
+    """Whether a file is the layout of an image of this toolkit; OSError if it cannot be read."""
+    try:
+        with (
+            open_regular(file) as stream,
+            tarfile.open(fileobj=stream, mode="r:") as tar,
+        ):
+            index = json.load(tar.extractfile("index.json") or stream)
+        (entry,) = index["manifests"]
+        name = entry["annotations"]["io.containerd.image.name"]
+        return str(name).startswith(IMAGES)
+    except (tarfile.TarError, KeyError, ValueError, TypeError):
+        return False
 
 
 def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:

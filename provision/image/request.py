@@ -7,6 +7,7 @@ from pathlib import Path
 from provision.core.errors import UsageError
 from provision.core.platforms import PLATFORMS
 from provision.core.project import Project, shipped
+from provision.image.oci import IMAGES
 from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import Lock
 from provision.spec.model import Target
@@ -40,7 +41,7 @@ class ImageRequest:
     def name(self) -> str:
         """Name of the image, without registry and tag."""
         suffix = "-dev" if self.dev else ""
-        return f"provision/{self.target.name}{suffix}"
+        return f"{IMAGES}{self.target.name}{suffix}"
 
     @property
     def tag(self) -> str:

@@ -211,6 +211,10 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
     return _render(envelope)
 
 
+# The first line of an envelope with a statement, which begins with `{"_type":`.
+MARK = ' "payload": "eyJfdHlwZSI6'
+
+
 def _render(envelope: Envelope) -> str:
     return json.dumps(envelope.to_dict(), indent=1) + "\n"
 

@@ -14,6 +14,9 @@ from provision.report.model import Report, comparable
 from provision.report.regressions import compare_reports
 from provision.ui import courses
 
+# The line by which a later page knows this one as Provision's.
+MARK = "<meta name=generator content=provision>"
+
 
 def _written(value: object) -> object:
     return (

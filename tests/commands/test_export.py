@@ -212,7 +212,7 @@ def test_a_file_is_replaced_only_if_an_earlier_export_made_it(
     for kind in SIGNATURES:
         file = tmp_path / "pylock.toml"
         file.write_text("[project]\nname = 'mine'\n", encoding="utf-8")
-        with pytest.raises(UsageError, match="was not made by this export"):
+        with pytest.raises(UsageError, match="was not made by this command"):
             exported(lab, kind, file)
         assert "mine" in file.read_text(encoding="utf-8")
         file.unlink()

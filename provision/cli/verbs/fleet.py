@@ -7,10 +7,10 @@ from pathlib import Path
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import seconds
 from provision.core.errors import UsageError, damage_in
-from provision.core.filesystem import write_atomic
 from provision.core.limits import read_text
+from provision.core.output import write_output
 from provision.report.fleet import report_fleet
-from provision.ui.html_report import render_fleet
+from provision.ui.html_report import MARK, render_fleet
 from provision.ui.results import show_fleet
 
 ANYWHERE = True
@@ -58,5 +58,5 @@ def handle(call: Call) -> Outcome:
     oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=options.max_age)
     fleet = report_fleet(options.folder, hosts, oldest)
     if options.html:
-        write_atomic(options.html, render_fleet(fleet))
+        write_output(options.html, render_fleet(fleet), MARK)
     return Outcome(fleet, show_fleet, findings_if(fleet.bad))

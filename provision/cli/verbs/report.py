@@ -7,11 +7,11 @@ from provision.cli.call import Call, Outcome
 from provision.cli.options import add_output, add_target
 from provision.commands.export import Export
 from provision.core.errors import UsageError
-from provision.core.filesystem import write_atomic
+from provision.core.output import write_output
 from provision.core.program import program_name
 from provision.core.text import plural
 from provision.report.history import history, read_reports
-from provision.ui.html_report import render_page
+from provision.ui.html_report import MARK, render_page
 from provision.ui.results import show_export
 
 
@@ -29,6 +29,6 @@ def handle(call: Call) -> Outcome:
             remedy=f"`{program_name()} smoke {name}` makes one",
         )
     out = call.arguments.output or Path(f"{name}.html")
-    write_atomic(out, render_page(reports))
+    write_output(out, render_page(reports), MARK)
     notes = (f"it shows {plural(len(reports), 'report')}",)
     return Outcome(Export(name, "html", out, "", (), notes), show_export)

@@ -11,7 +11,9 @@ from provision.commands.machine import read_layers
 from provision.commands.subject import from_interpreter
 from provision.commands.suite import SmokeRequest
 from provision.core.errors import UsageError
+from provision.core.output import begins_with, require_replaceable
 from provision.core.process import run
+from provision.report.junit import MARK
 from provision.ui.smoke import show_skipped, show_smoke
 
 
@@ -87,6 +89,8 @@ def handle(call: Call) -> Outcome:
         raise UsageError(
             "--soak: the quick checks hold no load", remedy="add --health or --full"
         )
+    if options.junit:  # before the suite takes minutes
+        require_replaceable(options.junit, begins_with(MARK))
     request = SmokeRequest(
         call.project,
         call.target,
