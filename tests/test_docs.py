@@ -108,8 +108,8 @@ PROMISES = {
         "at_once",
     ),
     "a change cannot have touched": (
-        "commands/test_carry.py",
-        "small_change_carries_the_device",
+        "commands/test_reuse.py",
+        "small_change_reuses_the_device_s_results",
     ),
     "names the package that did it": (
         "environment/test_verify.py",

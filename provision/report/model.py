@@ -145,7 +145,7 @@ class Report(Part):
     """One run of the suite in one environment; ``device.matmul@1`` is of its second device.
 
     Only a build writes ``reused``, ``basis``, ``closures`` and ``imported``; see
-    provision.commands.carry.
+    provision.commands.reuse.
     """
 
     schema_version: Literal[2]

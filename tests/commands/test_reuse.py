@@ -1,4 +1,4 @@
-"""Results that a build carries: the rule, and the real supervisor with checks in miniature."""
+"""Results that a build reuses: the rule, and the real supervisor with checks in miniature."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from provision.commands import basis
 from provision.commands.basis import PURE, Basis, basis_of
 from provision.commands.build import build
-from provision.commands.carry import Standing, standing
+from provision.commands.reuse import Standing, standing
 from provision.commands.check import with_reused
 from provision.core.process import run
 from provision.core.project import CURRENT
@@ -91,7 +91,7 @@ def ran(report: Report) -> set[str]:
     return names
 
 
-def test_a_small_change_carries_the_device_and_a_failure_ends_that(
+def test_a_small_change_reuses_the_device_s_results_and_a_failure_ends_that(
     lab: Lab, tmp_path: Path
 ) -> None:
     bench = Bench(lab, tmp_path)
