@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from provision.catalog.devices import read_peaks
 from provision.commands.basis import Basis
-from provision.commands.reuse import Standing, standing
 from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.machine import this_host
+from provision.commands.reuse import Standing, standing
 from provision.commands.subject import Subject
 from provision.commands.suite import (
     SmokeRequest,

@@ -13,8 +13,8 @@ import pytest
 from provision.commands import basis
 from provision.commands.basis import PURE, Basis, basis_of
 from provision.commands.build import build
-from provision.commands.reuse import Standing, standing
 from provision.commands.check import with_reused
+from provision.commands.reuse import Standing, standing
 from provision.core.process import run
 from provision.core.project import CURRENT
 from provision.environment.contents import read_contents
