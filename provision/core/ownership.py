@@ -1,13 +1,16 @@
 """Whose files are trusted, after ``safe.directory`` of git; Windows has no such check."""
 
 import os
+import shlex
+import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from provision.core.errors import UsageError
 from provision.core.project import Project
 
+_LOCKS = ("/.lock", "/edit.lock")  # which all who share an environment take
 _UNMAPPED = (
     65534  # /proc/sys/kernel/overflowuid: an owner outside of this user namespace
 )
@@ -15,9 +18,9 @@ _UNMAPPED = (
 
 def require_own_project(project: Project, target: str | None) -> None:
     """Stop if a project that was found, not named, has a part of another user."""
-    # Every part counts, because in a folder such as ``/tmp`` anybody can add one. Permissions do
-    # not: an owner who lets a group write trusts it, and some file systems show all files as
-    # writable.
+    # Every part counts, because in a folder such as ``/tmp`` anybody can add one. Permissions count
+    # for root only: an owner who lets a group write trusts it, and some file systems show all files
+    # as writable.
     root, home = project.root, project.environments(target or "")
     parts = [
         root,
@@ -31,18 +34,73 @@ def require_own_project(project: Project, target: str | None) -> None:
         home,
         home / "current",
     ]
-    require_own(parts, f"if you trust its owner, name the project: `--project {root}`")
+    trust = f"if you trust its owner, name the project: `--project {root}`"
+    require_own(parts, trust)
+    if sys.platform != "win32" and os.geteuid() == 0:
+        used = [root / "smoke", project.specs, project.lock(target or "")]
+        used += [(home / "current").resolve()] if target else []
+        for part in filter(Path.exists, parts):
+            _require_unwritable(str(part), part.stat(), root)
+        _require_no_other_writer(root, used, trust)
 
 
-def require_own(paths: Iterable[Path], remedy: str) -> None:
-    """Stop at the first path whose owner is not trusted; of a link, also what it points to."""
-    # Trusted are this process's user, root, the user who called sudo, and the toolkit's own owner.
-    if sys.platform == "win32":
+def _require_no_other_writer(root: Path, folders: Iterable[Path], trust: str) -> None:
+    """Stop at the first file of another user, or that every user can change."""
+    trusted = _trusted()
+    for path, state in _below(root, folders):
+        if state.st_uid not in trusted:
+            require_own([Path(path)], trust)
+        _require_unwritable(path, state, root)
+
+
+def _below(root: Path, folders: Iterable[Path]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files of a project's root, and all that is in some folders, with their states."""
+    # An environment has 25,000 entries: a Path of each would take a second.
+    waiting = [str(folder) for folder in (root, *folders) if folder.is_dir()]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if is_folder and folder == str(root):
+                    continue
+                if is_folder:
+                    waiting.append(entry.path)
+                yield entry.path, entry.stat(follow_symlinks=False)
+
+
+def _require_unwritable(path: str, state: os.stat_result, root: Path) -> None:
+    """Stop at what every user can change: root would run what they write."""
+    mode = state.st_mode
+    if not mode & stat.S_IWOTH or stat.S_ISLNK(mode) or path.endswith(_LOCKS):
         return
+    if (
+        stat.S_ISDIR(mode) and mode & stat.S_ISVTX
+    ):  # nobody replaces what others have there
+        return
+    raise UsageError(
+        f"every user of this machine can change {path}",
+        evidence=f"its mode is {stat.filemode(mode)}, and you are root",
+        cause="what it holds would run with the rights of root",
+        remedy=f"read it, then `chmod o-w {shlex.quote(path)}`; where nobody else uses this "
+        f"machine, name the project: `--project {root}`",
+    )
+
+
+def _trusted() -> frozenset[int]:
+    # This process's user, root, the user who called sudo, and the toolkit's own owner.
     me = os.geteuid()
     trusted = {0, me, os.stat(__file__).st_uid}  # noqa: PTH116 - no Path is at hand
     if me == 0 and (caller := os.environ.get("SUDO_UID", "")).isdigit():
         trusted.add(int(caller))
+    return frozenset(trusted)
+
+
+def require_own(paths: Iterable[Path], remedy: str) -> None:
+    """Stop at the first path whose owner is not trusted; of a link, also what it points to."""
+    if sys.platform == "win32":
+        return
+    me, trusted = os.geteuid(), _trusted()
     for path, follow in ((path, follow) for path in paths for follow in (False, True)):
         try:
             owner = path.stat(follow_symlinks=follow).st_uid

@@ -23,6 +23,9 @@ pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="there is no such check"
 )
 STRANGER = 4242
+ROOT_ALONE = pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0, reason="it is about root"
+)
 
 
 @pytest.fixture
@@ -74,6 +77,50 @@ def test_attack_an_environment_of_another_user_is_not_run(
     assert "belongs to another user" in capsys.readouterr().err
 
 
+FILES = ("smoke/check.py", f"envs/{TARGET}.toml", "noxfile.py", "deep.pth")
+
+
+@ROOT_ALONE
+@pytest.mark.parametrize("how", ["foreign", "writable"])
+@pytest.mark.parametrize("name", [*FILES, "smoke/new", f".envs/{TARGET}/made/a/x.py"])
+def test_attack_root_runs_no_file_that_others_can_change(
+    project: Path, capsys: pytest.CaptureFixture[str], name: str, how: str
+) -> None:
+    """Another user owns, or can write, a file that would run as root: it is named, and not run."""
+    (project / ".envs" / TARGET / "made").mkdir(parents=True)
+    (project / ".envs" / TARGET / "current").symlink_to("made")
+    path = project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir() if path.name == "new" else path.touch()
+    words = ["run", TARGET, "--", "true"]
+    main.main(words)
+    assert str(path) not in capsys.readouterr().err
+    os.chown(path, STRANGER, -1) if how == "foreign" else path.chmod(0o777)
+    assert main.main(words) == Exit.USAGE
+    message = capsys.readouterr().err
+    assert str(path) in message
+    assert f"--project {project}" in message
+    if how == "writable":
+        assert f"`chmod o-w {path}`" in message
+        path.chmod(0o775)  # the group is the owner's choice
+        main.main(words)
+        assert str(path) not in capsys.readouterr().err
+
+
+@ROOT_ALONE
+def test_a_lock_that_all_may_take_is_no_file_that_runs(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = project / ".envs" / TARGET / "made"
+    made.mkdir(parents=True)
+    (made.parent / "current").symlink_to("made")
+    (made / ".lock").touch()
+    (made / ".lock").chmod(0o666)
+    (made / "link").symlink_to("nowhere")
+    main.main(["run", TARGET, "--", "true"])
+    assert "every user" not in capsys.readouterr().err
+
+
 def test_attack_a_link_to_a_project_is_judged_by_both(
     tmp_path: Path, give_away: Callable[[Path], None]
 ) -> None:
@@ -86,9 +133,7 @@ def test_attack_a_link_to_a_project_is_judged_by_both(
         require_own([link], "")
 
 
-@pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() != 0, reason="only root has sudo's user"
-)
+@ROOT_ALONE
 def test_under_sudo_the_project_of_its_user_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
