@@ -1,6 +1,7 @@
 """The verb ``export``: a target in the format of another installer."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE, Lock
 from provision.spec.model import Target
 
+_PLAIN = re.compile(r"[\w./+-]+")
 Format = Literal["pylock", "requirements", "environment", "html", "docker"]
 Addresses = dict[str, str]  # distribution -> URL, or path from the file's folder
 
@@ -139,8 +141,10 @@ def _local_address(project: Project, wheel: Path, file: Path | None) -> str:
     # Only within the project do both move together, such as into a clone.
     if file and wheel.is_relative_to(project.wheelhouse.resolve()):
         folder = file.resolve().parent
-        if folder.is_relative_to(project.root.resolve()):
-            return Path(os.path.relpath(wheel, folder)).as_posix()
+        path = Path(os.path.relpath(wheel, folder)).as_posix()
+        # A requirements file can quote no blank, comment or variable in a path; a URL can.
+        if folder.is_relative_to(project.root.resolve()) and _PLAIN.fullmatch(path):
+            return path
     return wheel.as_uri()
 
 

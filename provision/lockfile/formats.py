@@ -1,7 +1,8 @@
 """A target in the formats of other installers: pylock.toml (PEP 751), requirements, conda."""
 
-import json
+import re
 from collections.abc import Mapping
+from urllib.parse import quote
 
 import tomlkit
 from packaging.markers import Marker
@@ -14,6 +15,9 @@ from provision.core.platforms import PLATFORMS
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
+
+_PLAIN = re.compile(r"[A-Za-z][\w.-]*=={0,1}[\w.+!=]+", re.ASCII)  # a pin
+_IN_URLS = "%:/?#[]@!$&'()*+,;=~"
 
 Indexes = Mapping[str, str]  # name -> address
 Addresses = Mapping[str, str]  # distribution -> URL, or path from the file's folder
@@ -73,7 +77,7 @@ def requirements(lock: Lock, indexes: Indexes, built: Addresses) -> str:
         "# uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match -r FILE",
     ]
     for url in indexes.values():
-        lines.append(f"--extra-index-url {url}")
+        lines.append(_index_line(url))
     for wheel in lock.artifacts:
         lines.append(f"{_required(wheel, built)} \\")
         lines.append(f"    --hash=sha256:{wheel.sha256}")
@@ -89,25 +93,45 @@ def _required(wheel: Artifact, built: Addresses) -> str:
 
 
 def environment(target: Target, lock: Lock, indexes: Indexes, built: Addresses) -> str:
-    """Return both layers as an ``environment.yml`` of conda; strings as JSON has them."""
+    """Return both layers as an ``environment.yml`` of conda."""
     channels = target.conda.channels if target.conda else ("conda-forge",)
     lines = [
         f"{SIGNATURES['environment']} {target.name} --format environment",
-        f"name: {target.name}",
+        f"name: {_yaml(target.name)}",
         "channels:",
-        *(f"- {json.dumps(channel)}" for channel in channels),
+        *(f"- {_yaml(channel)}" for channel in channels),
         "dependencies:",
         *_native(target, lock),
         "- pip:",
-        *(f"  - {json.dumps(f'--extra-index-url {url}')}" for url in indexes.values()),
-        *(f"  - {_required(wheel, built)}" for wheel in lock.artifacts),
+        *(f"  - {_yaml(_index_line(url))}" for url in indexes.values()),
+        *(f"  - {_yaml(_required(wheel, built))}" for wheel in lock.artifacts),
     ]
     if target.environment:
         lines.append("variables:")
     prefix = "%CONDA_PREFIX%" if target.platform == "win-64" else "$CONDA_PREFIX"
     for name, value in target.environment.items():
-        lines.append(f"  {name}: {json.dumps(value.replace('{prefix}', prefix))}")
+        lines.append(f"  {_yaml(name)}: {_yaml(value.replace('{prefix}', prefix))}")
     return "\n".join(lines) + "\n"
+
+
+def _index_line(url: str) -> str:
+    # pip ends an option at a blank and puts variables in the place of ${…}.
+    return f"--extra-index-url {quote(url, safe=_IN_URLS)}"
+
+
+def _yaml(text: str) -> str:
+    """Return a text as a scalar that each reader of YAML 1.1 and 1.2 takes for this text."""
+    # Plain ones can be numbers, dates and booleans: `on`, `null`, `1e3`, `12:30`.
+    if _PLAIN.fullmatch(text):
+        return text
+    return '"{}"'.format("".join(map(_escaped, text)))
+
+
+def _escaped(sign: str) -> str:
+    if sign in '"\\' or not " " <= sign <= "~":
+        code = ord(sign)
+        return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
+    return sign
 
 
 def _native(target: Target, lock: Lock) -> list[str]:
@@ -116,7 +140,7 @@ def _native(target: Target, lock: Lock) -> list[str]:
     for package in conda_packages(lock):
         names.add(package.name)
         pin = f"{package.name}={package.version}={package.build}"
-        pins.append(f"- {json.dumps(pin)}")
+        pins.append(f"- {_yaml(pin)}")
     if "python" not in names:
         pins.append(f"- python={target.python}")
     if "pip" not in names:
