@@ -21,6 +21,7 @@ from tests.test_docs import unknown
 ROOT = Path(__file__).parents[1]
 SCHEMAS = {
     "action.yml": "vendor.github-actions",
+    "docker/compose.yaml": "vendor.compose-spec",
     "CITATION.cff": "vendor.citation-file-format",
     ".github/dependabot.yml": "vendor.dependabot",
     ".github/ISSUE_TEMPLATE/config.yml": "vendor.github-issue-config",
