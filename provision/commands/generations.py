@@ -70,7 +70,7 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
         for one in older.values():
             if one.misplaced():
                 continue
-            if _is_trusted(one, project, target, progress):
+            if is_trusted(one, project, target, progress):
                 go_back(one.folder)
                 return RolledBack(target, now.folder.name, one)
             progress.note(f"{one.folder.name} is left out: {EDITED}")
@@ -81,7 +81,7 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     )
 
 
-def _is_trusted(
+def is_trusted(
     one: Generation, project: Project, target: str, progress: Progress
 ) -> bool:
     """Whether a generation is as its build left it; if its stamp is another, by every hash."""

@@ -75,6 +75,17 @@ def test_what_was_run_is_signed_and_verified_until_suite_or_lock_change(
     assert "tiny has another lock now" in call(proven, "evidence", "verify")
 
 
+def test_files_that_were_copied_or_restored_are_hashed_by_the_full_suite(
+    proven: Lab,
+) -> None:
+    path = module(proven)
+    text = path.read_bytes()
+    path.unlink()
+    path.write_bytes(text)  # another inode and time
+    smoke(proven)
+    assert emit(proven)[0] == "0"
+
+
 def _hollow_suite(lab: Lab) -> None:
     run = lab.project.smoke / "run.py"
     run.write_text(HOLLOW)
