@@ -268,7 +268,7 @@ def require_end(kept: Kept, subject: Subject) -> None:
     if subject.lock:
         lines.append(f"{report.target} is unproven: {report.shortfall}")
     raise ToolError(
-        f"the smoke suite of {report.target} did not come to an end",
+        f"the smoke suite of {report.target} ended early",
         evidence="\n".join(lines),
         cause=report.broken.partition("\n")[0],
         remedy=f"`provision doctor --python {subject.python}` looks for the cause",

@@ -206,7 +206,7 @@ def judge(
         )
         return TargetFit(target.name, FitVerdict.NO, (reason,))
     if old := old_libraries(host, target.glibc):
-        reason = f"{old}; a container of a newer distribution has them"
+        reason = f"{old}; a container of a newer distribution has it"
         return TargetFit(target.name, FitVerdict.NO, (reason,))
     if target.accelerator == "cpu":
         reason = f"the CPU always works on {host.platform}"

@@ -53,7 +53,7 @@ def gate(
     if report.broken:
         cause, _, evidence = report.broken.partition("\n")
         raise ToolError(
-            f"the checks of {request.target.name} did not come to an end",
+            f"the checks of {request.target.name} ended early",
             evidence=evidence,
             cause=cause,
             remedy=f"`{program_name()} smoke {request.target.name}` runs all quick checks",

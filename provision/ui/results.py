@@ -107,7 +107,7 @@ def show_cleaned(result: Cleaned, console: Console) -> None:
         console.line(f"{target}: kept {name}, {size(taken)}", "dim")
         if name in users:
             console.remark(
-                f"{name} is in use by {users[name]}; clean again when that has ended"
+                f"{name} is in use by {users[name]}; run clean again when that program has ended"
             )
     if result.abandoned and result.kept:
         command = f"`{console.program} clean {target} --all`"
