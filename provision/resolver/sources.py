@@ -4,6 +4,7 @@ Their index on loopback, ``wheelhouse``, comes before all others: they are taken
 """
 
 import functools
+import json
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from provision.artifacts.sources import SourceBuilder
 from provision.catalog.simple_index import embedded_metadata
 from provision.catalog.snapshot import Wheel
-from provision.core.errors import SpecError
+from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_file
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel
@@ -58,14 +59,13 @@ def build_urls(
     pinned: dict[str, str] = {}
     overrides = list(target.pip.overrides)
     decided = {requirement_name(each.requirement) for each in overrides}
-    system = target.markers
+    sources = _pinned(target, builder)
     for text in target.pip.requirements:
         requirement = Requirement(text)
         name, url = requirement.name, requirement.url
         if not url:
             requirements.append(text)
-        elif not requirement.marker or requirement.marker.evaluate(system):
-            source = builder.pinned(url)
+        elif source := sources.get(text):
             if pinned.setdefault(str(canonicalize_name(name)), source) != source:
                 raise SpecError(
                     f"{target.name}: {name} is required from two places",
@@ -91,6 +91,36 @@ def build_urls(
         requirements=tuple(requirements), overrides=tuple(overrides)
     )
     return changed, built
+
+
+def _pinned(target: Target, builder: SourceBuilder) -> dict[str, str]:
+    """Return the source of each requirement with a URL; ToolError names all that cannot be had."""
+    sources, failed = dict[str, str](), dict[str, ToolError]()
+    for text in target.pip.requirements:
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if requirement.url and (not marker or marker.evaluate(target.markers)):
+            try:
+                sources[text] = builder.pinned(requirement.url)
+            except ToolError as error:
+                failed[text] = error
+    if failed:
+        raise _not_available(target, failed)
+    return sources
+
+
+def _not_available(target: Target, failed: dict[str, ToolError]) -> ToolError:
+    spec = f"envs/{target.name}.toml"
+    places = target.inputs.places
+    lines = [f"{places.get(text, spec)} requires {text}" for text in failed]
+    names = json.dumps([*target.pip.exclude, *map(requirement_name, failed)])
+    first = next(iter(failed.values()))
+    return ToolError(
+        f"{target.name}: {first.what}",
+        evidence="\n".join([first.evidence, *lines]),
+        cause=first.cause,
+        remedy=f"{first.remedy}\nto do without: write `exclude = {names}` into [pip] of {spec}",
+    )
 
 
 def build_sdists(

@@ -656,6 +656,26 @@ def test_a_source_that_cannot_be_had_is_explained(site: Site, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_all_sources_that_cannot_be_had_are_named_with_the_line_to_do_without(
+    site: Site, tmp_path: Path
+) -> None:
+    absent = f"git+file://{tmp_path}/absent"
+    (site.project.root / "needs.txt").write_text(
+        f"plain\none @ {absent}\n{site.url}/files/two-1.0.tar.gz\n"
+        f"three @ {absent} ; sys_platform == 'nowhere'\n"
+    )
+    site.spec('files = ["needs.txt"]\nexclude = ["helper"]')
+    with pytest.raises(ToolError, match="tiny: git failed") as caught:
+        site.lock()
+    assert f"needs.txt, line 2 requires one @ {absent}" in caught.value.evidence
+    assert "needs.txt, line 3 requires two @ http" in caught.value.evidence
+    assert "three" not in caught.value.evidence
+    told = caught.value.remedy.partition("to do without: write `")[2].partition("`")[0]
+    assert told == 'exclude = ["helper", "one", "two"]'
+    site.spec(f'files = ["needs.txt"]\n{told}')
+    assert site.artifacts().keys() == {"plain"}
+
+
 def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
     site: Site, tmp_path: Path
 ) -> None:

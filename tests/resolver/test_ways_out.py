@@ -325,6 +325,15 @@ def test_an_old_version_without_a_wheel_is_no_reason_to_build(
     assert error.remedy == f'write `drop = ["numpy"]` {IN_PIP}'
 
 
+def test_a_drop_that_does_not_end_the_error_is_not_told(project: Project) -> None:
+    """Without the inherited line, two packages of the project still exclude each other."""
+    heavy = wheel("heavy-1.0-py3-none-any.whl", "numpy>=2")
+    with local_index.serve({"simple": (*DEFAULT, heavy)}, "9" * 64) as urls:
+        error = refused(project, PipConfig(index_url=urls["simple"]), "chain\nheavy\n")
+    assert NUMPY in error.evidence
+    assert "drop" not in error.remedy
+
+
 OWN = {
     "an unknown name": (
         'version = "1"\ndependencies = [\n    "nosuch",\n]\n',
