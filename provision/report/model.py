@@ -318,20 +318,25 @@ def is_sealed(path: Path) -> bool:
     return bool(document.get("seal") == sealed(document)["seal"])
 
 
-def renamed(table: Any) -> Any:  # noqa: ANN401 - not validated yet
-    """Return a table of a report or verdict of schema 1 with the names of `SCHEMA`."""
-    if not isinstance(table, dict):
-        return table
-    return {_RENAMED.get(name, name): value for name, value in table.items()}
+def upgraded(document: Any) -> Any:  # noqa: ANN401 - not validated yet
+    """Return a report or verdict as it is, one of schema 1 with the names of `SCHEMA`."""
+    if isinstance(document, dict) and document.get("schema") == 1:
+        return _renamed(document) | {"schema": SCHEMA}
+    return document
+
+
+def _renamed(part: Any) -> Any:  # noqa: ANN401 - any of JSON
+    if isinstance(part, list):
+        return [*map(_renamed, part)]
+    if isinstance(part, dict):
+        return {_RENAMED.get(n, n): _renamed(value) for n, value in part.items()}
+    return part
 
 
 def read_report(path: Path) -> Report:
     """Read a report, also of schema 1; ToolError if it is absent, truncated or of another one."""
     try:
-        data = read_parsed(path, json.loads)
-        if data.get("schema") == 1:
-            not_run = [renamed(entry) for entry in data.get("not_run", ())]
-            data = renamed(data) | {"schema": SCHEMA, "not_run": not_run}
+        data = upgraded(read_parsed(path, json.loads))
         return Report.model_validate(
             {"schema_version": data.pop("schema", None)} | data
         )

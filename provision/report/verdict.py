@@ -12,7 +12,7 @@ from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding, Level
 from provision.core.limits import read_bytes
 from provision.core.text import harmless, json_text
-from provision.report.model import SCHEMA, Measurement, Part, Report, moment, renamed
+from provision.report.model import Measurement, Part, Report, moment, upgraded
 from provision.report.speeds import Speed, continued
 
 # Codes of failed checks that say nothing about the node.
@@ -124,11 +124,7 @@ class Verdict(Part):
 
 def verdict_of(data: bytes) -> Verdict:
     """Return a stored verdict, also of schema 1; ValueError if the bytes are none."""
-    table = from_json(data)
-    if isinstance(table, dict) and table.get("schema") == 1:
-        counts = renamed(table.get("counts", {}))
-        table |= {"schema": SCHEMA, "counts": counts}
-    return Verdict.model_validate(table)
+    return Verdict.model_validate(upgraded(from_json(data)))
 
 
 def read_verdict(path: Path) -> Verdict | None:
