@@ -2,22 +2,46 @@
 [ -r /etc/default/provision ] && . /etc/default/provision
 : "${PROVISION:=/opt/provision/toolkit/.tools/bin/provision}" # the program
 : "${PROVISION_PROJECT:=/opt/provision/toolkit}"              # whose environments are checked
-: "${PROVISION_TARGET:=max-linux}"
+: "${PROVISION_TARGET:=}"           # needed where several are built: nodes differ
 : "${PROVISION_STATE:=/var/lib/provision}" # verdicts, and which drain was ours
-: "${PROVISION_TIME_LIMIT:=50s}" # slurmd kills a health check after 60 s
+: "${PROVISION_PROVE_EVERY:=24h}"   # all quick checks run so often, besides after each change
+# slurmd kills a health check after 60 s: the gate and all quick checks have to end before.
+: "${PROVISION_GATE_LIMIT:=15s}"
+: "${PROVISION_TIME_LIMIT:=40s}"
 node=${SLURMD_NODENAME:-$(hostname -s)}
 
-# check WORDS...: run checks; sets `line` and `code`. The network, a time-out or a broken Python are
-# no verdict, and end with another code or without the line.
+# check VERB LIMIT WORDS...: run checks; sets `line` and `code`. The network, a time-out or a broken
+# Python are no verdict, and end with another code or without the line.
 check() {
-    line=$("$PROVISION" smoke "$PROVISION_TARGET" --project "$PROVISION_PROJECT" --node "$node" \
-        --verdicts "$PROVISION_STATE/verdicts" --time-limit "$PROVISION_TIME_LIMIT" --contract slurm "$@")
+    verb=$1 limit=$2
+    shift 2
+    line=$("$PROVISION" "$verb" ${PROVISION_TARGET:+"$PROVISION_TARGET"} --project "$PROVISION_PROJECT" \
+        --node "$node" --verdicts "$PROVISION_STATE/verdicts" --time-limit "$limit" --contract slurm "$@")
     code=$?
     echo "$line"
+    kept || removed || complain
+}
+
+# What is not a verdict changes no state of the node, and must not stay unseen: neither a program
+# that does not start, nor a target that nobody has set.
+complain() {
+    words="provision: $verb on $node ended with $code and no verdict: ${line:-see its error; is PROVISION_TARGET set?}"
+    echo "$words" >&2
+    ! command -v logger > /dev/null || logger -t provision -p daemon.err -- "$words"
+}
+
+kept() {
+    [ "$code" -eq 0 ] && [ "${line#provision: keep }" != "$line" ]
 }
 
 removed() {
     [ "$code" -eq 1 ] && [ "${line#provision: remove }" != "$line" ]
+}
+
+# prove WORDS...: all quick checks, where the gate has kept the node. Its line names the target.
+prove() {
+    PROVISION_TARGET=${PROVISION_TARGET:-$(echo "$line" | cut -d ' ' -f 3)}
+    check smoke "$PROVISION_TIME_LIMIT" --idle "$@"
 }
 
 # Slurm's manual warns of its commands in a prolog: a healthy node calls none.

@@ -95,8 +95,12 @@ def _compared(
     return kept, comparison
 
 
-def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
+def unchanged(
+    request: SmokeRequest, progress: Progress, max_age: float | None = None
+) -> SmokeSkipped | None:
     """Return the last verdict of the suite if neither this host nor the lock changed since.
+
+    Not one that is older than ``max_age``, in seconds.
 
     None otherwise, and where the suite never ran or something failed in another one after it.
     """
@@ -106,6 +110,8 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     project, note = request.project, progress.note
     last = last_report(project, target, note, device, request.suite)
     if last is None or last.broken:
+        return None
+    if max_age is not None and last.age > max_age:
         return None
     latest = last_report(project, target, note, device) or last
     if latest.started > last.started and (latest.failed or latest.broken):

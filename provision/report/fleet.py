@@ -37,7 +37,7 @@ class Node:
     """Name of the node."""
     state: State
     """`remove`, `none` and `keep` are its verdict; `silent`: no verdict was found; `stale`: it is
-    too old; `deviates`: it keeps, and differs from its group.
+    too old, or nothing was learnt for so long; `deviates`: it keeps, and differs from its group.
     """
     target: str = ""
     """Name of the target; empty of a silent node, as all that follows."""
@@ -203,7 +203,11 @@ def _key(verdict: Verdict) -> _Key:
 
 
 def _when(verdict: Verdict) -> dt.datetime:
-    return dt.datetime.fromisoformat(verdict.time).astimezone(dt.UTC)
+    return _utc(verdict.time)
+
+
+def _utc(moment: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(moment).astimezone(dt.UTC)
 
 
 def _rank(verdict: Verdict) -> tuple[bool, dt.datetime, int]:
@@ -217,6 +221,8 @@ def _rank(verdict: Verdict) -> tuple[bool, dt.datetime, int]:
 
 def _is_fresh(verdict: Verdict, oldest: dt.datetime) -> bool:
     past, when, _ = _rank(verdict)
+    if verdict.since:  # as old as the last one that said something
+        when = min(when, _utc(verdict.since))
     return past and when >= oldest
 
 
@@ -226,6 +232,9 @@ def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
         state = "deviates"
     if state != "remove" and not fresh:
         state = "stale"
+    reason = verdict.reason
+    if verdict.since and not fresh:
+        reason = f"no verdict since {verdict.since}: {reason}"
     drivers: list[str] = []
     for layer, version in verdict.stack.items():
         if layer.startswith("driver "):
@@ -237,7 +246,7 @@ def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
         verdict.target,
         verdict.suite,
         verdict.code,
-        verdict.reason,
+        reason,
         verdict.time,
         device=verdict.device or "",
         lock=verdict.lock or "",

@@ -218,6 +218,12 @@ class Report(Part):
         return self.asked or ("0" if self.suite == "quick" else "all")
 
     @property
+    def age(self) -> float:
+        """Seconds since it was started."""
+        started = dt.datetime.fromisoformat(self.started).astimezone(dt.UTC)
+        return (dt.datetime.now(dt.UTC) - started).total_seconds()
+
+    @property
     def word(self) -> Word:
         """The one word for the run, which screen, page, `targets` and exit code share."""
         if self.broken or (self.missing and not self.failed):

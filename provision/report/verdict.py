@@ -15,8 +15,8 @@ from provision.core.text import harmless, json_text
 from provision.report.model import Measurement, Part, Report, moment, upgraded
 from provision.report.speeds import Speed, continued
 
-# Codes of failed checks that say nothing about the node.
-_OUTSIDE = {"network-failure", "device-busy", "port-in-use", "driver-not-mounted"}
+# Codes of failed checks that say nothing about the node; docker/bin/verdict has them, too.
+OUTSIDE = {"network-failure", "device-busy", "port-in-use", "driver-not-mounted"}
 # It tells of a new suite or lock, which all nodes get on one day; of a device that is gone,
 # `fewer-devices` tells.
 _HARMLESS = {"check-vanished"}
@@ -151,7 +151,7 @@ def judge(
         if regression.level is Level.ERROR and regression.code not in _HARMLESS:
             grave.append(regressions[-1])
     decisive = failed or grave
-    causes = [problem for problem in decisive if problem.code not in _OUTSIDE]
+    causes = [problem for problem in decisive if problem.code not in OUTSIDE]
     parts: dict[str, Any] = {"failed": failed, "regressions": regressions}
     if not decisive:
         return parts | {"verdict": "keep"}

@@ -104,5 +104,10 @@ def prometheus(of: Verdict) -> str:
     template = Template(
         page, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    at = dt.datetime.fromisoformat(of.time).timestamp()
-    return str(template.render(of=of, at=at, numbers=numbers, labels=labels))
+    at, since = (
+        dt.datetime.fromisoformat(time or of.time).timestamp()
+        for time in (of.time, of.since)
+    )
+    return str(
+        template.render(of=of, at=at, since=since, numbers=numbers, labels=labels)
+    )

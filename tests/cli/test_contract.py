@@ -371,7 +371,12 @@ def test_a_termination_message_fits() -> None:
     jsonschema.validate(small, Verdict.model_json_schema())
 
 
-@pytest.mark.parametrize("made", [NASTY, verdict()], ids=["full", "empty"])
+NONE_FOR_LONG = verdict(verdict="none", since="2026-11-20T07:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "made", [NASTY, verdict(), NONE_FOR_LONG], ids=["full", "empty", "none"]
+)
 def test_promtool_accepts_the_text(made: Verdict) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -386,3 +391,5 @@ def test_promtool_accepts_the_text(made: Verdict) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    since = 'no_verdict_since_timestamp_seconds{target="cuda-linux",suite="quick"} 1795158000'
+    assert (since in forms.prometheus(made)) == (made is NONE_FOR_LONG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import os
 import sys
@@ -95,6 +96,22 @@ def test_it_runs_only_if_a_driver_changed_on_the_device(
         path.write_text(path.read_text().replace('"asked": "0"', '"asked": "1"'))
     assert call(ready, "--if-driver-changed") == Exit.OK
     assert len(history(ready.project, TARGET)) == 3
+
+
+def test_it_also_runs_once_the_last_report_is_too_old(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--if-driver-changed", "--max-age", "1d")
+    assert call(ready, *words[:1]) == Exit.OK  # on this machine's kernel
+    for runs in (3, 4):  # the suite of the lab dates its reports back
+        assert call(ready, *words) == Exit.OK
+        assert len(history(ready.project, TARGET)) == runs
+    path = history(ready.project, TARGET)[-1]
+    now = f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
+    path.write_text(path.read_text().replace("2026-01-01T00:00:00Z", now))
+    assert call(ready, *words) == Exit.OK
+    assert len(history(ready.project, TARGET)) == 4
+    assert call(ready, *words[1:]) == Exit.USAGE
 
 
 def test_the_quick_checks_of_a_build_are_no_verdict_of_the_full_suite(

@@ -251,8 +251,8 @@ class Lab:
         assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done
 
-    def add(self, name: str) -> Machine:
-        """Make a host with nothing on it, and switch it on."""
+    def add(self, name: str, *shown: Path) -> Machine:
+        """Make a host with nothing on it but some folders of this machine, and switch it on."""
         root = self.folder / name
         address = f"{NETWORK}.{10 + len(self.hosts)}"
         for folder in ("usr", *_ROOT):
@@ -273,6 +273,11 @@ class Lab:
         (root / "etc/ssh/host_key").chmod(0o600)
         shutil.copy(self.folder / "key.pub", root / "etc/ssh/authorized_keys")
         (root / "tmp").chmod(0o1777)
+        for folder in shown:
+            place = root / folder.relative_to("/")
+            place.mkdir(parents=True)
+            self.call("mount", "--bind", folder, place)
+            self.call("mount", "-o", "remount,bind,ro", place)
         self.hosts[name] = Machine(name, address, root, self)
         self.hosts[name].start()
         return self.hosts[name]

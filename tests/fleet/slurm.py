@@ -33,18 +33,29 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/linear
-SchedulerParameters=defer,sched_interval=1,bf_interval=1
 SlurmdTimeout=30
 MessageTimeout=3
 ReturnToService=1
 MpiDefault=none
-Prolog=/mnt/slurm/prolog
-PrologFlags=Alloc
-Epilog=/mnt/slurm/epilog
-HealthCheckProgram=/mnt/slurm/health
-HealthCheckInterval=3600
-HealthCheckNodeState=IDLE
 """
+# Of the example, what a test cannot wait for, or starts when it wants to.
+OVERRIDES = {"HealthCheckInterval": "3600", "HealthCheckNodeState": "IDLE"}
+SETTINGS = "PROVISION_TARGET=poolxpu\n"
+SCHEDULER = "defer,sched_interval=1,bf_interval=1"
+
+
+def example() -> list[str]:
+    """The lines of the example, whose scripts are in the folder that all hosts share."""
+    text = (CLONE / "fleet/slurm/slurm.conf.example").read_text(encoding="utf-8")
+    lines: list[str] = []
+    for line in text.replace("/shared/provision/fleet", "/mnt").splitlines():
+        name, found, value = line.partition("=")
+        if not found or line.startswith("#"):
+            continue
+        if name == "SchedulerParameters":
+            value = f"{SCHEDULER},{value}"
+        lines.append(f"{name}={OVERRIDES.get(name, value)}")
+    return lines
 
 
 @dataclass
@@ -79,6 +90,10 @@ class Cluster:
         ).partition("|")
         return state, reason
 
+    def job(self, number: str) -> str:
+        """State and reason of a job."""
+        return self.call("squeue", "--noheader", f"--jobs={number}", "--format=%T %r")
+
     def wait(self, name: str, state: str) -> tuple[str, str]:
         """Wait for the state of a node; return the last one and its reason."""
         self.until(lambda: self.node(name)[0] == state, fatal=False)
@@ -100,19 +115,26 @@ class Cluster:
     def check_twice(self, node: Machine) -> None:
         """Wait for two health checks, so that one has begun and ended after this call."""
         verdict = (
-            node.root / f"var/lib/provision/verdicts/{node.name}.poolxpu.quick.json"
+            node.root / f"var/lib/provision/verdicts/{node.name}.poolxpu.gate.json"
         )
         for _ in range(2):
             before = verdict.stat().st_mtime_ns
             self.until(lambda: verdict.stat().st_mtime_ns != before)  # noqa: B023 - called at once
 
 
-def start(lab: Lab, nodes: Sequence[Machine]) -> Cluster:
-    """Start the daemons on provisioned hosts, and wait until every node is idle."""
+def start(lab: Lab, nodes: Sequence[Machine], settings: str = SETTINGS) -> Cluster:
+    """Start the daemons on provisioned hosts, and wait until every node is idle.
+
+    Args:
+        lab: Where they are.
+        nodes: The hosts.
+        settings: What is in `/etc/default/provision` of each.
+    """
     folder = lab.folder / "slurm"
     (folder / "state").mkdir(parents=True)
     shutil.copytree(CLONE / "fleet/slurm", lab.shared / "slurm")
     lines = CONFIG.format(network=NETWORK, folder=folder).splitlines()
+    lines += example()
     lines += [
         f"NodeName={n.name} NodeAddr={n.address} CPUs=1 State=UNKNOWN" for n in nodes
     ]
@@ -141,7 +163,7 @@ def start(lab: Lab, nodes: Sequence[Machine]) -> Cluster:
             "CgroupPlugin=cgroup/v1\nCgroupAutomount=yes\n",
         )
         write(node.root / "etc/munge/munge.key", "k" * 128, mode=0o400)
-        write(node.root / "etc/default/provision", "PROVISION_TARGET=poolxpu\n")
+        write(node.root / "etc/default/provision", settings)
         for path in ("var/lib/munge", "var/log/munge", "var/spool/slurmd"):
             (node.root / path).mkdir(parents=True, exist_ok=True)
         node.run(*munged)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.fleet
 MANIFESTS = CLONE / "fleet/kubernetes"
+RULE = "NodeFeatureRule"
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      initContainers: [{name: fetch, image: example/fetch}]
+      containers: [{name: train, image: example/train}]
+"""
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -27,7 +42,8 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
 def test_the_schemas_accept_the_manifests(tools: Path, version: str) -> None:
-    files = [MANIFESTS / "daemonset.yaml", MANIFESTS / "job.yaml"]
+    names = ("daemonset.yaml", "job.yaml", "node-problem-detector.yaml")
+    files = [MANIFESTS / name for name in names]
     program = tools / "kubernetes-validate"
     argv = [program, "--strict", "--kubernetes-version", version, *files]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -40,6 +56,40 @@ def test_the_schemas_accept_the_pod_of_the_page(tools: Path, tmp_path: Path) -> 
     argv = [tools / "kubernetes-validate", "--strict", tmp_path / "pod.yaml"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_kustomize_makes_them_nvidia_s_and_puts_a_gate_before_a_job(
+    tools: Path, tmp_path: Path
+) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl, which has kustomize; Debian's is too old")
+    shutil.copytree(MANIFESTS, tmp_path / "provision")
+    components = ["provision/nvidia", "provision/gate"]
+    made = {"resources": ["provision", "job.yaml"], "components": components}
+    write(tmp_path / "kustomization.yaml", yaml.safe_dump(made))
+    write(tmp_path / "job.yaml", JOB)
+    argv = ["kubectl", "kustomize", tmp_path]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    write(tmp_path / "all.yaml", done.stdout)
+    found = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
+    pod = found["DaemonSet"]["spec"]["template"]["spec"]
+    assert pod["runtimeClassName"] == "nvidia"
+    (prove,) = pod["initContainers"]
+    variables = {each["name"]: each["value"] for each in prove["env"]}
+    assert variables["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert variables["FEATURES"] == "/features"
+    assert "cuda-linux" in prove["image"]
+    labels = re.findall(r"pci-(\d+)_(\w+)\.present", json.dumps(pod["affinity"]))
+    assert labels == [("0300", "10de"), ("0302", "10de")]
+    job = found["Job"]["spec"]["template"]["spec"]
+    names = [each["name"] for each in job["initContainers"]]
+    assert names == ["provision-gate", "fetch"]
+    # No schema of a NodeFeatureRule is published with those of Kubernetes.
+    text = yaml.safe_dump_all(each for each in found.values() if each != found[RULE])
+    write(tmp_path / "checked.yaml", text)
+    argv = [tools / "kubernetes-validate", "--strict", tmp_path / "checked.yaml"]
+    checked = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_schemas_refuse_a_key_that_is_none(tools: Path, tmp_path: Path) -> None:
@@ -79,11 +129,9 @@ def test_the_script_leaves_labels_only_of_a_verdict(
     write(
         host.root / "opt/prove.sh", documents("daemonset.yaml")[1]["data"]["prove.sh"]
     )
-    write(
-        host.root / "opt/bin/smoke",
-        (CLONE / "docker/bin/smoke").read_text(),
-        mode=0o755,
-    )
+    for name in ("smoke", "verdict"):
+        text = (CLONE / "docker/bin" / name).read_text(encoding="utf-8")
+        write(host.root / "opt/bin" / name, text, mode=0o755)
     write(host.root / "opt/provision/expect.json", '{"target": "poolxpu"}')
     for link, target in (
         ("env", "provision/toolkit/.envs/poolxpu/current"),

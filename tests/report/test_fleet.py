@@ -126,6 +126,19 @@ def test_a_verdict_of_the_future_is_stale_and_hides_no_other(tmp_path: Path) -> 
     assert node(report(tmp_path), "gpu00000").state == "stale"
 
 
+def test_no_verdict_for_longer_than_the_oldest_that_counts_is_stale(
+    tmp_path: Path,
+) -> None:
+    for path, days in zip(write_fleet(tmp_path, 3, NOW), (0.1, 3, 0), strict=True):
+        since = f"{NOW - days * DAY:%Y-%m-%dT%H:%M:%SZ}"
+        if days:
+            change(path, verdict="none", code="time-limit", since=since)
+    fleet = report(tmp_path)
+    assert fleet.counts == {"none": 1, "stale": 1, "keep": 1}
+    assert fleet.bad
+    assert f"no verdict since {NOW - 3 * DAY:%Y-%m-%d}" in node(fleet, "gpu00001").what
+
+
 BAD_FILES = {
     "half.json": '{"schema": 1, "node": "n1", "targ',
     "empty.json": "",

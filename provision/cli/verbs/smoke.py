@@ -26,6 +26,12 @@ def declare(parser: ArgumentParser) -> None:
         action="store_true",
         help="run only if driver, kernel, runtime or lock changed since the last report of the suite",
     )
+    parser.add_argument(
+        "--max-age",
+        type=seconds,
+        metavar="TIME",
+        help="with --if-driver-changed: also where that report is older",
+    )
     subjects.add_argument(
         "--against",
         type=Path,
@@ -101,8 +107,10 @@ def handle(call: Call) -> Outcome:
         options.junit,
         options.fail_if_slower,
     )
+    if options.max_age and not options.if_driver_changed:
+        raise UsageError("--max-age: only --if-driver-changed looks at earlier reports")
     if options.if_driver_changed:
-        skipped = smoke.unchanged(request, call.console)
+        skipped = smoke.unchanged(request, call.console, options.max_age)
         if skipped:
             return Outcome(skipped, show_skipped, smoke.exit_code(skipped.word))
     if options.against:

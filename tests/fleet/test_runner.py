@@ -1,0 +1,190 @@
+"""The gate in what admins have: the hook of a self-hosted runner, and LBNL Node Health Check."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.small import SUITE, TARGET
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
+
+CLONE = Path(__file__).parents[2]
+HOOK = CLONE / "fleet/runner/job-started.sh"
+NHC_CHECK = CLONE / "fleet/nhc/provision.nhc"
+PROVISION = Path(sys.executable).with_name("provision")
+FAILS = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
+BREAKS = "raise SystemExit(3)"
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(sys.platform == "win32", reason="scripts of a shell"),
+]
+
+# What GitHub's runner sets for a hook, of the default variables:
+# https://docs.github.com/actions/reference/workflows-and-actions/variables
+GITHUB = {
+    "CI": "true",
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_JOB": "train",
+    "GITHUB_WORKFLOW": "nightly",
+    "RUNNER_NAME": "arc-7",
+    "RUNNER_OS": "Linux",
+}
+# Variables that jobs set, and that must not reach the gate.
+OF_JOB = {"PYTHONPATH": "/nowhere", "PYTHONHOME": "/nowhere"}
+
+
+def start(
+    lab: Lab, *shell: str | Path, environ: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the hook as an engine does it, for the environment of a lab."""
+    ours = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(lab.project.root),
+        "PROVISION": str(PROVISION),
+        "PROVISION_PROJECT": str(lab.project.root),
+    }
+    return subprocess.run(
+        [*map(str, shell)],
+        env=ours | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def suite_of(lab: Lab, text: str) -> None:
+    (lab.project.smoke / "run.py").write_text(text, encoding="utf-8")
+
+
+def github(lab: Lab, **settings: str) -> subprocess.CompletedProcess[str]:
+    """As GitHub's runner does it: by bash, with -e."""
+    bash = shutil.which("bash") or "bash"
+    return start(lab, bash, "-e", HOOK, environ=GITHUB | OF_JOB | settings)
+
+
+def test_a_job_runs_on_a_fit_runner(ready: Lab) -> None:
+    done = github(ready)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("keep: tiny on ")
+    assert "::" not in done.stdout
+
+
+def test_a_job_fails_on_a_runner_that_is_not_fit_and_its_log_says_why(
+    ready: Lab,
+) -> None:
+    suite_of(ready, FAILS)
+    done = github(ready, PROVISION_TARGET=TARGET)
+    assert done.returncode == 1
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith(
+        "::error title=provision gate::this machine is not fit: tiny"
+    )
+    assert "tiny.check: it fails" in last
+    assert "code    op-fails" in done.stdout
+
+
+@pytest.mark.parametrize("trouble", ["suite", "program", "python"])
+def test_no_verdict_warns_and_fails_the_job_only_where_that_is_asked_for(
+    ready: Lab, tmp_path: Path, trouble: str
+) -> None:
+    suite_of(ready, BREAKS)
+    settings = {}
+    if trouble == "program":
+        settings["PROVISION"] = str(tmp_path / "absent")
+    if trouble == "python":  # one that is broken exits with 1, too
+        program = tmp_path / "broken"
+        program.write_text("#!/bin/sh\nexit 1\n")
+        program.chmod(0o755)
+        settings["PROVISION"] = str(program)
+    done = github(ready, **settings)
+    assert done.returncode == 0, done.stderr
+    assert "::warning title=provision gate::no verdict" in done.stdout
+    assert github(ready, **settings, PROVISION_NO_VERDICT="fail").returncode == 1
+
+
+@pytest.mark.parametrize(("suite", "code"), [(SUITE, 0), (FAILS, 1)])
+def test_gitlab_runs_it_within_the_script_of_a_job(
+    ready: Lab, suite: str, code: int
+) -> None:
+    """gitlab-runner puts it before the job's own lines, in one script of bash with these options."""
+    suite_of(ready, suite)
+    script = f"set -eo pipefail\n{HOOK}\necho sources\n"
+    bash = shutil.which("bash") or "bash"
+    done = start(ready, bash, "-c", script, environ={"GITLAB_CI": "true"})
+    assert (done.returncode, "sources" in done.stdout) == (code, code == 0)
+    assert "::" not in done.stdout
+    assert ("error: this machine is not fit: tiny" in done.stdout) == (code == 1)
+
+
+@pytest.fixture
+def nhc() -> Path:
+    """The sources of LBNL NHC, which `.ci/fleet` fetches: a program of bash and its checks."""
+    folder = Path(os.environ.get("PROVISION_NHC", CLONE / ".cache/nhc"))
+    if not (folder / "nhc").is_file():
+        reason = "`.ci/fleet` fetches LBNL Node Health Check"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return folder
+
+
+def run_nhc(
+    nhc: Path, lab: Lab, folder: Path, check: str
+) -> subprocess.CompletedProcess[str]:
+    """Run NHC with its own checks, ours, and a configuration of one line."""
+    shutil.copytree(nhc / "scripts", folder / "scripts", dirs_exist_ok=True)
+    shutil.copy(NHC_CHECK, folder / "scripts")
+    (folder / "nhc.conf").write_text(f"* || {check}\n")
+    helper = folder / "offline"
+    helper.write_text(f'#!/bin/sh\necho "$@" > {folder}/marked\n')
+    helper.chmod(0o755)
+    settings = {
+        "PROVISION": PROVISION,
+        "PROVISION_STATE": folder / "state",
+        "NHC_RM": "slurm",
+        "OFFLINE_NODE": helper,
+        "ONLINE_NODE": ":",
+        "LOGFILE": "-",
+        "TIMEOUT": "60",
+        "VERBOSE": "1",
+    }
+    words = [f"{name}={value}" for name, value in settings.items()]
+    words = ["-D", str(folder), *words]
+    return start(lab, nhc / "nhc", *words, environ={})
+
+
+@pytest.mark.fleet
+@pytest.mark.parametrize(
+    ("suite", "code"), [(SUITE, 0), (FAILS, 1), (BREAKS, 0)], ids=["fit", "bad", "none"]
+)
+def test_nhc_marks_a_node_offline_by_a_verdict_alone(
+    nhc: Path, ready: Lab, tmp_path: Path, suite: str, code: int
+) -> None:
+    suite_of(ready, suite)
+    check = f"check_provision {TARGET} {ready.project.root} 50s"
+    done = run_nhc(nhc, ready, tmp_path, check)
+    assert done.returncode == code, done.stdout + done.stderr
+    marked = tmp_path / "marked"
+    assert marked.exists() == (code == 1)
+    if code:
+        assert "remove op-fails tiny gate: tiny.check: it fails" in marked.read_text()
+    if suite == BREAKS:
+        assert "check_provision:  no verdict, exit code 2" in done.stdout
+    (verdict,) = (tmp_path / "state/verdicts").iterdir()
+    assert verdict.name.endswith(".tiny.gate.json")
+
+
+@pytest.mark.fleet
+def test_nhc_refuses_a_check_without_a_target(
+    nhc: Path, ready: Lab, tmp_path: Path
+) -> None:
+    done = run_nhc(nhc, ready, tmp_path, "check_provision")
+    assert done.returncode == 1
+    assert "No target specified" in done.stdout + done.stderr
