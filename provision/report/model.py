@@ -204,7 +204,8 @@ class Report(Part):
     earlier suite."""
     tree: str = ""
     """Digest of the environment's files, as its build recorded it; empty if a file had another size,
-    time or inode when the checks began, of a build's run, and of an earlier version."""
+    time or inode when the checks began, of other suites than the full one, and of an earlier
+    version."""
     stamp: str = ""
     """Digest of the sizes, times and inodes of the environment's files; empty if they changed
     meanwhile, and where `tree` is."""
