@@ -45,8 +45,8 @@ def require_own_project(project: Project, target: str | None) -> None:
 
 
 def _require_no_other_writer(root: Path, folders: Iterable[Path], trust: str) -> None:
-    """Stop at the first file of another user, or that every user can change."""
-    trusted = _trusted()
+    """Stop root at the first file of another user, or that every user can change."""
+    trusted = _trusted(0)
     for path, state in _below(root, folders):
         if state.st_uid not in trusted:
             require_own([Path(path)], trust)
@@ -87,9 +87,8 @@ def _require_unwritable(path: str, state: os.stat_result, root: Path) -> None:
     )
 
 
-def _trusted() -> frozenset[int]:
+def _trusted(me: int) -> frozenset[int]:
     # This process's user, root, the user who called sudo, and the toolkit's own owner.
-    me = os.geteuid()
     trusted = {0, me, os.stat(__file__).st_uid}  # noqa: PTH116 - no Path is at hand
     if me == 0 and (caller := os.environ.get("SUDO_UID", "")).isdigit():
         trusted.add(int(caller))
@@ -100,7 +99,8 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
     """Stop at the first path whose owner is not trusted; of a link, also what it points to."""
     if sys.platform == "win32":
         return
-    me, trusted = os.geteuid(), _trusted()
+    me = os.geteuid()
+    trusted = _trusted(me)
     for path, follow in ((path, follow) for path in paths for follow in (False, True)):
         try:
             owner = path.stat(follow_symlinks=follow).st_uid

@@ -61,13 +61,11 @@ def _held_folder(parent: Path, stack: contextlib.ExitStack) -> Path:
 
 def _remove_abandoned(folder: Path) -> None:
     """Remove a temporary folder of this user that no process holds; nothing on Windows."""
-    if sys.platform == "win32":  # where a folder cannot be held
-        return
-    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        stack.callback(os.close, handle)
-        fcntl.flock(
-            handle, fcntl.LOCK_EX | fcntl.LOCK_NB
-        )  # BlockingIOError: it is held
-        if os.fstat(handle).st_uid == os.geteuid():
-            shutil.rmtree(folder, ignore_errors=True)
+    if sys.platform != "win32":  # where a folder cannot be held
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            stack.callback(os.close, handle)
+            # Of one that is held this is a BlockingIOError.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_uid == os.geteuid():
+                shutil.rmtree(folder, ignore_errors=True)
