@@ -15,5 +15,5 @@ To add a check, write it into a file of ``checks``; a fault that makes it fail g
 
 import sys
 
-# Before torch is imported: some versions of it add a temporary folder of their own.
+# Before torch is imported: some versions of it add their own temporary folder.
 PATH_AT_START = tuple(sys.path)

@@ -92,7 +92,7 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
     try:
         expect = expectation.read(options.expect)
     except expectation.BadExpect as error:
-        print(f"smoke: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
+        print(f"smoke: {error}", file=sys.stderr)  # noqa: T201 - a separate program
         return 2
     # Windows removes no file that a worker still has open, which may have been ended a moment ago.
     with tempfile.TemporaryDirectory(
@@ -160,7 +160,7 @@ class Run:
             return str(self._options.ended)
         if unknown := unknown_checks(self._options.only):
             return f"no such check: {', '.join(unknown)}"
-        # Each in a process of its own: a driver that fails on one device spoils its process.
+        # Each in its own process: a driver that fails on one device spoils its process.
         try:
             broken = self._one_device(self._first)
             for index in self.devices[1:]:

@@ -343,7 +343,9 @@ def _isolated(home: Path) -> dict[str, str]:
 
 def _build_error(name: str, source: str, python: str, done: Completed) -> ToolError:
     """Return why the build of a package failed: by its own code, or for want of its Python."""
-    cause = "its build failed in an environment of its own, without the settings of the caller"
+    cause = (
+        "its build failed in its own environment, without the settings of the caller"
+    )
     remedy = "install the compiler or the libraries that it names, or require another version"
     if _NO_PYTHON.search(done.stderr):
         cause = f"Python {python}, which builds it, is not on this machine"

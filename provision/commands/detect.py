@@ -59,7 +59,7 @@ class TargetFit:
     device: str | None = None
     """Name and address of the GPU that it would use; null for the CPU."""
     discrete: bool = False
-    """Whether that GPU is a card of its own."""
+    """Whether that GPU is a separate card."""
 
 
 @dataclass(frozen=True, slots=True)

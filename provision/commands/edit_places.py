@@ -174,7 +174,7 @@ def _marker(text: str) -> str:
 
 
 def _with_marker(requirement: str, before: str) -> str:
-    """Return a requirement for where the one before it was, unless it has a marker of its own."""
+    """Return a requirement for where the one before it was, unless it has its own marker."""
     if (marker := _marker(before)) and not _marker(requirement):
         return f"{requirement} ; {Marker(marker)}"
     return requirement

@@ -36,7 +36,7 @@ def extend_known_wrong(project: Project, file: Path) -> RefreshResult:
     result.added = [name for name in new if name not in old]
     result.completed = [name for name in new if name in old and new[name] != old[name]]
     if result.added or result.completed:
-        # A project without a list of its own begins with the shipped one.
+        # A project without its own list begins with the shipped one.
         document = tomlkit.parse(read_text(fact(project.catalog, FILE)))
         rows = tomlkit.parse(read_text(file))
         for name in (*result.added, *result.completed):

@@ -277,7 +277,7 @@ class Fitter:
             self.requirements.append(name)  # whose version the lines decide
 
     def _admits_before_2_9(self) -> bool:
-        """Whether a torch with a torchaudio of its own can be meant; see ``with_torch``."""
+        """Whether a torch with its own torchaudio can be meant; see ``with_torch``."""
         versions = [f"2.{minor}.{patch}" for minor in range(9) for patch in range(3)]
         return any(self._open.contains(version) for version in ("1.13.1", *versions))
 

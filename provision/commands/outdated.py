@@ -101,7 +101,7 @@ def outdated(
     packages, reason = _audit(versions, resolver.run)
     vulnerabilities = []
     for package in packages:
-        # What could not be looked up has no list, and is an entry of its own.
+        # What could not be looked up has no list, and is a separate entry.
         for entry in package.get("vulns", [package]):
             name = package["name"]
             vulnerabilities.append(_judged(target, name, versions[name], entry))

@@ -63,7 +63,7 @@ def _foreign_variables(target: Target, lock: Lock) -> str:
 
 
 def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> None:
-    """Refuse a lock, with a seal of its own, that takes anything from where the spec does not."""
+    """Refuse a lock, with its own seal, that takes anything from where the spec does not."""
     assigned = {
         a: WHEELHOUSE if a.source else target.pip.index_of(a.name)
         for a in lock.artifacts

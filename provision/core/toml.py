@@ -22,7 +22,7 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _WORDS = {  # of tomllib, whose others say what is wrong
     "Invalid value": "this is no value: text has to be in quotes",
     "Expected newline or end of document after a statement": "something follows the value: "
-    "text has to be in quotes, and each key in a line of its own",
+    "text has to be in quotes, and each key in its own line",
     "Cannot overwrite a value": "this key is there twice",
     "Invalid statement": "this is neither a table nor a key with a value",
     "Unclosed array": "this list has no end: a `]` is missing",

@@ -97,7 +97,7 @@ def case(
 ) -> Finding:
     """Return the finding of a case, with the facts that its texts name, and this code and level.
 
-    What Provision built has a remedy of its own, if the environment is given and the case has one.
+    What Provision built has its own remedy, if the environment is given and the case has one.
     """
     table = Path(__file__).with_name("cases.toml")
     finding = described(table, name, *evidence, env=env, **facts)

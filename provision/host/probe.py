@@ -51,7 +51,7 @@ def read_host(
         )
     if sys.platform == "darwin" and machine.root.live:
         return macos.read_macos(macos.probe(), devices, variables)
-    # NVIDIA's boards have a torch of their own.
+    # NVIDIA's boards have their own torch.
     jetson = "nvidia,tegra" in machine.root.text("proc/device-tree/compatible")
     host = Host(
         platform=this_platform(),

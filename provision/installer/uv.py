@@ -147,7 +147,7 @@ def install_wheels(
     if offline:
         argv.append("--offline")
     # uv links files from its cache: the owner of the cache could change them after every check.
-    require_own([_cache()], "set UV_CACHE_DIR to a folder of your own")
+    require_own([_cache()], "set UV_CACHE_DIR to your own folder")
     env = index_environment(index_url)
     stdin = "".join(
         f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts

@@ -32,7 +32,7 @@ def run_in_terminal(
     sizes: Mapping[str, int],
     arrived: dict[str, tuple[int, int]],
 ) -> Completed:
-    """Run uv in a terminal of its own, where the system has any.
+    """Run uv in its own terminal, where the system has any.
 
     Args:
         argv: The command.

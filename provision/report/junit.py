@@ -25,7 +25,7 @@ def junit_xml(report: Report) -> str:
     suite.set("timestamp", report.started.removesuffix("Z"))
     suite.set("hostname", report.host)
     _add_properties(suite, report.facts)
-    if report.broken:  # without a case of its own the file would read as passed
+    if report.broken:  # without its own case the file would read as passed
         case = _case(suite, "suite.end", 0.0)
         ET.SubElement(case, "error", message=report.broken)
     for entry in report.not_run:

@@ -122,7 +122,7 @@ def serve(
     # same port; and other users of this machine could ask for the fallback, which may have a login.
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        # With HTTP/1.0, the default, each page would take a connection of its own.
+        # With HTTP/1.0, the default, each page would take its own connection.
         protocol_version = "HTTP/1.1"
         # Headers and body are two writes; Nagle's algorithm would delay the second by 40 ms.
         disable_nagle_algorithm = True

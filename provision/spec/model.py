@@ -192,7 +192,7 @@ class Pip(Table):
     cutoff: dt.date
     """Packages uploaded on this day or later do not exist."""
     cutoffs: dict[Distribution, dt.date] = {}
-    """Distributions with a cut-off of their own, as `lock --upgrade` sets."""
+    """Distributions with their own cut-off, as `lock --upgrade` sets."""
     requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = ()
     """PEP 508; `name @ git+https://…@tag`, `name @ https://…` and `name @ file:…` are built."""
     files: tuple[Annotated[str, AfterValidator(with_slashes)], ...] = ()

@@ -205,7 +205,7 @@ class Pyproject:
 
 def read_pyproject(path: Path, root: Path) -> Pyproject:
     """Read a pyproject.toml of a project; OSError or ValueError if it cannot be read."""
-    # An own package may be in a repository of its own.
+    # An own package may be in its own repository.
     require_inside(path, root if path.is_relative_to(root) else path.parent)
     text, place = read_text(path), relative(path.parent, root)
     try:

@@ -28,7 +28,7 @@ SURVIVABILITY = "/sys/bus/pci/devices/*/survivability_mode"
 BOUND = {"cuda": ["nvidia"], "xpu": ["i915", "xe"]}
 DRIVERS = "/sys/bus/pci/drivers"
 CONTAINER = ("/.dockerenv", "/run/.containerenv", "/run/secrets/kubernetes.io")
-WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU of its own
+WSL = "/dev/dxg"  # the one door to every GPU there; WSL itself has no driver for a GPU
 # Why a device is absent: code, cause and remedy.
 ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
 # In an image, for instance: it was made on another machine than it runs on.

@@ -65,7 +65,7 @@ def comparison_of(
 )
 def test_samples(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Operators, modules and optimizers are right for samples of torch's tests, with gradients."""
-    # In a process of its own: torch's tests change torch's flags and Python's path for themselves.
+    # In its own process: torch's tests change torch's flags and Python's path for themselves.
     function, arguments = comparison_of(expect, device)
     answer = child_process.call(function, timeout=600.0, **arguments)
     if answer.finding:

@@ -199,7 +199,7 @@ def reason(names: Iterable[str], dtype: str, accelerator: str, error: str) -> st
 def table(accelerator: str) -> dict[str, list[str]]:
     """Return the types that a kind of device lacks of each function, by torch's table.
 
-    Empty where torch has no such table. It is read in a process of its own: torch's tests change
+    Empty where torch has no such table. It is read in its own process: torch's tests change
     torch's flags.
     """
     answer = child_process.call(
