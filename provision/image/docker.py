@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from provision.core.errors import ToolError
+from provision.core.hashing import sha256_file
 from provision.core.locking import folder_lock, waiting
 from provision.core.output import require_replaceable
 from provision.core.platforms import PLATFORMS
@@ -45,7 +46,9 @@ class BuiltImage:
     layout: Path | None = None
     """The OCI layout, where one was requested."""
     digest: str | None = None
-    """Digest of the manifest in the layout."""
+    """Digest of the image in the layout, which `skopeo inspect oci-archive:FILE` prints."""
+    sha256: str | None = None
+    """SHA-256 of the layout's file, which `sha256sum FILE` prints."""
 
 
 def build_image(
@@ -76,6 +79,7 @@ def build_image(
         request.context / "root" / SBOM,
         layout,
         digest,
+        sha256_file(layout) if layout else None,
     )
 
 

@@ -132,7 +132,8 @@ def show_image(result: BuiltImage, console: Console) -> None:
     took = f"{size(result.size)}, in {result.seconds:.1f} s"
     console.line(f"{result.tag} is built: {took}", "bold green")
     if result.layout:
-        console.line(f"{result.layout} has the image {result.digest}")
+        console.line(f"{result.layout} has SHA-256 {result.sha256} (`sha256sum`)")
+        console.line(f"its image has digest {result.digest} (`skopeo inspect`)")
     console.line("Next: prove it on its device")
     console.command(f"docker run --rm {result.tag}")
 

@@ -31,7 +31,7 @@ from provision.core.project import Project
 from provision.environment.contents import read_contents
 from provision.environment.verify import verify
 from provision.image.context import prepare_context
-from provision.image.docker import BuiltImage, build_argv, build_image, find_engine
+from provision.image.docker import BuiltImage, build_argv, build_image
 from provision.image.request import ImageRequest
 from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import (
@@ -44,8 +44,9 @@ from provision.spec.extends import resolved, spec_chain
 from provision.spec.model import Docker, Target
 from provision.spec.reader import load_target
 from tests import small
+from tests.image.conftest import BASE, Silent, inside, remove
 from tests.image.driver_set import LIBRARY, make_deb, make_set
-from tests.image.python_archive import real_archive, write_catalog
+from tests.image.python_archive import write_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +55,6 @@ pytestmark = pytest.mark.docker
 
 ROOT = Path(__file__).parents[2]
 CURRENT = os.environ.get("PROVISION_TEST_CURRENT_IMAGE", "local/debian:sid")
-BASE = os.environ.get("PROVISION_TEST_BASE_IMAGE", "local/debian:bookworm")
 # A torch that was built for XPU and finds no device. It is no torch: what the checks of a device
 # ask first is answered as torch 2.9 does, the rest only imports.
 STAND_IN = """
@@ -100,21 +100,6 @@ def __getattr__(name):
 VERSION = "__version__ = '{version}'\ncuda = None\nhip = None\nxpu = '20250301'\n"
 
 
-class Silent:
-    def step(self, text: str, *_: object) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-@pytest.fixture(scope="module")
-def engine() -> str:
-    found = find_engine(run)
-    run([found, "image", "inspect", BASE]).require(
-        f"there is no base image {BASE}", remedy="`.ci/engine` makes it"
-    )
-    return found
-
-
 def from_scratch(argv: Sequence[str | Path], **options: Any) -> Completed:  # noqa: ANN401 - run's own
     """Run, but let no build take anything from the engine's cache."""
     words = list(argv)
@@ -151,71 +136,11 @@ def health(engine: str, name: str, seconds: float = 300.0) -> tuple[str, str]:
     raise AssertionError(f"{name} has no verdict after {seconds:.0f} s")
 
 
-def inside(engine: str, image: str, script: str, *flags: str) -> Completed:
-    return run([engine, "run", "--rm", *flags, image, "sh", "-c", script])
-
-
 def layers(engine: str, image: str) -> list[str]:
     reported = run(
         [engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image]
     )
     return list(json.loads(reported.require("it is there").stdout))
-
-
-def remove(engine: str, image_request: ImageRequest) -> None:
-    run(
-        [
-            engine,
-            "image",
-            "rm",
-            "--force",
-            image_request.tag,
-            f"{image_request.name}:latest",
-        ]
-    )
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of a Python that works in any folder of any base."""
-    return real_archive(tmp_path_factory.mktemp("python"))
-
-
-@pytest.fixture(scope="module")
-def tiny(
-    tmp_path_factory: pytest.TempPathFactory, engine: str, python: Path
-) -> Iterator[tuple[ImageRequest, BuiltImage]]:
-    """A project in miniature and its image, with its layout."""
-    root = tmp_path_factory.mktemp("tiny")
-    project = small.make_project(
-        root / "project",
-        small.Index(root / "index", url="http://127.0.0.1:9"),
-        extra='[environment]\nTINY = "$x \\"{prefix}\\""\n[docker]\n',
-    )
-    alpha = small.make_wheel(
-        root / "default", "alpha", "1.0", {"alpha.py": "x = {'a', 'b'}\n"}
-    )
-    beta = small.make_wheel(
-        root / "vendor", "beta", "1.0", {"beta.py": "", "torch/test/big": "x" * 9999}
-    )
-    small.lock(project, [alpha, beta])
-    write_catalog(project.catalog, python)
-    image_request = ImageRequest(
-        project,
-        load_target(project.specs, small.TARGET),
-        read_lock(project.lock(small.TARGET)),
-        ArtifactSources(
-            wheelhouses=(alpha.parent, beta.parent, python.parent),
-            indexes={"default": None},
-            offline=True,
-        ),
-        base_image=BASE,
-    )
-    yield (
-        image_request,
-        build_image(image_request, run, Silent(), layout=root / "first.tar"),
-    )
-    remove(engine, image_request)
 
 
 def test_two_builds_from_scratch_are_the_same_image(
