@@ -126,6 +126,8 @@ class Contract:
 
     def _suite(self) -> str:
         verb: str = self._options.verb
+        if getattr(self._options, "group", False):
+            return "group"
         return suite_of(self._options) if verb == "smoke" else verb
 
     def _give(self, verdict: Verdict) -> int:

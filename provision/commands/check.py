@@ -177,6 +177,8 @@ def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
         expected["fallback"] = settings
     if request.soak:
         expected["soak"] = request.soak
+    if request.group:
+        expected["group"] = request.group.facts
     return expected
 
 

@@ -50,6 +50,27 @@ def gate(
         suspected = known_wrong_checks(request.target, torch, host(), catalog)
         only = [*ONLY["gate"], *suspected]
         report = run_some(request, subject, only, run, progress)
+    checks = tuple(map(_without_speed, _ended(request, report).checks))
+    report = report.model_copy(update={"checks": checks})
+    return GateResult(report, tuple(of_machine(request.target, host())))
+
+
+def gate_group(request: SmokeRequest, run: Run, progress: Progress) -> GateResult:
+    """Let this process of a job sum and exchange numbers with the others.
+
+    ToolError: the check did not come to an end.
+    """
+    assert request.group  # noqa: S101 - the handler's
+    if request.group.network:
+        names = ", ".join(sorted(request.group.network))
+        progress.note(f"the check gets your settings of the network: {names}")
+    with current_subject(request, progress) as subject:
+        report = run_some(request, subject, (), run, progress)
+    return GateResult(_ended(request, report), ())
+
+
+def _ended(request: SmokeRequest, report: Report) -> Report:
+    """Return a report whose suite came to its end."""
     if report.broken:
         cause, _, evidence = report.broken.partition("\n")
         raise ToolError(
@@ -58,9 +79,7 @@ def gate(
             cause=cause,
             remedy=f"`{program_name()} smoke {request.target.name}` runs all quick checks",
         )
-    checks = tuple(map(_without_speed, report.checks))
-    report = report.model_copy(update={"checks": checks})
-    return GateResult(report, tuple(of_machine(request.target, host())))
+    return report
 
 
 def known_wrong_checks(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from provision.commands.follow import Follower
+from provision.commands.launched import Launched
 from provision.commands.subject import Subject
 from provision.core.errors import ToolError, UsageError
 from provision.core.limits import read_text
@@ -27,7 +28,7 @@ from provision.spec.model import Target
 
 # Seconds for one device. The suite ends what hangs; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
-_TIMEOUT = {"quick": 1800.0, "full": 3600.0, "health": 1800.0, "gate": 300.0}
+_TIMEOUT = {"quick": 1800, "full": 3600, "health": 1800, "gate": 300, "group": 900}
 # Areas and checks of the full suite: those that ask the hardware itself, and those of seconds that
 # tell whether a node is fit for a job.
 _OF_DEVICE = ("ready", "matmul", "family", "driver", "fallback")
@@ -37,6 +38,7 @@ ONLY = {
         *(f"device.{name}" for name in _OF_DEVICE),
         *("health.errors", "health.bandwidth", "transfer.speed"),
     ),
+    "group": ("group",),
 }
 _MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
 _VERDICTS = (
@@ -61,6 +63,7 @@ class SmokeRequest:
     device: str = ""  # a number as torch counts, `all`, or the default of the suite
     junit: Path | None = None  # where to write JUnit XML as well
     fail_if_slower: bool = False  # count a fall in speed as a failure
+    group: Launched | None = None  # the job of which this process is one, for `group`
 
     @property
     def scope(self) -> str:
@@ -116,6 +119,8 @@ def run_suite(
         options = [*request.options(only), "--journal", journal]
         environment = suite_environment(request.target, subject)
         environment["TMPDIR"] = str(folder)
+        if request.group:
+            environment |= request.group.network
         start = functools.partial(run, env=environment, cwd=folder)
         argv = [*program, expect, written, *options]
         progress.step(

@@ -150,7 +150,7 @@ class Report(Part):
 
     schema_version: Literal[2]
     """Version of the format; the file calls it `schema`."""
-    suite: Literal["quick", "full", "health", "gate"]
+    suite: Literal["quick", "full", "health", "gate", "group"]
     """`health` and `gate` prove no lock; reports of a `gate` are not stored."""
     target: str
     """Name of the target."""

@@ -55,7 +55,7 @@ class Verdict(Part):
     """Name of the node."""
     target: Annotated[str, Field(pattern=_NAME)]
     """Name of the target."""
-    suite: Literal["quick", "full", "health", "gate", "verify"]
+    suite: Literal["quick", "full", "health", "gate", "group", "verify"]
     """`verify` compares with the lock, the others are checks."""
     verdict: Literal["keep", "remove", "none"]
     """`none`: nothing was learnt about the node."""

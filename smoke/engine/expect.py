@@ -63,6 +63,9 @@ class Expect:
         earlier: What is valid of an earlier run: ``reused``, ids of the checks that passed, and
             ``imported``, the requirements that could be imported. None where everything has to be
             run.
+        group: This process in a job of several: ``rank`` and ``size``, ``address`` and ``port`` of
+            the store of rank 0, and whose ``store`` that is: ``own``, or the ``launcher``'s. None
+            outside of a job.
     """
 
     target: str
@@ -83,6 +86,7 @@ class Expect:
     peaks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     soak: float | None = None
     fallback: tuple[str, ...] = ()
+    group: Mapping[str, str] | None = None
 
     def locks(self, name: str) -> bool:
         """Return whether the lock holds a distribution of this normalised name."""

@@ -37,7 +37,8 @@ class Fault:
         code: Code of its finding in the completed report, "" for a healthy state: it must pass.
         apply: Does it, as a context.
         world: ``cpu``, ``pretend`` (on the pretend accelerator), ``device`` (where that plays a
-            device of each kind), or ``process`` (in a process of its own, under the supervisor).
+            device of each kind), ``process`` (in a process of its own, under the supervisor), or
+            ``group`` (in one process of a job, see `test_group`).
         expect: What of the expectation is different.
         children: Whether it is applied in the children of the worker as well.
         arguments: More for the command line (``process`` only).
@@ -1062,6 +1063,7 @@ def the_fresh_process_dies():
 
 
 importlib.import_module(f"{__name__}_offload")
+importlib.import_module(f"{__name__}_group")
 importlib.import_module(f"{__name__}_health")
 importlib.import_module(f"{__name__}_operators")
 importlib.import_module(f"{__name__}_models")

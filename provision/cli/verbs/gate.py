@@ -1,11 +1,13 @@
 """check this node or runner in seconds: 0 keep, 1 remove, 2 no verdict."""
 
+import os
 from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome
 from provision.cli.options import add_contract
 from provision.cli.verbs.smoke import device_of
-from provision.commands.gate import gate
+from provision.commands.gate import gate, gate_group
+from provision.commands.launched import in_group
 from provision.commands.machine import host_reader
 from provision.commands.suite import SmokeRequest
 from provision.core.process import run
@@ -25,6 +27,11 @@ def declare(parser: ArgumentParser) -> None:
         metavar="N",
         help="the number of a device, as torch counts; default `all`",
     )
+    parser.add_argument(
+        "--group",
+        action="store_true",
+        help="check the network: in each process that torchrun, srun or mpirun starts",
+    )
     add_contract(parser)
     parser.set_defaults(contract="text")  # its result is always a verdict
 
@@ -33,6 +40,9 @@ def handle(call: Call) -> Outcome:
     host, device = host_reader(call.project), device_of(call.arguments.device)
     layers = host_layers(host())
     request = SmokeRequest(call.project, call.target, layers, "gate", device=device)
-    found = gate(request, host, run, call.console)
+    if call.arguments.group:
+        found = gate_group(in_group(request, os.environ), run, call.console)
+    else:
+        found = gate(request, host, run, call.console)
     # In its place provision.cli.contract prints the verdict.
     return Outcome(found, lambda found, console: show_report(found.report, console))

@@ -1,0 +1,174 @@
+"""Between nodes: the processes of a job sum numbers and exchange them in pairs, right and in time.
+
+`provision gate --group` in each process of torchrun, srun or mpirun runs this check.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import torch
+from torch import distributed
+
+from smoke.device import devices
+from smoke.device.group import Group
+from smoke.engine.check import Numbers, check
+from smoke.engine.expect import Expect
+from smoke.engine.finding import fail
+from smoke.reference.group import (
+    Seen,
+    best_speeds,
+    is_wrong,
+    partners,
+    slow_ranks,
+    wrong_ranks,
+)
+
+LARGE = 2**22  # numbers of four bytes: what a layer's gradients take
+REPEATS = 3  # the first waits for partners that come later
+
+
+def in_group(expect: Expect) -> str:
+    """Apply to a process of a job."""
+    return "" if expect.group else "only in a group of processes"
+
+
+@check(
+    "group.exchange",
+    stands_for="a job hangs, is slow or learns nothing because of one node of many",
+    when=in_group,
+    full=True,
+)
+def test_exchange(expect: Expect, device: torch.device, numbers: Numbers) -> None:
+    """All processes of a job sum and exchange numbers, right and as fast as most of the group."""
+    numbers.step("wait for the other processes")
+    group = Group(expect.group or {})  # it is given, see `in_group`
+    nodes = group.join(device)
+    try:
+        numbers.record("processes", group.size, "count")
+        seen = look(group, nodes, device, numbers)
+        if slow_ranks(seen):  # a neighbour's burst may be over
+            seen = look(group, nodes, device, numbers)
+    finally:
+        group.leave()
+    best = best_speeds(seen)
+    if group.rank in best:
+        numbers.record("exchange", best[group.rank], "GB/s")
+        numbers.sample("exchange of the group", list(best.values()), "GB/s")
+    judge(group.rank, seen)
+
+
+def look(
+    group: Group, nodes: Mapping[int, str], device: torch.device, numbers: Numbers
+) -> dict[int, Seen]:
+    """Sum and exchange once; return what each process saw, by rank."""
+    numbers.step("all-reduce of the group")
+    with group.step("sum numbers"):
+        sums, seconds = add_up(group.size, group.rank, device)
+    numbers.sample("all-reduce", [4e-9 * LARGE / each for each in seconds], "GB/s")
+    is_sum_wrong = any(group.told_by_all("sums", sums).values())
+    wrong, speeds = [], {}
+    for pairs in partners(group.size):
+        partner = pairs[group.rank]
+        if partner == group.rank:
+            continue
+        numbers.step(f"exchange with rank {partner} on {nodes[partner]}")
+        with group.step(f"exchange numbers with rank {partner}"):
+            is_right, speeds[partner] = exchange(group.rank, partner, device)
+            if is_sum_wrong:  # who changes it?
+                is_right = is_right and not sum_of_two(group.rank, partner, device)
+        wrong += [] if is_right else [partner]
+    numbers.step("compare what all processes saw")
+    told = group.told_by_all("seen", [sums, wrong, list(speeds.items())])
+    return {
+        rank: Seen(nodes[rank], sums, wrong, dict(speeds))
+        for rank, (sums, wrong, speeds) in told.items()
+    }
+
+
+def pattern(rank: int, device: torch.device) -> torch.Tensor:
+    """Return whole numbers that no other rank has, in float32."""
+    return (torch.arange(LARGE, device=device) % 1021 + rank).float()
+
+
+def sum_of_two(rank: int, partner: int, device: torch.device) -> int:
+    """Return how many numbers of a sum with one partner only are wrong."""
+    two = sorted([rank, partner])
+    alone = distributed.new_group(two, use_local_synchronization=True)
+    return add_up(2, two.index(rank), device, alone)[0]
+
+
+def add_up(
+    size: int,
+    rank: int,
+    device: torch.device,
+    group: distributed.ProcessGroup | None = None,
+) -> tuple[int, list[float]]:
+    """Return how many numbers of a sum of all in a group are wrong, and the seconds of each try."""
+    # Its sums are exact to 2,000 ranks.
+    ramp = torch.arange(LARGE, device=device).remainder(7).float()
+    seconds = []
+    for _ in range(REPEATS):
+        full = ramp * (rank + 1)
+        devices.synchronize(device)
+        began = time.perf_counter()
+        distributed.all_reduce(full, group=group)
+        devices.synchronize(device)
+        seconds.append(time.perf_counter() - began)
+    return int((full != ramp * (size * (size + 1) // 2)).sum()), seconds
+
+
+def exchange(rank: int, partner: int, device: torch.device) -> tuple[bool, float]:
+    """Return whether a partner's numbers came right, and the best speed in GB/s, of both directions."""
+    own = pattern(rank, device)
+    best = float("inf")
+    for _ in range(REPEATS):
+        came = torch.zeros_like(own)
+        devices.synchronize(device)
+        began = time.perf_counter()
+        work = distributed.batch_isend_irecv(
+            [
+                distributed.P2POp(distributed.isend, own, partner),
+                distributed.P2POp(distributed.irecv, came, partner),
+            ]
+        )
+        for each in work:
+            each.wait()
+        devices.synchronize(device)
+        best = min(best, time.perf_counter() - began)
+    return torch.equal(came, pattern(partner, device)), 2e-9 * own.nbytes / best
+
+
+def judge(rank: int, seen: Mapping[int, Seen]) -> None:
+    """Fail where a process of this node is at fault; warn where that of another node is."""
+    own = seen[rank].node
+    if any(map(is_wrong, seen.values())):
+        culprits = wrong_ranks(seen)
+        lines = [_line(each, facts) for each, facts in seen.items() if is_wrong(facts)]
+        if not culprits:
+            fail(
+                "network-failure",
+                "the processes get wrong numbers from each other, and none stands out",
+                lines,
+                cause="a node or the network changes numbers; two nodes cannot show which",
+                remedy="run it with one node more, and with other pairs of nodes",
+            )
+        level = "" if own in {seen[each].node for each in culprits} else "warning"
+        fail("wrong-numbers", f"{_names(culprits, seen)}: wrong numbers", lines, level)
+    if slow := slow_ranks(seen):
+        best = best_speeds(seen)
+        lines = [f"{_names([r], seen)}: {speed:.3g} GB/s" for r, speed in best.items()]
+        fail("slow", f"{_names(slow, seen)}: slower than the group", lines, "warning")
+
+
+def _names(ranks: list[int], seen: Mapping[int, Seen]) -> str:
+    return ", ".join(f"rank {rank} on {seen[rank].node}" for rank in ranks)
+
+
+def _line(rank: int, facts: Seen) -> str:
+    """Return what came wrong to a process."""
+    return (
+        f"rank {rank} on {facts.node}: {facts.sums} wrong numbers in the sum of all, "
+        f"wrong numbers with ranks {sorted(facts.wrong)}"
+    )

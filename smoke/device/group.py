@@ -1,0 +1,134 @@
+"""The processes of a job, one on each node or device, as torchrun, srun or mpirun start them.
+
+They know each other by a store beside the collectives: what a broken collective spoils can still be
+told, and who is missing has a name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import torch
+from torch import distributed
+
+from smoke.device import capabilities
+from smoke.engine.finding import fail
+
+# Seconds in which all processes of a job come, and one operation ends: less than the suite's limit
+# of silence, after which a check counts as hung.
+LIMIT = 60.0
+_LAST_WORDS = 10.0  # seconds in which the others tell how far they are
+
+
+class Group:
+    """The processes of a job, seen from one of them."""
+
+    def __init__(self, launched: Mapping[str, str]) -> None:
+        self.rank, self.size = int(launched["rank"]), int(launched["size"])
+        self.address = f"{launched['address']}:{launched['port']}"
+        self._node, self._tells = socket.gethostname(), 0
+        self._nodes: dict[int, str] = {}
+        self._store = self._open(launched)
+
+    def _open(self, launched: Mapping[str, str]) -> Any:
+        try:
+            store = distributed.TCPStore(
+                launched["address"],
+                int(launched["port"]),
+                # torchrun has a store of its own.
+                is_master=self.rank == 0 and launched["store"] == "own",
+                wait_for_workers=False,
+                timeout=dt.timedelta(seconds=LIMIT),
+            )
+        except (RuntimeError, OSError) as error:  # of torch 2.1, and of later ones
+            reason = str(error).partition("\n")[0]
+            self._no_network(f"rank 0 does not answer at {self.address}", reason)
+        return distributed.PrefixStore("provision", store)
+
+    def join(self, device: torch.device) -> dict[int, str]:
+        """Wait for all processes, and open the collectives; return the node of each rank."""
+        self._nodes = nodes = self.told_by_all("node", self._node)
+        # Otherwise NCCL's watchdog ends the process at the limit, and nobody is named.
+        os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
+        with self.step("open the collectives"):
+            distributed.init_process_group(
+                capabilities.backend(device),
+                store=distributed.PrefixStore("collectives", self._store),
+                rank=self.rank,
+                world_size=self.size,
+                timeout=dt.timedelta(seconds=LIMIT),
+            )
+        return nodes
+
+    @contextmanager
+    def step(self, words: str) -> Iterator[None]:
+        """Do one operation of all; where it fails or lasts too long, name who does not answer."""
+        try:
+            yield
+        except RuntimeError as error:
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            self._no_network(f"could not {words}: {self._silent()}", reason)
+
+    def _silent(self) -> str:
+        """Return which processes did not fail as this one did: they hang, have ended, or never came."""
+        with suppress(RuntimeError):  # the store ends with rank 0
+            self._store.set(f"failed/{self.rank}", "")
+            self._wait("failed", _LAST_WORDS)
+            names = ", ".join(map(self._name, self._without("failed")))
+            return f"{names} does not answer" if names else "all processes answer"
+        return f"{self._name(0)} has ended"
+
+    def _without(self, topic: str) -> list[int]:
+        """Return the ranks that have told nothing on a topic."""
+        ranks = range(self.size)
+        return [rank for rank in ranks if not self._store.check([f"{topic}/{rank}"])]
+
+    def _name(self, rank: int) -> str:
+        node = self._nodes.get(rank)
+        return f"rank {rank} on {node}" if node else f"rank {rank}"
+
+    def told_by_all(self, about: str, fact: object) -> dict[int, Any]:
+        """Tell the others a fact, and return theirs by rank, when all have told it."""
+        self._tells += 1
+        topic = f"{about}/{self._tells}"
+        self._store.set(f"{topic}/{self.rank}", json.dumps(fact))
+        self._wait(topic, LIMIT)
+        if absent := self._without(topic):
+            names = ", ".join(map(self._name, absent))
+            self._no_network(f"{names} did not come within {LIMIT:.0f} s")
+        ranks = range(self.size)
+        return {rank: json.loads(self._store.get(f"{topic}/{rank}")) for rank in ranks}
+
+    def _wait(self, topic: str, seconds: float) -> None:
+        """Wait until all have told something on a topic."""
+        keys = [f"{topic}/{rank}" for rank in range(self.size)]
+        until = time.monotonic() + seconds
+        while not self._store.check(keys) and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def leave(self) -> None:
+        """Wait for the others, because rank 0 has the store, and close the collectives."""
+        with suppress(RuntimeError):  # rank 0 has ended
+            self._store.set(f"end/{self.rank}", "")
+            self._wait("end", _LAST_WORDS)
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+    def _no_network(self, symptom: str, *evidence: str) -> NoReturn:
+        """End the check without a verdict on this node: the fault can be on any."""
+        fail(
+            "network-failure",
+            symptom,
+            [f"rank {self.rank} of {self.size} on {self._node}", *evidence],
+            cause="a process of the group did not start, has ended or hangs, or the network between "
+            "the nodes does not pass its connections",
+            remedy="look at the named node; set the network interface with NCCL_SOCKET_IFNAME, "
+            "CCL_KVS_IFACE or GLOO_SOCKET_IFNAME, and open the ports between the nodes",
+        )

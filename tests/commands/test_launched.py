@@ -1,0 +1,94 @@
+"""The place of a process in its job, by what each launcher sets, and ``gate --group`` with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.cli import main
+from provision.commands.launched import read_launched
+from provision.core.errors import UsageError
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
+
+ADDRESS = {"MASTER_ADDR": "n1", "MASTER_PORT": "4000"}
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"} | ADDRESS
+SRUN = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "5",
+    "OMPI_COMM_WORLD_SIZE": "8",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+}
+INTEL_MPI = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1"}
+BATCH = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "12034"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "address", "port", "store"),
+    [
+        (TORCHRUN, "n1", "4000", "own"),
+        (TORCHRUN | {"TORCHELASTIC_USE_AGENT_STORE": "True"}, "n1", "4000", "launcher"),
+        (TORCHRUN | BATCH, "n1", "4000", "own"),
+        (SRUN | {"SLURM_STEP_NODELIST": "n[07-09,11],m1"}, "n07", "29500", "own"),
+        (SRUN | {"SLURM_STEP_NODELIST": "n[7,9]-ib"}, "n7-ib", "29500", "own"),
+        (
+            SRUN | {"SLURM_NODELIST": "gpu1", "SLURM_JOB_ID": "7"},
+            "gpu1",
+            "29507",
+            "own",
+        ),
+        (OPEN_MPI | BATCH | ADDRESS, "n1", "4000", "own"),
+        (INTEL_MPI | {"MASTER_ADDR": "10.0.0.1"}, "10.0.0.1", "29500", "own"),
+    ],
+)
+def test_each_launcher_gives_a_process_its_place(
+    variables: dict[str, str], address: str, port: str, store: str
+) -> None:
+    found = read_launched(variables | {"NCCL_SOCKET_IFNAME": "ib0", "CUDA_HOME": "/x"})
+    place = {"address": address, "port": port, "store": store}
+    assert found.facts == {"rank": "5", "size": "8"} | place
+    assert found.local == 1
+    assert found.network == {"NCCL_SOCKET_IFNAME": "ib0"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({}, "no launcher has started this process"),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "no launcher has started this process"),
+        (INTEL_MPI, "the host of rank 0 is not known"),
+        (TORCHRUN | {"MASTER_PORT": "99999"}, "MASTER_PORT=99999: not a port"),
+    ],
+)
+def test_a_process_without_a_place_is_told_how_to_get_one(
+    variables: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words) as raised:
+        read_launched(variables)
+    assert raised.value.remedy
+
+
+@pytest.mark.machine
+def test_the_verdict_of_a_group_replaces_none_of_a_gate(
+    ready: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["gate", TARGET, "--group", "--project", str(ready.project.root)]
+    verdicts = ready.project.root / ".envs/verdicts"
+    for names in (TORCHRUN, OPEN_MPI, INTEL_MPI, SRUN):
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+    assert main.main([*words, "--node", "n1"]) == 2
+    assert "no launcher" in capsys.readouterr().out
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    assert main.main([*words, "--node", "n1"]) == 0
+    assert "GLOO_SOCKET_IFNAME" in capsys.readouterr().err
+    (stored,) = verdicts.glob("n1.*")
+    assert stored.name == f"n1.{TARGET}.group.json"
+    assert json.loads(stored.read_text(encoding="utf-8"))["suite"] == "group"
+    assert main.main([*words, "--device", "all"]) == 2

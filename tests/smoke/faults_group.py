@@ -1,0 +1,37 @@
+"""Faults of one process of a job, which the others play in health; see `faults`."""
+
+from __future__ import annotations
+
+import sys
+from unittest.mock import patch
+
+# `faults` is a module of the tests, and at the top in the environment
+faults = sys.modules[__name__.removesuffix("_group")]
+fault, replaced, module = faults.fault, faults.replaced, faults.module
+CHECK, DISTRIBUTED = "group.exchange", "torch.distributed"
+
+
+@replaced(CHECK, "wrong-numbers", DISTRIBUTED, "all_reduce", "group")
+def a_process_contributes_wrong_numbers(all_reduce, tensor, **more):
+    tensor += 1
+    return all_reduce(tensor, **more)
+
+
+@replaced(CHECK, "slow", DISTRIBUTED, "batch_isend_irecv", "group")
+def a_process_is_slow(exchange, operations):
+    module("time").sleep(0.5)
+    return exchange(operations)
+
+
+@fault(CHECK, "", "group")
+def the_group_waits_for_seconds_only():
+    group = module("smoke.device.group")
+    with patch.object(group, "LIMIT", 8.0), patch.object(group, "_LAST_WORDS", 3.0):
+        yield
+
+
+@fault(CHECK, "network-failure", "group")
+def a_process_hangs():
+    distributed, sleep = module(DISTRIBUTED), module("time").sleep
+    with patch.object(distributed, "all_reduce", lambda *_, **__: sleep(30)):
+        yield

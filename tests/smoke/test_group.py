@@ -1,0 +1,167 @@
+"""Processes of a job sum and exchange numbers: the wrong, the slow and the silent one are named."""
+
+from __future__ import annotations
+
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from smoke.reference.group import (
+    ROUNDS,
+    Seen,
+    best_speeds,
+    partners,
+    slow_ranks,
+    wrong_ranks,
+)
+from tests.smoke.faults import FAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NOTHING = "the_group_waits_for_seconds_only"
+CODES = {fault.name: fault.code for fault in FAULTS if fault.world == "group"}
+
+
+@pytest.mark.parametrize("size", [*range(1, 10), 64, 65])
+def test_each_process_meets_another_in_each_round(size: int) -> None:
+    rounds = list(partners(size))
+    assert len(rounds) == max(1, min(size - 1 + size % 2, ROUNDS))
+    met = [{pairs[rank] for pairs in rounds} - {rank} for rank in range(size)]
+    for pairs in rounds:
+        assert [pairs[pairs[rank]] for rank in range(size)] == list(range(size))
+    # Nobody twice, and nobody pauses more than once.
+    assert min(map(len, met)) >= len(rounds) - size % 2
+    if size <= ROUNDS:
+        assert all(len(others) == size - 1 for others in met)
+
+
+def group(*nodes: str, speed: float = 10.0) -> dict[int, dict[str, Any]]:
+    """What the processes of a healthy group on these nodes see."""
+    ranks = range(len(nodes))
+    return {
+        rank: {
+            "node": nodes[rank],
+            "sums": 0,
+            "wrong": [],
+            "speeds": {other: speed for other in ranks if other != rank},
+        }
+        for rank in ranks
+    }
+
+
+def seen(facts: dict[int, dict[str, Any]]) -> dict[int, Seen]:
+    return {rank: Seen(**each) for rank, each in facts.items()}
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_the_process_with_which_all_partners_get_wrong_numbers_is_at_fault(
+    size: int,
+) -> None:
+    facts = group(*"abcde"[:size])
+    assert wrong_ranks(seen(facts)) == []
+    for rank in {*range(size)} - {2}:  # who receives them
+        facts[rank] |= {"wrong": [2], "sums": 7}
+    assert wrong_ranks(seen(facts)) == [2]
+    facts = group(*"abcde"[:size])
+    facts[1]["wrong"] = [*range(size)]  # it receives them itself
+    assert wrong_ranks(seen(facts)) == [1]
+
+
+def test_of_two_and_where_nobody_stands_out_nobody_is_at_fault() -> None:
+    facts = group("a", "b")
+    facts[0]["wrong"] = [1]
+    assert wrong_ranks(seen(facts)) == []
+    facts = group("a", "b", "c", "d")
+    for each in facts.values():
+        each["sums"] = 9
+    assert wrong_ranks(seen(facts)) == []
+    facts[0]["wrong"] = [1]  # one link
+    assert wrong_ranks(seen(facts)) == []
+    for rank, each in facts.items():  # the library
+        each["wrong"] = [other for other in facts if other != rank]
+    assert wrong_ranks(seen(facts)) == []
+
+
+def test_the_best_speed_with_other_nodes_counts() -> None:
+    facts = group("a", "b", "c", "c")
+    for other in (0, 1, 2):
+        facts[other]["speeds"][3] = facts[3]["speeds"][other] = 1.0
+    facts[2]["speeds"][3] = facts[3]["speeds"][2] = 99.0  # in one machine
+    assert best_speeds(seen(facts)) == {0: 10.0, 1: 10.0, 2: 10.0, 3: 1.0}
+    assert slow_ranks(seen(facts)) == [3]
+    assert slow_ranks(seen(group("a", "b"))) == []
+
+
+@pytest.fixture
+def job(
+    harness: Callable[..., None], base: dict[str, Any], tmp_path: Path
+) -> Callable[..., list[dict[str, Any]]]:
+    """Start four processes of a job, each under a fault; return their checks."""
+
+    def start(*faults: str, code: int) -> list[dict[str, Any]]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+
+        def process(rank: int) -> dict[str, Any]:
+            place = {"rank": str(rank), "size": "4", "address": "127.0.0.1"}
+            own = {"group": place | {"port": port, "store": "own"}}
+            expect, report = tmp_path / f"expect{rank}", tmp_path / f"report{rank}"
+            expect.write_text(json.dumps(base | own), encoding="utf-8")
+            words = ("--supervise", faults[rank], expect, report)
+            harness(*words, "--full", "--only", "group", ends_with=code)
+            checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
+            return next(check for check in checks if check["id"] == "group.exchange")
+
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(process, range(4)))
+
+    return start
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("fault", "outcome", "words"),
+    [
+        ("a_process_contributes_wrong_numbers", "failed", ": wrong numbers"),
+        pytest.param(
+            "a_process_is_slow",
+            "warned",
+            ": slower than the group",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "a_process_hangs",
+            "failed",
+            "could not sum numbers: rank 2 on {} does not answer",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_one_of_four_processes_is_at_fault(
+    job: Callable[..., list[dict[str, Any]]], fault: str, outcome: str, words: str
+) -> None:
+    found = job(NOTHING, NOTHING, fault, NOTHING, code=int(outcome == "failed"))
+    node = socket.gethostname()
+    symptom = words.format(node) if "{}" in words else f"rank 2 on {node}{words}"
+    for rank in (0, 1, 3):
+        check = found[rank]
+        assert check["outcome"] == outcome, check
+        assert check["finding"]["code"] == CODES[fault]
+        assert check["finding"]["symptom"] == symptom
+        assert check["finding"]["evidence"]
+
+
+@pytest.mark.machine
+@pytest.mark.slow
+def test_four_healthy_processes_pass(
+    job: Callable[..., list[dict[str, Any]]],
+) -> None:
+    found = job(NOTHING, NOTHING, NOTHING, NOTHING, code=0)
+    assert {check["outcome"] for check in found} <= {"passed", "warned"}
+    assert all(check["numbers"]["processes"]["value"] == 4 for check in found)
