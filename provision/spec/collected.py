@@ -54,16 +54,17 @@ class Collected:
         """Report what keeps a file from being read as a ValueError; False where it was read."""
         new = (path, part) not in self._begun
         self._begun.add((path, part))
-        if not part.startswith("-e"):
-            require_inside(path, self.root)
         self.said.setdefault(path, [])
         try:
+            if not part.startswith("-e"):
+                require_inside(path, self.root)
             yield new
         except (OSError, *FAULTS) as error:
             reason = getattr(error, "strerror", None) or error
             if str(reason).startswith(f"{path}"):  # of a file that it includes
                 raise
-            hint = not_fetched(path, self.root) if not path.exists() else ""
+            is_absent = isinstance(error, FileNotFoundError)
+            hint = not_fetched(path, self.root) if is_absent else ""
             raise ValueError(f"{path}: {reason}{hint}") from error
 
     @contextlib.contextmanager
@@ -74,8 +75,9 @@ class Collected:
         place = f"{relative(path, self.root)}, line {number}"
         try:
             yield
-        except FAULTS as error:
-            self.faults.append(f"{path}, line {number}: {error}")
+        except (OSError, *FAULTS) as error:  # such as a name that is too long
+            reason = getattr(error, "strerror", None) or error
+            self.faults.append(f"{path}, line {number}: {reason}")
         for which, (texts, start) in enumerate(zip(lists, before, strict=True)):
             # Those of included files have their places already.
             for text in texts[max(start, self._placed[which]) :]:

@@ -29,9 +29,11 @@ _OPTION = re.compile(
     r"-(?:-(?=requirement\b|constraint\b|editable\b))?([rce])(?:equirement|onstraint|ditable)?"
     r"[\s=]*(.*)"
 )
-_PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*$")
+_PER_REQUIREMENT = re.compile(
+    r"(?<!\s)\s+--(?:hash|config-settings?|global-option)\b.*$"
+)
 # After a URL or a path, which may have semicolons itself.
-_MARKER = re.compile(r"\s+;\s*|;\s+")
+_MARKER = re.compile(r"(?<!\s)\s+;\s*|;\s+")
 
 
 @dataclass

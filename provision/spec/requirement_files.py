@@ -67,7 +67,7 @@ class RequirementFiles(PipFiles):
                 self.faults.append(f"{path} is no {kinds}")
             else:
                 self._read(path, constrains=False)
-        except FAULTS as error:
+        except (OSError, *FAULTS) as error:
             self.faults.append(str(error))
 
     def _read_pyproject(self, path: Path, extras: str, group: str = "") -> None:
@@ -246,12 +246,12 @@ class RequirementFiles(PipFiles):
         own = self.target.pip.local if self.target else ()
         for texts in (own, self.local):  # the second grows meanwhile
             for text in texts:
-                folder = own_package(text, self.root)
-                path = folder / "pyproject.toml" if folder else None
                 try:
+                    folder = own_package(text, self.root)
+                    path = folder / "pyproject.toml" if folder else None
                     if path and path.is_file():
                         self._follow_package(path, text.partition("[")[2].rstrip("] "))
-                except FAULTS as error:
+                except (OSError, *FAULTS) as error:
                     self.faults.append(str(error))
 
 

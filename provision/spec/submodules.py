@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from provision.core.limits import read_if_any
+from provision.core.limits import is_inside, read_if_any, repository_of
 from provision.spec.pyproject import relative
 
 # https://git-scm.com/docs/gitmodules
@@ -15,16 +15,14 @@ def not_fetched(path: Path, root: Path) -> str:
 
     The project's folder can be below that of the repository.
     """
-    for folder in (root, *root.parents):
-        content = read_if_any(folder / ".gitmodules")
-        if content is None:
-            continue
-        for found in _PATH.findall(content):
-            module = folder / found.decode(errors="replace")
-            if path.is_relative_to(module) and _is_empty(module):
-                command = f"git submodule update --init {relative(module, root)}"
-                return f"; it is in a git submodule without files: `{command}`"
-        return ""
+    repository = repository_of(root)
+    file = repository / ".gitmodules"
+    content = read_if_any(file) if is_inside(file, root) else None
+    for found in _PATH.findall(content or b""):
+        module = repository / found.decode(errors="replace")
+        if path.is_relative_to(module) and _is_empty(module):
+            command = f"git submodule update --init {relative(module, root)}"
+            return f"; it is in a git submodule without files: `{command}`"
     return ""
 
 

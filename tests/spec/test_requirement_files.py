@@ -197,6 +197,7 @@ def test_what_is_in_a_submodule_without_files_says_how_to_get_it(
     root: Path, *, made: bool
 ) -> None:
     project = root / "app"  # below the repository's folder
+    (root / ".git").mkdir()
     (project / "envs").mkdir(parents=True)
     if made:
         (project / "third" / "part").mkdir(parents=True)
