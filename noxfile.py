@@ -430,7 +430,7 @@ def faults(session: nox.Session) -> None:
 
 @developers
 def attacks(session: nox.Session) -> None:
-    """Try every known attack, 2,000 damaged files and 200 kills."""
+    """Try every known attack, 2,000 damaged files, 60,000 hostile inputs and 200 kills."""
     # Each kind of damage and each verb is a test, and takes long: one file may use all processes.
     tool(
         session,
@@ -444,6 +444,7 @@ def attacks(session: nox.Session) -> None:
         "attack",
         *session.posargs,
         PROVISION_FUZZ="2000",
+        PROVISION_READERS="10000",
         PROVISION_KILLS="200",
         PROVISION_POINTS="8",
     )
