@@ -40,7 +40,7 @@ form of `envs/catalog/known-wrong.toml`, each with its source.
 LINE = "| [{title}](../errors/wrong-{name}.md) | {torch} | {driver} | `{name}` |\n"
 PAGE = """# {title}
 
-{symptom}. It is no fault of your program; it is known of {where}.
+{symptom}. Your program is not the cause: this is known for {where}.
 
 **Right is:** {right}.
 

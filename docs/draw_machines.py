@@ -36,7 +36,7 @@ HEAD = """# Which GPU gets which target
 Made by `docs/draw_machines.py` from the catalog (`envs/catalog/devices.toml`), the specs and the
 code of `provision detect`. On each platform the first target is the one that `build auto` takes if
 the driver is new enough; `legacy` targets say at each build what is lost, `unlocked` ones wait for a
-hash. A dash: no target serves the GPU there, and `detect` says where to go instead. CPU targets run
+hash. A dash: no target supports the GPU there, and `detect` says where to go instead. CPU targets run
 on every machine of their platform.
 
 Evidence is the best there is of the device: **signed** means that somebody who has it proved a
