@@ -17,6 +17,7 @@ from provision.spec.model import Target
 from provision.spec.places import Line, Places
 
 _BUILD = re.compile(r"build backend|Failed to build")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _STEP = 100  # columns of a step of the progress, which is one line
 
 
@@ -58,6 +59,11 @@ def _refuse_tool(target: Target, failed: Completed, places: Places) -> None:
         which = " or ".join(f"{line.text} ({line.place})" for line in own)
         what = f"{target.name}: an own package cannot be read: {which}"
         remedy = "correct its build, which tells what it requires"
+        if missing := _MISSING.search(failed.stderr):
+            remedy = (
+                f"name {missing[1]} in `requires` of [build-system] in its pyproject.toml, because "
+                "its build imports that, and runs in an environment of its own"
+            )
         failed.require(what, remedy=remedy)
     remedy = f"correct what uv names, or {places.spec}"
     failed.require(f"could not resolve {target.name}", remedy=remedy)

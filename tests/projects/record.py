@@ -149,16 +149,16 @@ def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
             "packages": 0,
             "said": "",
             "torch": "",
-            "why": f"init carries nothing: {'; '.join(made['left'])}",
+            "why": f"init carries nothing: {'; '.join(made['to_do'])}",
         }
         return {
             "init": seconds,
-            "left": len(made["left"]),
+            "left": len(made["to_do"]),
             "targets": dict.fromkeys(TARGETS, why),
         }
     found = {
         "init": seconds,
-        "left": len(made["left"]),
+        "left": len(made["to_do"]),
         "targets": {target: lock_target(root, target) for target in TARGETS},
     }
     if build and not found["targets"]["cpu-linux"]["why"]:

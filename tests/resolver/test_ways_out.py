@@ -370,21 +370,33 @@ def test_the_fault_of_an_own_package_is_at_its_own_line(
     assert remedy in error.remedy
 
 
+@pytest.mark.parametrize(
+    ("fails", "evidence", "remedy"),
+    [
+        ("raise SystemExit('no version')", "no version", "correct its build"),
+        (
+            "import torch.utils",
+            "No module named 'torch'",
+            "name torch in `requires` of [build-system] in its pyproject.toml",
+        ),
+    ],
+)
 def test_an_own_package_whose_build_fails_is_named(
-    project: Project, index: PipConfig
+    project: Project, index: PipConfig, fails: str, evidence: str, remedy: str
 ) -> None:
     base = project.specs / "base" / "all.toml"
     base.write_text(BASE.replace("[pip]\n", '[pip]\nlocal = ["-e app"]\n'))
     (project.root / "app").mkdir()
-    fails = "def get_requires_for_build_editable(_=None):\n    raise SystemExit('no version')\n"
-    (project.root / "app" / "none.py").write_text(fails)
+    backend = f"def get_requires_for_build_editable(_=None):\n    {fails}\n"
+    (project.root / "app" / "none.py").write_text(backend)
     text = HEAD.replace('"none"', '"none"\nbackend-path = ["."]')
     (project.root / "app" / "pyproject.toml").write_text(
         f'{text}dynamic = ["version"]\n'
     )
     error = refused(project, index, "tools\n")
     assert "-e app (envs/base/all.toml, line 6)" in error.what
-    assert "no version" in error.evidence
+    assert evidence in error.evidence
+    assert error.remedy.startswith(remedy)
 
 
 def test_an_own_package_that_is_none_is_named_with_its_place(
