@@ -87,7 +87,8 @@ def test_apptainer_builds_a_sif_file_and_runs_programs_in_it(layout: Path) -> No
 
 def test_skopeo_copies_it_and_the_digest_stays(layout: Path, tmp_path: Path) -> None:
     copy = f"oci:{tmp_path / 'copy'}:tiny"
-    skopeo("copy", "--quiet", f"oci-archive:{layout}", copy)
+    # Without the flag it compresses the layers.
+    skopeo("copy", "--quiet", "--preserve-digests", f"oci-archive:{layout}", copy)
     before = json.loads(skopeo("inspect", f"oci-archive:{layout}"))
     after = json.loads(skopeo("inspect", copy))
     assert after["Digest"] == before["Digest"]
