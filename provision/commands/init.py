@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,12 @@ from provision.core.project import Project, shipped
 from provision.lockfile.pip import PIP_LAYER
 from provision.spec.extends import read_spec_file
 from provision.spec.model import Target
-from provision.spec.reader import load_spec, load_target, target_names
+from provision.spec.reader import (
+    load_spec,
+    load_target,
+    same_hardware,
+    target_names,
+)
 
 _IGNORED = ("/.envs/", "/.tools/", "/.cache/")
 _NOXFILE = """\
@@ -224,15 +228,10 @@ def _fitted(project: Project, target: Target, plan: _Plan) -> Fitter:
 def _elsewhere(project: Project, plan: _Plan, unmet: Sequence[Fitter]) -> Iterator[str]:
     """Yield which target of the same hardware has the torch that a repository asks for."""
     known = target_names(project.specs)
-    others = [name for name in target_names(shipped().specs) if name not in known]
     for fitter in unmet:
         target = fitter.target
-        for other in map(partial(load_target, shipped().specs), others):
-            same = all(
-                getattr(other, key) == getattr(target, key)
-                for key in ("platform", "accelerator", "status")
-            )
-            if not same or other.hardware.families != target.hardware.families:
+        for other in same_hardware(target):
+            if other.name in known:
                 continue
             if not (found := _fitted(project, other, plan)).unmet:
                 yield (

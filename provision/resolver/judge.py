@@ -18,6 +18,7 @@ from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault, Way, WaysOut, toml
 from provision.spec.model import Target
 from provision.spec.places import Places
+from provision.spec.reader import same_hardware
 from provision.spec.requirement_files import requirement_name
 
 # What is compiled for a newer glibc looks like what has no wheel at all.
@@ -116,15 +117,31 @@ class Judge:
         """Explain an error of what another catalog has."""
         words, lines = list[str](), list[str]()
         for absent in filter(None, (_ABSENT.fullmatch(f.words) for f in fault.facts)):
+            name = requirement_name(absent[1])
+            if forbidden := self._forbidden(name, fault):
+                return forbidden
             if index := self._other_index(absent[1]):
                 words.append(f"{absent[1]} is in {index}")
                 own = self.target.pip.index.get(index, ())
-                names = toml([*own, requirement_name(absent[1])])
-                lines.append(f"`{index} = {names}`")
+                lines.append(f"`{index} = {toml([*own, name])}`")
         if not lines:
             return None
         remedy = f"write {' and '.join(lines)} into [pip.index] of {self.places.spec}"
         return Judged(words, remedy)
+
+    def _forbidden(self, name: str, fault: Fault) -> Judged | None:
+        """Explain an error of what the target forbids; None for anything else."""
+        reasons = {entry.name: entry.reason for entry in self.target.pip.forbid}
+        if name not in reasons:
+            return None
+        remedy = f"change {' or '.join(fault.places)}"
+        for other in same_hardware(self.target):
+            if name not in {entry.name for entry in other.pip.forbid}:
+                command = f"provision init --target {other.name}"
+                remedy = f"`{command}` adds a target that allows it"
+                break
+        words = f"{self.target.name} forbids {name}: {reasons[name]}"
+        return Judged([words], remedy)
 
     def _other_index(self, asked: str) -> str:
         """Return another index that has it, for this accelerator."""

@@ -115,6 +115,21 @@ def read_hardware(folder: Path) -> list[TargetHardware]:
     return [hardware_of(target) for target in targets]
 
 
+def same_hardware(target: Target) -> list[Target]:
+    """Return the other shipped targets for the hardware of one."""
+    found = []
+    for name in target_names(shipped().specs):
+        other = load_target(shipped().specs, name)
+        same = all(
+            getattr(other, key) == getattr(target, key)
+            for key in ("platform", "accelerator", "status")
+        )
+        families = other.hardware.families == target.hardware.families
+        if same and families and name != target.name:
+            found.append(other)
+    return found
+
+
 def target_names(folder: Path) -> list[str]:
     """Return the names of all targets that have a spec in a folder, sorted; reads no file."""
     # They reach shells, command lines and paths: a name of another form is no target anywhere.

@@ -334,6 +334,28 @@ def test_a_drop_that_does_not_end_the_error_is_not_told(project: Project) -> Non
     assert "drop" not in error.remedy
 
 
+@pytest.mark.parametrize(
+    ("families", "remedy"),
+    [
+        (["pvc"], "`provision init --target max-linux-older` adds a target"),
+        (["g80"], "change needs.txt, line 1"),  # of which none is shipped
+    ],
+)
+def test_what_the_target_forbids_is_in_no_index_to_write(
+    project: Project, families: list[str], remedy: str
+) -> None:
+    """As torch 2.8 on the newer targets of Intel, whose older ones allow what it requires."""
+    base = project.specs / "base" / "all.toml"
+    forbid = 'forbid = [{ name = "pytorch-triton-xpu", reason = "it is old" }]\n'
+    hardware = f"[hardware]\nfamilies = {json.dumps(families)}\n"
+    base.write_text(BASE.replace("[pip]\n", f"{hardware}[pip]\n{forbid}"))
+    needer = wheel("needer-1.0-py3-none-any.whl", "pytorch-triton-xpu==3.4.0")
+    with local_index.serve({"simple": (*DEFAULT, needer)}, "a" * 64) as urls:
+        error = refused(project, PipConfig(index_url=urls["simple"]), "needer\n")
+    assert "thing forbids pytorch-triton-xpu: it is old" in error.cause
+    assert error.remedy.startswith(remedy)
+
+
 OWN = {
     "an unknown name": (
         'version = "1"\ndependencies = [\n    "nosuch",\n]\n',
