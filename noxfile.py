@@ -484,6 +484,7 @@ def bench(session: nox.Session) -> None:
 def fleet(session: nox.Session) -> None:
     """Run the tests of fleets under Ansible and Slurm, which `.ci/fleet` prepares."""
     ensure_tools(dev=True)
+    build_for_tests(session)
     tool(
         session,
         "pytest",
@@ -492,6 +493,7 @@ def fleet(session: nox.Session) -> None:
         "tests/fleet",
         *session.posargs,
         PROVISION_FLEET_TOOLS=str(Path(apart(session, "fleet")).parent),
+        PROVISION_TEST_ENV=str(HERE / ".envs" / "cpu-linux" / "current"),
     )
 
 

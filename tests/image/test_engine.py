@@ -512,6 +512,8 @@ def test_cpu_linux_as_it_is_committed(
     with started(engine, image.tag, "--read-only", "--network=none") as name:
         verdict, reported = health(engine, name)
         assert verdict == "healthy", reported
+        areas = {line.split()[1].split(".")[0] for line in reported.splitlines()}
+        assert areas == {"identity", "device", "known-wrong"}
         run([engine, "kill", name]).require("killed")
         run([engine, "start", name]).require("started again")
         assert health(engine, name)[0] == "healthy"
