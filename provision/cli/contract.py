@@ -134,9 +134,12 @@ class Contract:
         """Store and print a verdict; return its exit code."""
         folder = self._call.project.root / ".envs" / "verdicts"
         folder = self._options.verdicts or folder
-        verdict = verdict.after(read_verdict(folder / verdict.file_name))
+        earlier = read_verdict(folder / verdict.file_name)
+        verdict = verdict.after(earlier)
         try:
-            verdict.store(folder)
+            # A node that is busy, or whose run was ended, is not fit again.
+            if not (earlier and verdict.hides(earlier)):
+                verdict.store(folder)
         except ToolError as error:  # a disk that is full, or lost with the network
             self._call.console.note(f"{error.what}: {error.evidence}")
         if self._options.output:

@@ -116,6 +116,10 @@ class Verdict(Part):
             speeds = continued(speeds, earlier.speeds) or earlier.speeds
         return self.model_copy(update={"since": since, "speeds": speeds})
 
+    def hides(self, earlier: "Verdict") -> bool:
+        """Whether it would replace a removal without having learnt anything."""
+        return self.verdict == "none" and earlier.verdict == "remove"
+
     def document(self) -> dict[str, Any]:
         """Return it as it is written: without the course of each number."""
         course: Any = {"numbers": {"__all__": {"__all__": {"rounds", "every"}}}}

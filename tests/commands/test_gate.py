@@ -139,6 +139,19 @@ def test_no_verdict_tells_since_when_and_forgets_no_speed(ready: Lab) -> None:
 
 
 @pytest.mark.machine
+def test_no_verdict_replaces_no_removal(ready: Lab) -> None:
+    suite_of(ready, FAILS)
+    assert gate(ready, TARGET) == REMOVE
+    removal = stored(ready)
+    suite_of(ready, "raise SystemExit(3)")
+    assert gate(ready, TARGET) == NONE
+    assert stored(ready) == removal
+    suite_of(ready, SUITE)
+    assert gate(ready, TARGET) == KEEP
+    assert stored(ready)["verdict"] == "keep"
+
+
+@pytest.mark.machine
 def test_a_target_may_be_left_out_where_one_is_built(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
