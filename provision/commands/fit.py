@@ -22,8 +22,7 @@ from provision.core.platforms import PYTHONS
 from provision.core.project import shipped
 from provision.lockfile.pip import read_lock
 from provision.lockfile.tags import best_wheel
-from provision.spec.model import Target
-from provision.spec.requirement_files import requirement_name
+from provision.spec.model import Target, requirement_name
 
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 _COMPANIONS = frozenset(_TABLES["companions"])

@@ -21,8 +21,7 @@ from provision.core.temporary import scratch
 from provision.lockfile.pip import read_lock
 from provision.resolver.resolver import Resolver
 from provision.resolver.uv import PINS, write_lines
-from provision.spec.model import Target
-from provision.spec.requirement_files import requirement_name
+from provision.spec.model import Target, requirement_name
 
 State = Literal["open", "accepted", "expired"]
 _OPTIONS = ("--disable-pip", "--no-deps", "-f", "json", "--progress-spinner", "off")

@@ -18,14 +18,16 @@ from provision.core.errors import UsageError
 from provision.core.limits import is_inside, read_text, require_inside
 from provision.core.text import plural
 from provision.spec.conda_environment import CONDA, conda_lines
+from provision.spec.model import requirement_name
 from provision.spec.pyproject import (
     FAULTS,
     Pyproject,
     own_package,
     read_pyproject,
+    relative,
     table,
 )
-from provision.spec.requirement_files import RequirementFiles, requirement_name
+from provision.spec.requirement_files import RequirementFiles
 
 CONDA_SUFFIXES = {".yml", ".yaml"}
 _USUAL = ("requirements.txt", "pyproject.toml", "environment.yml", "environment.yaml")
@@ -190,7 +192,7 @@ def read_repository(
     unread = [root / name for name in found if root / name not in paths]
     for path in unread:
         if path.parent not in own and _tells_anything(path, root):
-            asked.skipped.append(path.relative_to(root).as_posix())
+            asked.skipped.append(relative(path, root))
     return asked
 
 
@@ -206,7 +208,7 @@ def _read_metadata(
             _read_package(path, root, asked, is_included=is_included)
     except (OSError, *FAULTS) as error:
         asked.unreadable = True
-        return [f"{path.relative_to(root).as_posix()}: cannot be read: {error}"]
+        return [f"{relative(path, root)}: cannot be read: {error}"]
     return []
 
 
@@ -234,7 +236,7 @@ def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) ->
 
     ``is_included``: a file names the package already.
     """
-    place, manifest = path.relative_to(root).as_posix(), read_pyproject(path, root)
+    place, manifest = relative(path, root), read_pyproject(path, root)
     asked.left += _unused_parts(manifest, place, asked.files)
     if "poetry" in manifest.document.get("tool", {}) and not manifest.project:
         asked.left.append(
@@ -260,7 +262,7 @@ def _read_python(path: Path, root: Path, asked: Asked) -> None:
             manifest.project.get("requires-python", "")
         )
     except InvalidSpecifier as error:
-        place = path.relative_to(root).as_posix()
+        place = relative(path, root)
         asked.left.append(f"{place}: requires-python: {error}")
     except (OSError, *FAULTS):  # said where the rest of it is read
         return

@@ -93,7 +93,9 @@ def repository_of(folder: Path) -> Path:
     """Return the repository that a folder is in: the nearest folder with ``.git``, or itself."""
     folder = folder.resolve()
     above = (folder, *folder.parents)
-    return next((each for each in above if (each / ".git").exists()), folder)
+    found = next((each for each in above if (each / ".git").exists()), folder)
+    # Some keep their settings in git: all of a home is no part of what was unpacked there.
+    return folder if found == Path("~").expanduser().resolve() else found
 
 
 def is_inside(path: Path, folder: Path) -> bool:

@@ -16,10 +16,9 @@ from provision.lockfile.tags import best_wheel
 from provision.resolver.derivation import LATE, ONLY_SOURCE, shortest_proof
 from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault, Way, WaysOut, toml
-from provision.spec.model import Target
+from provision.spec.model import Target, requirement_name
 from provision.spec.places import Places
 from provision.spec.reader import same_hardware
-from provision.spec.requirement_files import requirement_name
 
 # What is compiled for a newer glibc looks like what has no wheel at all.
 _OF_GLIBC = re.compile(rf"has no wheel for manylinux|{ONLY_SOURCE}$")

@@ -14,10 +14,9 @@ from provision.resolver.derivation import (
 )
 from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault
-from provision.spec.model import Target
+from provision.spec.model import Target, requirement_name
 from provision.spec.own import own_packages
 from provision.spec.places import Line, Places
-from provision.spec.requirement_files import requirement_name
 
 
 class Search:

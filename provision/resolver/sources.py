@@ -20,8 +20,7 @@ from provision.core.hashing import sha256_file
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel
 from provision.resolver.uv import Pins, UvResolver
-from provision.spec.model import Override, Target
-from provision.spec.requirement_files import requirement_name
+from provision.spec.model import Override, Target, requirement_name
 
 _BUILDING = (
     threading.Lock()

@@ -54,10 +54,10 @@ class Collected:
         """Report what keeps a file from being read as a ValueError; False where it was read."""
         new = (path, part) not in self._begun
         self._begun.add((path, part))
-        self.said.setdefault(path, [])
         try:
             if not part.startswith("-e"):
                 require_inside(path, self.root)
+            self.said.setdefault(path, [])
             yield new
         except (OSError, *FAULTS) as error:
             reason = getattr(error, "strerror", None) or error

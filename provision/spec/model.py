@@ -7,6 +7,7 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ else:
     Accelerator, Platform = Literal[tuple(ACCELERATORS)], Literal[tuple(PLATFORMS)]
 
 
+_REMEMBERED = 20_000  # requirements: `init` reads those of a project a dozen times
 _LONGEST = 4_000  # characters; URLs reach 300
 
 
@@ -47,6 +49,13 @@ def parse_requirement(text: str) -> Requirement:
         raise ValueError(f"{text!r} is not a requirement (PEP 508): {error}") from error
 
 
+@lru_cache(_REMEMBERED)
+def requirement_name(text: str) -> str:
+    """Return the normalised name of a requirement."""
+    return str(canonicalize_name(parse_requirement(text).name))
+
+
+@lru_cache(_REMEMBERED)
 def source_requirement(text: str) -> str:
     """Return a requirement, or raise ValueError if it is invalid or its URL cannot be locked."""
     if url := parse_requirement(text).url:

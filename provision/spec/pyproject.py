@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from provision.core.limits import EXPANDED, read_text, require_inside
 from provision.core.project import shipped
 from provision.core.toml import parse_toml
-from provision.spec.model import parse_requirement, with_slashes
+from provision.spec.model import parse_requirement, requirement_name, with_slashes
 
 Data = dict[str, Any]
 FAULTS = (ValueError, TypeError, AttributeError)  # of what a file says
@@ -66,7 +66,7 @@ class Pyproject:
         """The table ``[tool.uv]``."""
         return table(self.document, "tool", "uv")
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The normalised name of the package, "" where it has none."""
         return str(canonicalize_name(str(self.project.get("name", ""))))
@@ -182,12 +182,10 @@ class Pyproject:
     def _itself(self, text: str) -> Requirement | None:
         """Return a requirement of the package itself, such as its extras; None for any other."""
         try:
-            asked = parse_requirement(text)
+            is_itself = self.name and requirement_name(text) == self.name
         except ValueError:  # whoever adds it says so, with its place
             return None
-        return (
-            asked if self.name and canonicalize_name(asked.name) == self.name else None
-        )
+        return parse_requirement(text) if is_itself else None
 
     def _require(self, key: str, extras: str) -> None:
         if self.says(key):

@@ -22,6 +22,7 @@ from provision.spec.model import (
     Target,
     index_requirement,
     parse_requirement,
+    requirement_name,
     source_requirement,
 )
 from provision.spec.pip_files import PipFiles
@@ -308,8 +309,3 @@ def with_files(target: Target, root: Path) -> Target:
     )
     notes = tuple(files.ignored)
     return merged.with_inputs(Inputs((), files.digests, files.places, notes, left))
-
-
-def requirement_name(text: str) -> str:
-    """Return the normalised name of a requirement."""
-    return str(canonicalize_name(Requirement(text).name))

@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
-from provision.spec.model import ARCHIVE, parse_requirement
+from provision.spec.model import ARCHIVE, requirement_name
 from provision.spec.pyproject import (
     Data,
     Line,
@@ -91,7 +91,7 @@ class Sources:
 
     def of(self, line: Line, markers: Mapping[str, str] | None) -> list[Source]:
         """Return the sources of what a line requires; ValueError for a member without one."""
-        name = str(canonicalize_name(parse_requirement(line.text).name))
+        name = requirement_name(line.text)
         serving = [s for s in self.by_name.get(name, ()) if s.serves(line, markers)]
         if not serving and name in self.members:
             raise ValueError(

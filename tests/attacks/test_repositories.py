@@ -262,10 +262,23 @@ def test_attack_a_spec_includes_a_file_beside_its_project(tmp_path: Path) -> Non
         assert str(root.parent / "outside.txt") not in opened
 
 
+def test_attack_an_archive_unpacked_in_a_home_that_is_in_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home is a repository of settings: what was unpacked below it reads no file of the home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".git").mkdir()
+    root = make(tmp_path, {"requirements.txt": "-r ../outside.txt\n"})
+    (root / ".git").rmdir()
+    for verb in ("doctor", "init"):
+        said_by(root, verb)
+
+
 def test_an_include_of_the_same_repository_is_read(tmp_path: Path) -> None:
     below = {"sub/requirements.txt": "-r ../common.txt\n", "common.txt": TORCH}
     root = make(
         tmp_path, {**below, "sub/envs/thing.toml": SPEC.format(name="requirements.txt")}
     )
     assert "1 package" in said_by(root / "sub", "doctor")
+    assert "cannot" not in said_by(root / "sub", "init")
     assert load_spec(root / "sub/envs/thing.toml").pip.requirements == (TORCH.strip(),)
