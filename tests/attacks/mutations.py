@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -91,11 +92,12 @@ def _break(holder: Any, key: Any, chance: random.Random) -> None:  # noqa: ANN40
     if kind == 0 and isinstance(holder, dict):
         del holder[key]
     elif kind == 1 and isinstance(holder, dict):
-        holder[chance.choice(HOSTILE)] = holder[key]
+        holder[chance.choice(HOSTILE)] = copy.deepcopy(holder[key])
     elif kind == 2 and isinstance(holder, list):
-        holder.extend([holder[key]] * chance.choice((1, 50)))
+        holder.extend([copy.deepcopy(holder[key])] * chance.choice((1, 50)))
     else:
-        holder[key] = chance.choice(VALUES)
+        # A copy: a later fault may change what an earlier one has put there.
+        holder[key] = copy.deepcopy(chance.choice(VALUES))
 
 
 def _places(part: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401
