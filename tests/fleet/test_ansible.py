@@ -40,7 +40,7 @@ CHANGE = """
 def test_the_inventory_of_the_page_gives_each_host_its_target(
     tools: Path, tmp_path: Path
 ) -> None:
-    (text,) = yaml_blocks("docs/how-to/fleet.md")
+    text, _ = yaml_blocks("docs/how-to/fleet.md")
     write(tmp_path / "hosts.yml", text)
     argv = [tools / "ansible-inventory", "-i", tmp_path / "hosts.yml", "--list"]
     hosts = json.loads(subprocess.check_output(argv))["_meta"]["hostvars"]

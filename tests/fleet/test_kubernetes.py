@@ -61,13 +61,15 @@ def test_the_schemas_accept_the_pod_of_the_page(tools: Path, tmp_path: Path) -> 
 def test_kustomize_makes_them_nvidia_s_and_puts_a_gate_before_a_job(
     tools: Path, tmp_path: Path
 ) -> None:
+    shutil.copytree(MANIFESTS, tmp_path / "provision/fleet/kubernetes")
+    _, kustomization = yaml_blocks("docs/how-to/fleet.md")
+    write(tmp_path / "kustomization.yaml", kustomization)
+    write(tmp_path / "job.yaml", JOB)
+    named = yaml.safe_load(kustomization)
+    for place in named["resources"] + named["components"]:
+        assert (tmp_path / place).exists()
     if shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl, which has kustomize; Debian's is too old")
-    shutil.copytree(MANIFESTS, tmp_path / "provision")
-    components = ["provision/nvidia", "provision/gate"]
-    made = {"resources": ["provision", "job.yaml"], "components": components}
-    write(tmp_path / "kustomization.yaml", yaml.safe_dump(made))
-    write(tmp_path / "job.yaml", JOB)
     argv = ["kubectl", "kustomize", tmp_path]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     write(tmp_path / "all.yaml", done.stdout)
