@@ -130,7 +130,8 @@ def _drop_line(content: bytes, chance: random.Random) -> bytes:
 
 def _repeat_line(content: bytes, chance: random.Random) -> bytes:
     lines = content.splitlines(keepends=True) or [b"x\n"]
-    lines.insert(0, chance.choice(lines) * chance.choice((1, 500)))
+    # Cut: three times 500 times a long line would be more than the memory.
+    lines.insert(0, chance.choice(lines)[:10_000] * chance.choice((1, 500)))
     return b"".join(lines)
 
 
