@@ -1,6 +1,6 @@
 """``kill -9`` before any change of a file by an edit of a project: all files are edited, or none.
 
-By number and not by clock, see :mod:`tests.attacks.killed`: 10 kills of a verb that edits several
+By number and not by clock, see :mod:`tests.attacks.killed`: 12 kills of a verb that edits several
 files, of the others all.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["shop"]  # a fixture
 pytestmark = pytest.mark.machine
-KILLS = 10  # of each verb
+KILLS = 12  # of each verb
 
 
 @dataclass
