@@ -130,7 +130,7 @@ def test_killed_before_a_change(
     ready = Saved(scene.root)
     total = run_killed(typed, scene.root, alone=True)
     assert total > 0
-    places = points(total, max(2, -(-KILLS * 5 // 6 // len(WRITING))))
+    places = points(total, max(2, KILLS // len(WRITING)))
     for number, at in enumerate(places):
         again(ready, verb)
         ended = run_killed(typed, scene.root, at, alone=number % 2 == 0)
@@ -150,7 +150,7 @@ def test_killed_at_a_moment(
     scene: Scene, verb: str, record_property: pytest.RecordProperty
 ) -> None:
     words = [word.format(root=scene.root) for word in WRITING[verb]]
-    good, count = good_code(verb), max(2, -(-KILLS // 6 // len(WAITING)))
+    good, count = good_code(verb), max(2, -(-KILLS // 3 // len(WAITING)))
     prepare(scene, verb)
     ready = Saved(scene.root)
     began = time.monotonic()
