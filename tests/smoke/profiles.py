@@ -217,7 +217,9 @@ def lacking(played: dict[str, Any]) -> set[str]:
 def not_required(played: dict[str, Any]) -> set[str]:
     """Return the checks that a world's target does not require on any device."""
     packages = played["expect"]["packages"]
-    found = set() if "ipex-llm" in packages else {"low-bit.linear", "low-bit.models"}
+    found = {"group.exchange"}  # of several processes
+    if "ipex-llm" not in packages:
+        found |= {"low-bit.linear", "low-bit.models"}
     if IPEX not in packages:
         found |= {"fused.operators", "rotary.ipex-llm", "rotary.scripted"}
     if played["release"] < [2, 3]:

@@ -54,6 +54,8 @@ ELSEWHERE = {
     "transfer.roundtrip",
     "transfer.speed",
     "memory.large",
+    "health.errors",
+    "group.exchange",
 }
 # Of a Llama that is sampled, Stable Diffusion's UNet, Whisper's encoder and a training of LPRNet, as
 # recorded from other code than the checks have: without views, and what only makes memory.
