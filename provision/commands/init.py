@@ -9,7 +9,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from provision.catalog.digest import catalog_digest
-from provision.commands.edit_journal import editing, rewrite
+from provision.commands.edit_journal import editing, rewrite, undo_killed_edit
 from provision.commands.find_files import (
     accelerators_named,
     find_files,
@@ -109,17 +109,21 @@ def initialize(
         )
     names = list(dict.fromkeys(names))
     bases = [load_target(shipped().specs, name) for name in names]
+    choice = choice or Choice()
+    undo_killed_edit(project, progress)
+    plan = _plan(project, choice, bases)
+    if plan.asked.is_empty and plan.kept is None:
+        left = [*plan.asked.left, *not_used(plan.asked, names)]
+        return Initialized(project.root, (), (), tuple(left), empty=True)
     with editing(project, progress):
-        return _initialize(project, names, bases, choice or Choice())
+        # Once more: another command may have made a project of it meanwhile.
+        return _initialize(project, names, bases, _plan(project, choice, bases))
 
 
 def _initialize(
-    project: Project, names: Sequence[str], bases: Sequence[Target], choice: Choice
+    project: Project, names: Sequence[str], bases: Sequence[Target], plan: "_Plan"
 ) -> Initialized:
-    plan = _plan(project, choice, bases)
     left = [*plan.asked.left, *not_used(plan.asked, names)]
-    if plan.asked.is_empty and plan.kept is None:
-        return Initialized(project.root, (), (), tuple(left), empty=True)
     targets, written, unmet = _write_specs(project, bases, plan)
     left += _elsewhere(project, plan, unmet)
     left += _faults(project, [t.spec for t in targets if t.spec], left)

@@ -66,7 +66,9 @@ def test_nothing_carried_over_does_not_look_like_success(
     for name, text in files.items():
         write(tmp_path, name, text)
     words = ["init", "--project", str(tmp_path), "--target", "cpu-linux"]
+    before = sorted(tmp_path.rglob("*"))
     assert main(words) == 1
+    assert sorted(tmp_path.rglob("*")) == before
     shown = capsys.readouterr().out
     assert "none of the repository's requirements is in a spec" in shown
     assert "Next" not in shown
