@@ -29,8 +29,9 @@ METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
 _DEPENDENCIES, _EXTRAS = "dependencies", "optional-dependencies"
 # The texts of a line, and the comment that ends it.
 _TEXTS = re.compile(r"""\"((?:[^"\\]|\\.)*)"|'([^']*)'|#.*""")
-_HEADER = re.compile(r"\s*\[+\s*([^\]]*?)\s*\]")
-_KEY = re.compile(r"""\s*["']?([^"'=\s]+)["']?\s*=""")
+_HEADER = re.compile(r"\s*+\[{1,2}([^\[\]]*+)\]")
+_KEY = re.compile(r"""\s*+["']?([^"'=\s]++)["']?\s*+=""")
+_SEARCHED = 1_000  # characters of a line in which texts are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,10 @@ class Pyproject:
     def _lines_of(self) -> defaultdict[tuple[str, str], list[int]]:
         """The numbers of the lines with a header, a key or a text."""
         found = defaultdict[tuple[str, str], list[int]](list)
-        for number, line in enumerate(self.text.splitlines(), 1):
+        for number, whole in enumerate(self.text.splitlines(), 1):
+            line = whole[:_SEARCHED]
             if header := _HEADER.match(line):
-                found["header", header[1]].append(number)
+                found["header", header[1].strip()].append(number)
             if key := _KEY.match(line):
                 found["key", key[1]].append(number)
             for escaped, literal in _TEXTS.findall(line):

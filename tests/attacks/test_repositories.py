@@ -95,6 +95,15 @@ HEAVY: dict[str, tuple[Callable[[], Files], str]] = {
         lambda: {"requirements.txt": "a \\\n" * 3_000_000},
         "characters",
     ),
+    "a long word": (lambda: {"requirements.txt": "9" * 150_000}, ""),
+    "many blanks": (lambda: {"requirements.txt": f"torch{' ' * 150_000}x"}, ""),
+    "brackets in a text of TOML": (
+        lambda: {
+            "pyproject.toml": f"{PROJECT}dependencies = ['torch']\n"
+            f'[tool.x]\na = """\n{"[" * 100_000}\n"""'
+        },
+        "",
+    ),
     "a long number": (lambda: {"requirements.txt": f"torch=={'1' * 5_000}\n"}, ""),
     "a long number in a lock": (
         lambda: {
