@@ -1,10 +1,9 @@
 """The verbs ``rollback`` and ``clean``: previous generations, used again or removed."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from provision.commands.current import require_current
-from provision.core.errors import SpecError, UsageError
+from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import is_tagged, read_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
@@ -13,6 +12,7 @@ from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.environment.contents import read_contents
 from provision.environment.files import unrecorded_findings
+from provision.environment.interpreter import interpreter_findings
 from provision.environment.manifest import Generation, finished_generations, sweep
 from provision.environment.seal import (
     drop_seals,
@@ -23,10 +23,12 @@ from provision.environment.seal import (
 from provision.environment.stamp import stamp
 from provision.environment.uses import before_notes, forget_removed, go_back, last_used
 from provision.environment.verify import tree_of
-from provision.lockfile.pip import read_lock
+from provision.lockfile.pip import Lock, read_lock
 from provision.spec.reader import target_names
 
 EDITED = "its files were edited after the build"
+REPLACED = "its interpreter was replaced after the build"
+UNKNOWN = "it cannot be compared: the version that built it noted no own packages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Cleaned:
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     """Make the generation that was in use before current again; UsageError if there is none.
 
-    One whose files were edited after its build is left out.
+    One that differs from its build, or cannot be compared with it, is left out.
     """
     home = project.environments(target)
     now = require_current(project, target)
@@ -70,10 +72,11 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
         for one in older.values():
             if one.misplaced():
                 continue
-            if is_trusted(one, project, target, progress):
+            why = compare_drifted(one, project, target, progress)
+            if not why:
                 go_back(one.folder)
                 return RolledBack(target, now.folder.name, one)
-            progress.note(f"{one.folder.name} is left out: {EDITED}")
+            progress.note(f"{one.folder.name} is left out: {why}")
     raise UsageError(
         f"{target} has no earlier generation",
         cause=f"none that runs here was in use before {now.folder.name}",
@@ -81,35 +84,54 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     )
 
 
-def is_trusted(
+def compare_drifted(
     one: Generation, project: Project, target: str, progress: Progress
-) -> bool:
-    """Whether a generation is as its build left it; if its stamp is another, by every hash."""
+) -> str:
+    """Compare a generation with its build by every hash, if its stamp is another.
+
+    Return how it differs; empty if it does not, and then it is stamped again.
+    """
     if not one.drifted():
-        return True
+        return ""
     progress.step(f"comparing every file of {one.folder.name} with its hash")
     try:
-        local = read_lock(project.lock(target)).local
-    except SpecError:  # it may be gone, and rollback needs it for own packages only
-        local = frozenset()
+        lock = read_lock(project.lock(target))
+    except SpecError:  # it may be gone, and only records of earlier versions need it
+        lock = None
     as_left = stamp(one.folder)
-    if not is_as_built(one, local):
-        return False
-    restamp(one.folder, as_left)
-    return True
+    difference = difference_of(one, lock)
+    if not difference:
+        try:
+            restamp(one.folder, as_left)
+        except ToolError as error:  # without a stamp it is compared again next time
+            progress.note(f"{error.what}: {error.evidence}")
+    return difference
 
 
-def is_as_built(one: Generation, local: Collection[str]) -> bool:
-    """Whether a generation has the files of its build, by hash; own packages may differ."""
+def difference_of(one: Generation, lock: Lock | None) -> str:
+    """Return how a generation differs from its build, by hash; own packages may differ.
+
+    ``lock``: the current one, for records of earlier versions, which do not name own packages.
+    """
+    record = one.record
     if site_packages(one.folder) is None:
-        return False
-    contents = read_contents(one.folder, one.record.target)
+        return EDITED
+    contents = read_contents(one.folder, record.target)
     changed = [
         *seal_findings(one.folder, read_seal(one.folder)),
         *unrecorded_findings(contents.sizes, contents.records.values()),
     ]
+    if changed:
+        return EDITED
+    local, is_known = record.local, True
+    if local is None:
+        local = tuple(lock.local) if lock else ()
+        is_known = lock is not None and lock.digest == record.lock
     # Which lock it is of does not matter to the digest of its files.
-    return not changed and tree_of(contents, local) == one.record.tree
+    if tree_of(contents, local) != record.tree:
+        return EDITED if is_known else UNKNOWN
+    replaced = any(interpreter_findings(one.folder, record.interpreter))
+    return REPLACED if replaced else ""
 
 
 def abandoned(project: Project) -> list[str]:

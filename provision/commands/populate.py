@@ -189,6 +189,7 @@ def record_generation(
         target=plan.target.name,
         lock=plan.lock.digest,
         spec=plan.target.digest(),
+        local=tuple(sorted(plan.lock.local)),
         python=python,
         interpreter=read_interpreter(prefix, python),
         tools={"provision": __version__, "uv": importlib.metadata.version("uv")},

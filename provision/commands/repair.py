@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from provision.commands.build import build
 from provision.commands.build_request import BuildRequest, BuildResult
-from provision.commands.generations import EDITED, is_as_built
+from provision.commands.generations import difference_of
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
@@ -51,13 +51,13 @@ def finish(project: Project, target: str, progress: Progress) -> None:
 def _distrust_others(
     built: BuildResult, request: BuildRequest, progress: Progress
 ) -> None:
-    """Let no other generation be used again whose files are not those that its build recorded."""
+    """Let no other generation be used again that is not as its build recorded it."""
     # They share files with the drifted one through uv's cache, so they may have its edits.
     home = request.project.environments(request.target.name)
     for other in manifest.finished_generations(home):
         if other == built.generation:  # which was just verified
             continue
-        if not is_as_built(other, request.lock.local):
-            manifest.mark_proof(other, "unproven", EDITED)
+        if why := difference_of(other, request.lock):
+            manifest.mark_proof(other, "unproven", why)
             restamp(other.folder, "")
-            progress.note(f"{other.folder.name} no longer counts as proven: {EDITED}")
+            progress.note(f"{other.folder.name} no longer counts as proven: {why}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from provision.commands.check import Kept, check, measure_again, require_end
 from provision.commands.current import hold_current, require_current
-from provision.commands.generations import is_trusted
+from provision.commands.generations import compare_drifted
 from provision.commands.subject import Subject, from_current
 from provision.commands.suite import SmokeRequest
 from provision.core.errors import Exit
@@ -134,7 +134,10 @@ def current_subject(request: SmokeRequest, progress: Progress) -> Iterator[Subje
     try:
         if request.suite == "full" and os.access(current.folder, os.W_OK):
             # Evidence is of files that were hashed, also after the folder was copied or restored.
-            is_trusted(current, request.project, request.target.name, progress)
+            target = request.target.name
+            why = compare_drifted(current, request.project, target, progress)
+            if why:
+                progress.note(f"{current.folder.name} is not stamped again: {why}")
         yield from_current(current, lock, progress)
     finally:
         if descriptor is not None:

@@ -16,7 +16,13 @@ from provision.core.prefix import misplaced
 from provision.core.project import CURRENT, RECORD
 from provision.core.temporary import remove_litter
 from provision.core.text import json_text
-from provision.environment.seal import Seal, drop_seals, read_seal, write_seal
+from provision.environment.seal import (
+    Seal,
+    changing_seal,
+    drop_seals,
+    read_seal,
+    write_seal,
+)
 from provision.environment.stamp import stamp
 from provision.spec.tables import Table, faults_of
 
@@ -50,6 +56,8 @@ class Record(Table):
     """Its digest, SHA-256."""
     spec: str
     """Digest of the part of the spec that determines the lock."""
+    local: tuple[str, ...] | None = None
+    """Names of own packages, whose files `tree` leaves out; null where an earlier version built it."""
     python: str
     """Full version."""
     interpreter: Interpreter | None = None
@@ -102,9 +110,10 @@ class Generation:
 def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:
     """Write the record, which marks a generation as finished, and its digest into the seal."""
     text = json_text(record.model_dump(mode="json"), indent=2)
-    if seal := seal or read_seal(folder):
-        write_seal(folder, seal, text)  # first: a finished generation has a seal
-    write_atomic(folder / RECORD, text)
+    with changing_seal(folder):
+        if seal := seal or read_seal(folder):
+            write_seal(folder, seal, text)  # first: a finished generation has a seal
+        write_atomic(folder / RECORD, text)
     return Generation(folder, record)
 
 

@@ -4,6 +4,7 @@ No RECORD vouches for ``pyvenv.cfg``, ``bin/activate``, launchers, conda's recor
 Their digests are kept outside of it, in ``.seals``: nothing inside it vouches for itself.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,11 +16,13 @@ from provision.core.filesystem import tag, write_atomic
 from provision.core.findings import Finding
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.limits import read_if_any, read_parsed
+from provision.core.locking import folder_lock
 from provision.core.project import RECORD
 from provision.core.text import plural
 from provision.environment.findings import finding
 
 _FOLDER = ".seals"
+_LOCK = ".lock"
 # Folders whose files a build makes; those of packages are in site-packages.
 _PLACES = ("", "bin", "Scripts", "conda-meta")
 # Files that Provision, uv and the image write later than the seal; the second of earlier versions.
@@ -103,9 +106,22 @@ def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
 
 def restamp(folder: Path, stamp: str) -> None:
     """Note the stamp of a generation whose every file was hashed; "" if it is not trusted."""
-    seal = read_seal(folder)
-    if seal and seal.stamp != stamp:
-        _write(folder, replace(seal, stamp=stamp))
+    if read_seal(folder) is None:
+        return
+    with changing_seal(folder):
+        seal = read_seal(folder)
+        if seal and seal.stamp != stamp:
+            _write(folder, replace(seal, stamp=stamp))
+
+
+@contextlib.contextmanager
+def changing_seal(folder: Path) -> Iterator[None]:
+    """Hold the lock of the seals; what a seal is made from is read inside.
+
+    Not the lock of the target: a build holds that for minutes, and a smoke run changes a seal, too.
+    """
+    with folder_lock(beside(folder).parent, lambda: None, name=_LOCK):
+        yield
 
 
 def _write(folder: Path, seal: Seal) -> None:
@@ -120,7 +136,7 @@ def _manifest(folder: Path) -> str:
 def drop_seals(home: Path) -> None:
     """Remove what was kept about generations that are gone."""
     for path in (home / _FOLDER).glob("*"):
-        if not (home / path.stem).exists():
+        if path.name != _LOCK and not (home / path.stem).exists():
             path.unlink(missing_ok=True)
 
 

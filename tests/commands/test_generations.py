@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.generations import abandoned, clean, rollback
+from provision.cli import main
+from provision.commands.build import build
+from provision.commands.build_request import ready_generation
+from provision.commands.generations import (
+    EDITED,
+    REPLACED,
+    UNKNOWN,
+    abandoned,
+    clean,
+    difference_of,
+    rollback,
+)
 from provision.core.errors import UsageError
 from provision.core.filesystem import make_tagged, read_link, swap_link
+from provision.core.process import run
 from provision.core.project import CURRENT, Project
-from provision.environment.manifest import write_record
-from provision.environment.seal import Seal
+from provision.environment.manifest import (
+    Generation,
+    current_generation,
+    write_record,
+)
+from provision.environment.seal import Seal, read_seal, restamp
 from provision.environment.stamp import stamp
 from provision.environment.uses import use
 from provision.ui.console import Console
 from provision.ui.results import show_cleaned
 from tests.environment.test_manifest import ENTRY
 from tests.lab import Silent
+from tests.small import TARGET
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.lab import Lab
 
 
 @pytest.fixture
@@ -140,3 +160,94 @@ def test_what_has_no_spec_is_named_and_only_what_is_ours_is_removed(
     assert left(home) == {"foreign"}
     assert abandoned(project) == []
     assert (envs / "somebody" / "data").is_dir()
+
+
+BEFORE = "the stamp of another time"
+
+
+def current(lab: Lab) -> Generation:
+    found = current_generation(lab.home)
+    assert found is not None
+    return found
+
+
+def build_with_another_interpreter(lab: Lab) -> Path:
+    """Let the record name another interpreter than is here now, whose attributes differ too."""
+    built = current(lab)
+    interpreter = built.record.interpreter
+    assert interpreter is not None
+    other = interpreter.model_copy(update={"sha256": "0" * 64})
+    changed = built.record.model_copy(update={"interpreter": other})
+    write_record(built.folder, changed)
+    restamp(built.folder, BEFORE)
+    return built.folder
+
+
+@pytest.mark.machine
+def test_attack_rollback_to_a_replaced_interpreter(ready: Lab) -> None:
+    first = build_with_another_interpreter(ready)
+    ready.relock(*ready.wheels, ready.wheel("gamma"))
+    ready.build()
+    with pytest.raises(UsageError, match="no earlier generation"):
+        rollback(ready.project, TARGET, ready.listener)
+    assert f"{first.name} is left out: {REPLACED}" in ready.listener.notes
+    assert read_seal(first).stamp == BEFORE
+
+
+def smoke_fully(lab: Lab) -> int:
+    root = str(lab.project.root)
+    return main.main(["smoke", TARGET, "--full", "--project", root])
+
+
+@pytest.mark.machine
+def test_attack_a_full_run_does_not_vouch_for_a_replaced_interpreter(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = build_with_another_interpreter(ready)
+    smoke_fully(ready)
+    assert REPLACED in capsys.readouterr().err
+    assert read_seal(folder).stamp == BEFORE
+    assert ready_generation(ready.order()) is None
+
+
+@pytest.mark.machine
+def test_a_full_run_passes_where_the_seal_cannot_be_written(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = current(ready).folder
+    restamp(folder, BEFORE)
+    lock = ready.home / ".seals" / ".lock"
+    lock.unlink()
+    lock.mkdir()  # also root cannot open it
+    assert smoke_fully(ready) == 0
+    assert "cannot work in" in capsys.readouterr().err
+    assert read_seal(folder).stamp == BEFORE
+    lock.rmdir()
+    assert smoke_fully(ready) == 0
+    assert read_seal(folder).stamp == stamp(folder)
+
+
+@pytest.mark.machine
+def test_own_packages_are_those_of_the_build_and_not_of_the_lock(lab: Lab) -> None:
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    order = lab.order(smoke=False)
+    plain, local = order.lock, {"local": "gamma"}
+    own = replace(plain, header=plain.header | local)
+    build(replace(order, lock=own), run, lab.listener)
+    built = current(lab)
+    assert built.record.local == ("gamma",)
+    edit(built.folder, "gamma.py")
+    assert [difference_of(built, lock) for lock in (own, plain, None)] == ["", "", ""]
+    earlier = replace(built, record=built.record.model_copy(update={"local": None}))
+    found = [difference_of(earlier, lock) for lock in (own, plain, None)]
+    assert found == ["", UNKNOWN, UNKNOWN]
+    edit(built.folder, "alpha.py")
+    assert [difference_of(built, lock) for lock in (own, plain)] == [EDITED, EDITED]
+    assert difference_of(earlier, own) == EDITED
+
+
+def edit(folder: Path, name: str) -> None:
+    (module,) = folder.rglob(name)
+    text = module.read_text()
+    module.unlink()  # which the installer's cache shares
+    module.write_text(text + "# edited\n")

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.core.errors import SpecError
 from provision.core.filesystem import make_tagged
+from provision.core.hashing import sha256_bytes
 from provision.core.project import RECORD
 from provision.environment.manifest import (
     Record,
     read_generation,
     unfinished_generations,
     write_record,
+)
+from provision.environment.seal import (
+    Seal,
+    changing_seal,
+    drop_seals,
+    read_seal,
+    restamp,
+    write_seal,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +67,7 @@ def test_the_contract_of_the_record() -> None:
         "distributions",
         "files",
         "interpreter",
+        "local",
         "lock",
         "number",
         "path",
@@ -70,3 +81,23 @@ def test_the_contract_of_the_record() -> None:
         "tools",
         "tree",
     ]
+
+
+def test_two_that_change_a_seal_at_once_lose_no_change(tmp_path: Path) -> None:
+    folder = tmp_path / "g"
+    make_tagged(folder)
+    write_record(folder, ENTRY, Seal({}, {}))
+    other = threading.Thread(target=restamp, args=(folder, "of the other"))
+    with changing_seal(folder):
+        other.start()
+        other.join(0.3)
+        assert other.is_alive(), "it waits"
+        write_seal(folder, read_seal(folder), "a record")
+    other.join(10)
+    found = read_seal(folder)
+    assert (found.stamp, found.manifests[1:]) == (
+        "of the other",
+        (sha256_bytes(b"a record"),),
+    )
+    drop_seals(tmp_path)
+    assert read_seal(folder) == found
