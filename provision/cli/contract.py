@@ -25,13 +25,20 @@ from provision.host.vendors import occupants
 from provision.report.history import last_report
 from provision.report.model import SCHEMA
 from provision.report.speeds import speeds_of
-from provision.report.verdict import Verdict, facts_of, judge, read_verdict
+from provision.report.verdict import (
+    Verdict,
+    facts_of,
+    judge,
+    most_devices,
+    read_verdict,
+)
 from provision.ui import verdict as forms
 from provision.ui.console import print_json, print_text
 
 _CODES = {"keep": Exit.OK, "remove": Exit.FINDINGS, "none": Exit.USAGE}
 _PATIENCE = 10.0  # seconds in which what an ended job left may go
 _GRACE = 5.0  # seconds to end in: a driver that hangs may hold the main thread for ever
+_HUNG = "the run could not be ended: a driver may hang"
 _UNFIT = re.compile(r"^[^A-Za-z0-9]|[^A-Za-z0-9_.-]")  # in a part of a file's name
 
 
@@ -108,7 +115,8 @@ class Contract:
             c.finding for c in report.checks if c.outcome == "warned" and c.finding
         ]
         parts = facts_of(report) | judge(found, warned)
-        return parts | {"speeds": speeds_of(report)}
+        devices = {"most_devices": most_devices(report)}
+        return parts | devices | {"speeds": speeds_of(report)}
 
     def _none(self, code: str, reason: str, remedy: str = "") -> Verdict:
         return self._verdict(verdict="none", code=code, reason=reason, remedy=remedy)
@@ -189,6 +197,21 @@ class Contract:
         _thread.interrupt_main(signal.SIGTERM)
         interrupt()
         if not self._ended.wait(_GRACE):
-            hung = "the run could not be ended: a driver may hang"
-            self._print(self._none(self._why, hung))
-            os._exit(Exit.USAGE)
+            self._leave(self._none(self._why, _HUNG))
+
+    def _leave(self, verdict: Verdict) -> None:
+        """Store and print a verdict while the main thread hangs, and end the process."""
+        giving = threading.Thread(
+            target=self._give_or_tell, args=[verdict], daemon=True
+        )
+        giving.start()
+        giving.join(_GRACE)
+        if giving.is_alive():  # its disk hangs, too
+            self._print(verdict)
+        os._exit(Exit.USAGE)
+
+    def _give_or_tell(self, verdict: Verdict) -> None:
+        try:
+            self._give(verdict)
+        except ToolError as error:
+            self._call.console.error(error)

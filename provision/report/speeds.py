@@ -26,6 +26,8 @@ class Speed(Part):
     """`GB/s` or `GiB/s`."""
     earlier: tuple[float, ...] = ()
     """Values of the runs before on this node, oldest first, 30 at most."""
+    measured: bool = True
+    """Whether this run measured it; else `value` is of the last run that did."""
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic's own advice, mypy#1362
     @property
@@ -51,14 +53,22 @@ def speeds_of(report: Report) -> tuple[Speed, ...]:
 
 
 def continued(speeds: Iterable[Speed], before: Iterable[Speed]) -> tuple[Speed, ...]:
-    """Return bandwidths, each with its own earlier values; another device has another history."""
+    """Return bandwidths, each with its own earlier values; another device has another history.
+
+    Those that this run did not measure are kept, unless another device was measured in their place.
+    """
     history: dict[tuple[str, ...], tuple[float, ...]] = {}
+    before = tuple(before)
     for speed in before:
         history[_key(speed)] = (*speed.earlier, speed.value)[-_KEPT:]
     found: list[Speed] = []
     for speed in speeds:
         earlier = history.get(_key(speed), ())
         found.append(speed.model_copy(update={"earlier": earlier}))
+    measured = {(speed.check, speed.name) for speed in found}
+    for speed in before:
+        if (speed.check, speed.name) not in measured:
+            found.append(speed.model_copy(update={"measured": False}))
     return tuple(found)
 
 

@@ -12,6 +12,7 @@ from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding, Level
 from provision.core.limits import read_bytes
 from provision.core.text import harmless, json_text
+from provision.report.measures import number_of
 from provision.report.model import Measurement, Part, Report, moment, upgraded
 from provision.report.speeds import Speed, continued
 
@@ -20,6 +21,11 @@ OUTSIDE = {"network-failure", "device-busy", "port-in-use", "driver-not-mounted"
 # It tells of a new suite or lock, which all nodes get on one day; of a device that is gone,
 # `fewer-devices` tells.
 _HARMLESS = {"check-vanished"}
+_FEWER = "fewer-devices"
+_HOW_MANY = (
+    "`provision doctor` says what is wrong with the device that is gone; if the change is intended, "
+    "remove the file of this verdict: it is the standard"
+)
 _OF_REPORT: Any = {"suite", "lock", "torch", "python", "stack", "counts"}
 _MOST_LAYERS = 300  # of a host; a machine with 16 GPUs has 60
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,252}$"  # a part of the name of a file
@@ -94,7 +100,9 @@ class Verdict(Part):
     since: Annotated[str, AfterValidator(moment)] | None = None
     """Of `none`: when the first run was that learnt nothing, with none since that did; else null."""
     speeds: tuple[Speed, ...] = ()
-    """Of a `gate`: bandwidths beside earlier ones; of `none`, those of the run before."""
+    """Of a `gate`: bandwidths beside earlier ones, those too that were measured before only."""
+    most_devices: int = 0
+    """Of a `gate`: the most devices that this node had; with fewer it is removed."""
 
     @property
     def file_name(self) -> str:
@@ -107,14 +115,32 @@ class Verdict(Part):
         write_atomic(path, json_text(self.document(), None))
 
     def after(self, earlier: "Verdict | None") -> "Verdict":
-        """Return it with what it continues: how long nothing is learnt, and the speeds before."""
-        is_none, speeds = self.verdict == "none", self.speeds
-        since = self.time if is_none else None
+        """Return it with what it continues: how long nothing is learnt, speeds, number of devices."""
+        is_none = self.verdict == "none"
+        changes: dict[str, Any] = {"since": self.time if is_none else None}
         if earlier:
             if is_none and earlier.verdict == "none":
-                since = earlier.since or earlier.time
-            speeds = continued(speeds, earlier.speeds) or earlier.speeds
-        return self.model_copy(update={"since": since, "speeds": speeds})
+                changes["since"] = earlier.since or earlier.time
+            changes["speeds"] = continued(self.speeds, earlier.speeds)
+            changes |= self._with_devices(earlier)
+        return self.model_copy(update=changes)
+
+    def _with_devices(self, earlier: "Verdict") -> dict[str, Any]:
+        """Return what follows from the devices that a node had: with fewer it is removed."""
+        if self.suite != "gate":
+            return {}
+        now = self.most_devices
+        had = earlier.most_devices or earlier.devices  # an earlier version wrote it
+        changes: dict[str, Any] = {"most_devices": max(now, had)}
+        if self.verdict == "none" or now >= had:
+            return changes
+        symptom = f"the number of devices fell from {had} to {now}"
+        lost = Problem(check="", code=_FEWER, symptom=symptom, remedy=_HOW_MANY)
+        changes["regressions"] = (lost, *self.regressions)
+        if self.verdict == "keep":
+            decisive = {"code": _FEWER, "reason": symptom, "remedy": _HOW_MANY}
+            changes |= {"verdict": "remove"} | decisive
+        return changes
 
     def hides(self, earlier: "Verdict") -> bool:
         """Whether it would replace a removal without having learnt anything."""
@@ -181,6 +207,15 @@ def facts_of(report: Report) -> dict[str, Any]:
         "devices": len(report.devices) or 1,
         "numbers": numbers,
     }
+
+
+def most_devices(report: Report) -> int:
+    """Return how many devices a node has, of which a run may have checked one."""
+    most = float(len(report.devices) or 1)
+    for check in report.checks:
+        if count := number_of(check, "count", "count"):
+            most = max(most, count.value)
+    return int(most)
 
 
 def _problem(check: str, finding: Any) -> Problem:  # noqa: ANN401 - of the suite or the toolkit

@@ -53,8 +53,9 @@ def text(of: Verdict) -> str:
         lines.append(f"  driver  {drivers}")
     for fault in of.regressions[:_LINES]:
         lines.append(f"  warned  {fault.symptom}")
-    if of.verdict != "none" and of.speeds:
-        lines.append(f"  speed   {', '.join(map(_speed, of.speeds[:_LINES]))}")
+    speeds = [_speed(speed) for speed in of.speeds if speed.measured]
+    if speeds:
+        lines.append(f"  speed   {', '.join(speeds[:_LINES])}")
     return "\n".join(lines) + "\n"
 
 

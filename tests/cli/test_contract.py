@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 SCHEMA = Path(__file__).parents[2] / "fleet" / "verdict.schema.json"
 KEEP, REMOVE, NONE = 0, 1, 2
+FAILS = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
 # A check that never ends, in a process of a process, as the suite's workers are.
 HANGS = (
     "import subprocess, sys\n"
@@ -257,25 +258,56 @@ def test_a_run_that_is_ended_leaves_nothing_behind(
     assert list(room.iterdir()) == []
 
 
-def test_a_driver_that_never_returns_ends_as_no_verdict(ready: Lab) -> None:
+def test_a_driver_that_never_returns_ends_as_no_verdict(
+    ready: Lab, tmp_path: Path
+) -> None:
+    suite_of(ready, FAILS)
+    assert call(ready) == REMOVE
+    removal = stored(ready)
+    done = hang(ready, "-o", str(tmp_path / "line"))
+    assert (done.returncode, done.stdout) == (NONE, "")
+    line = (tmp_path / "line").read_text(encoding="utf-8")
+    assert line.startswith("provision: none time-limit tiny quick: ")
+    assert stored(ready) == removal, "nothing was learnt about a node that is not fit"
+    (ready.project.root / ".envs" / "verdicts" / f"n1.{TARGET}.quick.json").unlink()
+    done = hang(ready)
+    assert done.returncode == NONE
+    assert done.stdout.startswith("provision: none time-limit tiny quick: ")
+    found = stored(ready)
+    assert (found["verdict"], found["code"]) == ("none", "time-limit")
+    assert found["since"] == found["time"]
+    done = hang(ready, "-o", str(tmp_path / "line" / "below"))
+    assert (done.returncode, done.stdout) == (NONE, "")
+    assert "cannot write" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_disk_that_hangs_as_the_driver_does_ends_as_no_verdict(ready: Lab) -> None:
+    done = hang(ready, before="contract.read_verdict = contract.facts_of\n")
+    assert done.returncode == NONE
+    assert done.stdout.startswith("provision: none time-limit tiny quick: ")
+
+
+def hang(lab: Lab, *words: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the checks with a main thread that no signal ends."""
+    root = str(lab.project.root)
+    argv = ["smoke", TARGET, "--project", root, "--node", "n1", "--contract", "slurm"]
+    argv += ["--time-limit", "3s", *words]
     code = (
         "import sys, threading, signal\n"
         "from provision.cli import contract, main\n"
         "contract._GRACE = 1.0\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])\n"
         "contract.facts_of = lambda *_: threading.Event().wait()\n"
-        f"main.main({['smoke', TARGET, '--project', str(ready.project.root), '--contract', 'slurm']}"
-        " + ['--time-limit', '3s'])\n"
+        f"{before}main.main({argv})\n"
     )
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.returncode == NONE
-    assert done.stdout.startswith("provision: none time-limit tiny quick: ")
 
 
 def _processes() -> str:

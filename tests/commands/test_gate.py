@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import subprocess
@@ -17,9 +18,10 @@ from provision.cli import main
 from provision.commands.gate import known_wrong_checks, of_machine
 from provision.core.project import Project
 from provision.host.model import Driver, Gpu, Host, Runtimes
+from provision.report.fleet import report_fleet
 from provision.report.history import history
 from provision.spec.reader import load_target
-from tests.cli.test_contract import SCHEMA, suite_of
+from tests.cli.test_contract import FAILS, SCHEMA, suite_of
 from tests.small import SUITE, TARGET
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 CLONE = Path(__file__).parents[2]
 KEEP, REMOVE, NONE = 0, 1, 2
-FAILS = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
 NUMBER = '"error": {"value": 1e-7, "unit": "1"}'
 SPEED = '"memory": {"value": %s, "unit": "GB/s"}'
 
@@ -139,6 +140,65 @@ def test_no_verdict_tells_since_when_and_forgets_no_speed(ready: Lab) -> None:
 
 
 @pytest.mark.machine
+def test_a_speed_that_one_run_did_not_measure_keeps_its_history(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = f"{SPEED % 100}, " + SPEED.replace("memory", "link") % 10
+    for numbers in (both, SPEED % 102):
+        suite_of(ready, SUITE.replace(NUMBER, numbers))
+        capsys.readouterr()
+        assert gate(ready, TARGET) == KEEP
+    assert "link" not in capsys.readouterr().out
+    memory, link = stored(ready)["speeds"]
+    assert (memory["value"], memory["earlier"], memory["measured"]) == (
+        102,
+        [100],
+        True,
+    )
+    assert (link["value"], link["earlier"], link["measured"]) == (10, [], False)
+    suite_of(ready, SUITE.replace(NUMBER, both))
+    assert gate(ready, TARGET) == KEEP
+    speeds = stored(ready)["speeds"]
+    assert [speed["earlier"] for speed in speeds] == [[100, 102], [10]]
+    assert all(speed["measured"] for speed in speeds)
+
+
+def with_devices(lab: Lab, number: int, numbers: str = NUMBER) -> None:
+    devices = [{"name": "H100", "index": index} for index in range(number)]
+    text = SUITE.replace(
+        '"checks": [check]}', f'"checks": [check], "devices": {devices}}}'
+    )
+    suite_of(lab, text.replace(NUMBER, numbers))
+
+
+@pytest.mark.machine
+def test_a_node_that_lost_a_device_is_removed_until_it_is_back(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_devices(ready, 8)
+    assert gate(ready, TARGET) == KEEP
+    suite_of(ready, "raise SystemExit(3)")
+    assert gate(ready, TARGET) == NONE  # which forgets no device
+    for _ in range(2):
+        with_devices(ready, 7)
+        capsys.readouterr()
+        assert gate(ready, TARGET) == REMOVE
+        assert "the number of devices fell from 8 to 7" in capsys.readouterr().out
+        found = stored(ready)
+        assert (found["code"], found["devices"]) == ("fewer-devices", 7)
+        assert [one["code"] for one in found["regressions"]] == ["fewer-devices"]
+    with_devices(ready, 8)
+    assert gate(ready, TARGET) == KEEP
+    # One device is checked, as with --device, and there are eight.
+    with_devices(ready, 1, '"count": {"value": 8, "unit": "count"}')
+    assert gate(ready, TARGET) == KEEP
+    assert stored(ready)["devices"] == 1
+    with_devices(ready, 9)
+    assert gate(ready, TARGET) == KEEP
+    assert stored(ready)["most_devices"] == 9
+
+
+@pytest.mark.machine
 def test_no_verdict_replaces_no_removal(ready: Lab) -> None:
     suite_of(ready, FAILS)
     assert gate(ready, TARGET) == REMOVE
@@ -146,6 +206,9 @@ def test_no_verdict_replaces_no_removal(ready: Lab) -> None:
     suite_of(ready, "raise SystemExit(3)")
     assert gate(ready, TARGET) == NONE
     assert stored(ready) == removal
+    long_ago = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    folder = ready.project.root / ".envs" / "verdicts"
+    assert report_fleet(folder, ["n1"], long_ago).counts == {"remove": 1}
     suite_of(ready, SUITE)
     assert gate(ready, TARGET) == KEEP
     assert stored(ready)["verdict"] == "keep"
