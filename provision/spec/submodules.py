@@ -7,7 +7,7 @@ from provision.core.limits import is_inside, read_if_any, repository_of
 from provision.spec.pyproject import relative
 
 # https://git-scm.com/docs/gitmodules
-_PATH = re.compile(rb"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
+_PATH = re.compile(rb"^[ \t]*path[ \t]*=(.*)$", re.MULTILINE)
 
 
 def not_fetched(path: Path, root: Path) -> str:
@@ -19,7 +19,7 @@ def not_fetched(path: Path, root: Path) -> str:
     file = repository / ".gitmodules"
     content = read_if_any(file) if is_inside(file, root) else None
     for found in _PATH.findall(content or b""):
-        module = repository / found.decode(errors="replace")
+        module = repository / found.strip().decode(errors="replace")
         if path.is_relative_to(module) and _is_empty(module):
             command = f"git submodule update --init {relative(module, root)}"
             return f"; it is in a git submodule without files: `{command}`"

@@ -4,15 +4,17 @@ A package that has a source is never looked up by its name: anybody can upload o
 The format: https://docs.astral.sh/uv/concepts/projects/dependencies/#dependency-sources.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
+from provision.spec.globs import folders_of
 from provision.spec.model import ARCHIVE, requirement_name
 from provision.spec.pyproject import (
+    FAULTS,
     Data,
     Line,
     Pyproject,
@@ -179,8 +181,7 @@ class Workspaces:
         """Return the packages of a workspace by their names, the root's own among them."""
         if root.folder not in self._members:
             said = table(root.uv, "workspace")
-            without = set(_folders(root, said.get("exclude", ())))
-            folders = set(_folders(root, said.get("members", ()))) - without
+            folders = _folders(root, said, "members") - _folders(root, said, "exclude")
             members = {}
             for folder in sorted({root.folder} | folders):
                 path = folder / "pyproject.toml"
@@ -208,10 +209,17 @@ def _of_poetry(manifest: Pyproject) -> dict[str, list[Source]]:
     return by_name
 
 
-def _folders(root: Pyproject, patterns: list[str]) -> Iterator[Path]:
-    for pattern in patterns:
-        if not Path(pattern).is_absolute():
-            yield from (path.resolve() for path in root.folder.glob(pattern))
+def _folders(root: Pyproject, said: Data, key: str) -> set[Path]:
+    """Return the folders that a key of [tool.uv.workspace] names."""
+    found = set[Path]()
+    for pattern in said.get(key, ()):
+        try:
+            found |= folders_of(pattern, root.folder)
+        except FAULTS as error:
+            number = root.line("tool.uv.workspace", key, str(pattern))
+            place = f"{root.path}, line {number}: [tool.uv.workspace] {key}"
+            raise ValueError(f"{place}: {error}") from error
+    return found
 
 
 def is_virtual(manifest: Pyproject, source: Source) -> bool:

@@ -62,6 +62,15 @@ variables: {A: "1", B: |-
     two
     lines}
 """
+WORKSPACE = b"""[project]
+name = "a"
+dependencies = ["b"]
+[tool.uv.sources]
+b = { workspace = true }
+[tool.uv.workspace]
+members = ["packages/*", "**/libs/*"]
+exclude = ["packages/old"]
+"""
 
 
 def samples(*patterns: str) -> list[bytes]:
@@ -167,7 +176,8 @@ def read_evidence(folder: Path, content: bytes) -> None:
 def toml_samples(_: Path) -> list[bytes]:
     spec = SPEC.format(name="requirements.txt").encode()
     files = samples("projects/*/pyproject.toml", "doctor/repositories/*/*/*.*")
-    return [*files, *[spec] * (len(files) // 2)]
+    several = len(files) // 2
+    return [*files, *[spec] * several, *[WORKSPACE] * several]
 
 
 def evidence_samples(folder: Path) -> list[bytes]:

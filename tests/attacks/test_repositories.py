@@ -96,6 +96,13 @@ HEAVY: dict[str, tuple[Callable[[], Files], str]] = {
         "characters",
     ),
     "a long word": (lambda: {"requirements.txt": "9" * 150_000}, ""),
+    "blanks in .gitmodules": (
+        lambda: {
+            "requirements.txt": "-r absent/a.txt\n",
+            ".gitmodules": f"path = a{' ' * 40_000}b\n{chr(10) * 40_000}x",
+        },
+        "absent/a.txt",
+    ),
     "many blanks": (lambda: {"requirements.txt": f"torch{' ' * 150_000}x"}, ""),
     "brackets in a text of TOML": (
         lambda: {
@@ -269,6 +276,54 @@ def test_attack_a_spec_includes_a_file_beside_its_project(tmp_path: Path) -> Non
         assert "is outside the project" in error.value.evidence
         assert CONTENT not in error.value.evidence
         assert str(root.parent / "outside.txt") not in opened
+
+
+WORKSPACE = f"""{PROJECT}dependencies = ["b"]
+[tool.uv.sources]
+b = {{{{ workspace = true }}}}
+[tool.uv.workspace]
+members = ["{{}}"]
+"""
+LINKS: Files = {"here": Path("."), "again": Path("."), "up": Path("..")}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        (
+            "../../../**",
+            "line 8: [tool.uv.workspace] members: the pattern '../../../**' le",
+        ),
+        ("/".join(["*/.."] * 40), "leads outside"),
+        ("/etc/*", "leads outside"),
+        ("/".join(["*"] * 19), "no member of a workspace"),
+        ("/".join(["*"] * 50), "more than 20 parts"),
+        ("/".join(["**/*"] * 10), "no member of a workspace"),
+        ("up/*", "no member of a workspace"),
+        ("many/*", "more than 1000 folders"),
+    ],
+)
+def test_attack_a_workspace_has_its_members_outside(
+    tmp_path: Path, pattern: str, says: str
+) -> None:
+    """A clone's patterns of members reach all of the machine, or have no end: it is an error."""
+    files = LINKS if "many" not in pattern else {f"many/{n}/a": "" for n in range(1001)}
+    files |= {"pyproject.toml": WORKSPACE.format(pattern)}
+    files |= {"envs/thing.toml": SPEC.format(name="pyproject.toml")}
+    root = make(tmp_path, files)
+    outside = tmp_path / "beside" / "pyproject.toml"
+    outside.parent.mkdir()
+    outside.write_text("[project]\nname = 'b'\n", encoding="utf-8")
+    begin = time.process_time()
+    with (
+        no_longer_than(60),
+        watched() as opened,
+        pytest.raises(ProvisionError) as error,
+    ):
+        load_spec(root / "envs" / "thing.toml")
+    assert time.process_time() - begin < LONGEST
+    assert says in error.value.evidence
+    assert str(outside) not in opened
 
 
 def test_attack_an_archive_unpacked_in_a_home_that_is_in_git(
