@@ -1,5 +1,6 @@
 """Whose files are trusted, after ``safe.directory`` of git; Windows has no such check."""
 
+import contextlib
 import os
 import shlex
 import stat
@@ -59,14 +60,21 @@ def _below(root: Path, folders: Iterable[Path]) -> Iterator[tuple[str, os.stat_r
     waiting = [str(folder) for folder in (root, *folders) if folder.is_dir()]
     while waiting:
         folder = waiting.pop()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if is_folder and folder == str(root):
-                    continue
-                if is_folder:
-                    waiting.append(entry.path)
+        for entry in _entries(folder):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and folder == str(root):
+                continue
+            if is_folder:
+                waiting.append(entry.path)
+            with contextlib.suppress(FileNotFoundError):
                 yield entry.path, entry.stat(follow_symlinks=False)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder; nothing of one that another process has removed meanwhile."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        return list(entries)
+    return []
 
 
 def _require_unwritable(path: str, state: os.stat_result, root: Path) -> None:

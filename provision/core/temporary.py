@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory, gettempdir
 if sys.platform != "win32":
     import fcntl
 
-_SCRATCH = ".provision-"  # prefix of the name of a temporary folder
+_SCRATCH = ".provision-tmp-"  # prefix of the name of a temporary folder
+_MADE = re.compile(re.escape(_SCRATCH) + "[a-z0-9_]{8}")  # as mkdtemp names it
 _BEING_LINKED = re.compile(r"\.current-\d+")
 # By write_atomic, as mkstemp names it.
 _BEING_WRITTEN = re.compile(r"\..+\.(?:provision-)?[a-z0-9_]{8}")
@@ -37,7 +38,8 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, removed at the end of the block; what killed runs left goes first."""
     parent = parent or Path(gettempdir())
     for left in parent.glob(f"{_SCRATCH}*"):
-        _remove_abandoned(left)
+        if _MADE.fullmatch(left.name):
+            _remove_abandoned(left)
     with contextlib.ExitStack() as stack:
         folder = _held_folder(parent, stack)
         while not folder.is_dir():  # another run had taken it for abandoned

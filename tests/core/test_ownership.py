@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -161,3 +162,23 @@ def test_attack_a_cache_of_another_user_is_not_linked_from(
     with pytest.raises(UsageError) as error:
         install_wheels(tmp_path, [], lambda *_, **__: pytest.fail("uv was started"), {})
     assert "UV_CACHE_DIR" in error.value.remedy
+
+
+def test_a_file_that_goes_while_the_project_is_read_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python renames its compiled files, and a run cleans up, while root reads the folders."""
+    (tmp_path / "smoke" / "gone").mkdir(parents=True)
+    (tmp_path / "smoke" / "check.py").touch()
+    scan = os.scandir
+
+    def scan_late(folder: str) -> contextlib.AbstractContextManager[object]:
+        entries = list(scan(folder))
+        if folder.endswith("smoke"):
+            (tmp_path / "smoke" / "check.py").unlink()
+            (tmp_path / "smoke" / "gone").rmdir()
+        return contextlib.nullcontext(entries)
+
+    monkeypatch.setattr(os, "scandir", scan_late)
+    found = list(ownership._below(tmp_path, [tmp_path / "smoke"]))
+    assert not [path for path, _ in found if path.endswith("check.py")]

@@ -19,6 +19,17 @@ def test_a_folder_is_there_while_the_block_runs(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "name", [".provision-backup-of-mine", ".provision-personal", ".provision-tmp-mine"]
+)
+def test_a_folder_that_the_user_named_stays(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.txt").touch()
+    with scratch(tmp_path):
+        pass
+    assert (tmp_path / name / "thesis.txt").is_file()
+
+
 @pytest.mark.machine
 def test_attack_kills_leave_no_temporary_folder(tmp_path: Path) -> None:
     """What a killed run left goes with the next; what is held or somebody else's stays."""
@@ -30,7 +41,7 @@ def test_attack_kills_leave_no_temporary_folder(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", code, str(tmp_path)]
     elsewhere = tmp_path.parent / "elsewhere"
     elsewhere.mkdir()
-    link = tmp_path / ".provision-link"
+    link = tmp_path / ".provision-tmp-linked_1"
     link.symlink_to(elsewhere, target_is_directory=True)
     with (
         subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as killed,
