@@ -7,15 +7,23 @@ the next one that edits or locks puts the files back first, unless somebody has 
 import base64
 import contextlib
 import json
+import os
+import threading
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from provision.core.errors import ProvisionError, ToolError, os_errors
+from provision.core.errors import ProvisionError, ToolError, UsageError, os_errors
 from provision.core.filesystem import remove_unwritten, write_atomic
 from provision.core.hashing import sha256_bytes
-from provision.core.limits import encoded_as, read_if_any
+from provision.core.limits import (
+    encoded_as,
+    is_inside,
+    read_if_any,
+    read_parsed,
+    repository_of,
+)
 from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
 from provision.core.project import Project
@@ -25,23 +33,28 @@ from provision.core.project import Project
 class Edits:
     """The files that a command changes, and what they were."""
 
+    root: Path  # of the project
     journal: Path | None  # None: it cannot be written
     before: dict[Path, bytes | None] = field(default_factory=dict)  # None: no file
-    # What each may have become since; empty of what is generated, such as a lock.
-    became: dict[Path, list[str]] = field(default_factory=dict)
+    became: dict[Path, list[str]] = field(default_factory=dict)  # each digest since
+    folders: list[Path] = field(
+        default_factory=list
+    )  # that were made, outer ones first
+    # Locks of several targets are written by threads.
+    guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def expect(self, paths: Iterable[Path]) -> None:
-        """Note what files are that get generated."""
-        for path in paths:
+    def write(self, path: Path, content: bytes | None) -> None:
+        """Change a file, make one, or remove it (None); its mode and its owner stay."""
+        with self.guard:
             self.before.setdefault(path, _content(path))
-        self.save()
-
-    def write(self, path: Path, content: bytes) -> None:
-        """Change a file, or make one; its mode and its owner stay."""
-        self.before.setdefault(path, _content(path))
-        self.became.setdefault(path, []).append(sha256_bytes(content))
-        self.save()
-        write_atomic(path, content, keep_owner=True)
+            self.became.setdefault(path, []).append(_digest(content))
+            self.save()
+            above = (path.parent, *path.parent.parents)
+            self.folders += reversed([each for each in above if not each.exists()])
+        if content is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomic(path, content, keep_owner=True)
 
     @property
     def changed(self) -> list[Path]:
@@ -49,23 +62,25 @@ class Edits:
         return [path for path, was in self.before.items() if _content(path) != was]
 
     @property
-    def is_untouched(self) -> bool:
-        """Whether nobody else has changed what was edited since."""
-        for path, digests in self.became.items():
-            now = _content(path)
-            if now != self.before[path] and sha256_bytes(now or b"") not in digests:
-                return False
-        return True
+    def foreign(self) -> list[Path]:
+        """The files of these that somebody else has changed since."""
+        return [path for path in self.changed if not self._is_own(path)]
+
+    def _is_own(self, path: Path) -> bool:
+        return _digest(_content(path)) in self.became.get(path, ())
 
     def put_back(self) -> list[Path]:
-        """Make all files what they were, and return those that were something else."""
-        changed = self.changed
-        for path in changed:
+        """Make the files what they were that only this edit changed, and return these."""
+        own = [path for path in self.changed if self._is_own(path)]
+        for path in own:
             if (content := self.before[path]) is None:
                 path.unlink()
             else:
                 write_atomic(path, content, keep_owner=True)
-        return changed
+        for folder in reversed(self.folders):
+            with contextlib.suppress(OSError):  # it has files of somebody else
+                folder.rmdir()
+        return own
 
     def close(self) -> None:
         """Forget what the files were."""
@@ -79,7 +94,7 @@ class Edits:
         files = {}
         for path, content in self.before.items():
             was = None if content is None else base64.b64encode(content).decode()
-            files[str(path)] = {"before": was, "became": self.became.get(path, [])}
+            files[str(path)] = {"before": was, "became": self.became[path]}
         write_atomic(self.journal, json.dumps({"files": files}, indent=1) + "\n")
 
 
@@ -87,37 +102,69 @@ def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
+def _digest(content: bytes | None) -> str:
+    return sha256_bytes(content or b"")
+
+
 _CURRENT: ContextVar[Edits | None] = ContextVar("edits", default=None)
 
 
 def rewrite(path: Path, text: str | bytes) -> None:
     """Write a file of the project in its own encoding, through a link, as part of :func:`editing`."""
-    path = path.resolve()
-    content = text if isinstance(text, bytes) else encoded_as(text, read_if_any(path))
     if edits := _CURRENT.get():
+        _require_inside(path, edits.root)
+    path = Path(os.path.realpath(path))
+    content = text if isinstance(text, bytes) else encoded_as(text, read_if_any(path))
+    if edits:
         edits.write(path, content)
     else:
         write_atomic(path, content, keep_owner=True)
+
+
+def _require_inside(path: Path, root: Path) -> None:
+    # A clone may have links, to write a file of its user.
+    if not is_inside(path, root):
+        raise UsageError(
+            f"{path} is outside the project {repository_of(root)}",
+            evidence=f"it is a link, or in a linked folder, and leads to {os.path.realpath(path)}",
+            remedy="replace the link by a file or a folder of the project",
+        )
 
 
 @contextlib.contextmanager
 def editing(project: Project, progress: Progress) -> Iterator[Edits]:
     """Let one command at a time edit a project; if it fails, all files are as they were."""
     with _alone(project, progress):
-        edits = _begun(_journal(project), progress)
+        edits = _begun(project, progress)
         token = _CURRENT.set(edits)
         try:
             yield edits
         except BaseException as error:
-            changed = edits.put_back()
-            if isinstance(error, ProvisionError) and changed:
-                names = ", ".join(map(str, changed))
-                error.evidence += f"\nput back as before: {names}"
+            _undo_failed(edits, error, progress)
             edits.close()
             raise
         finally:
             _CURRENT.reset(token)
         edits.close()
+
+
+def _undo_failed(edits: Edits, error: BaseException, progress: Progress) -> None:
+    foreign, own = edits.foreign, edits.put_back()
+    lines = []
+    if own:
+        lines.append(f"put back as before: {_names(own)}")
+    if foreign:
+        lines.append(
+            f"changed by another program meanwhile, and left: {_names(foreign)}"
+        )
+    if isinstance(error, ProvisionError):
+        error.evidence = "\n".join([error.evidence, *lines])
+    elif foreign:  # Ctrl-C shows no evidence
+        progress.note(lines[-1])
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(map(str, paths))
 
 
 def undo_killed_edit(project: Project, progress: Progress) -> None:
@@ -132,7 +179,7 @@ def _alone(project: Project, progress: Progress) -> Iterator[None]:
     waits = waiting("the specs", progress)
     with folder_lock(project.root / ".cache", waits, name="edit.lock"):
         if _journal(project).is_file():
-            _undo(_journal(project), progress)
+            _undo(project, progress)
         yield
 
 
@@ -141,8 +188,9 @@ def _journal(project: Project) -> Path:
     return project.private / "edit.json"
 
 
-def _begun(journal: Path, progress: Progress) -> Edits:
-    edits = Edits(journal)
+def _begun(project: Project, progress: Progress) -> Edits:
+    journal = _journal(project)
+    edits = Edits(project.root, journal)
     try:
         with os_errors(f"cannot write {journal}", "check its folder"):
             journal.parent.mkdir(parents=True, exist_ok=True)
@@ -154,31 +202,47 @@ def _begun(journal: Path, progress: Progress) -> Edits:
     return edits
 
 
-def _undo(journal: Path, progress: Progress) -> None:
+def _undo(project: Project, progress: Progress) -> None:
     """Undo an edit whose command was killed; one that somebody went on with stays."""
-    killed = _read(journal)
+    journal = _journal(project)
+    try:
+        killed = _read(project.root, journal)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        _set_aside(journal, error, progress)
+        return
     for path in killed.before:
         remove_unwritten(path)
-    if not killed.is_untouched:
-        names = ", ".join(map(str, killed.became))
+    # A file that was put back by hand may have got a newer lock: all files, or none.
+    if killed.foreign:
+        names = _names(killed.became)
         progress.note(f"an edit was interrupted, and changed since: {names}")
-    elif changed := killed.put_back():
-        names = ", ".join(map(str, changed))
-        progress.note(f"an edit was interrupted; put back as before: {names}")
+    elif own := killed.put_back():
+        progress.note(f"an edit was interrupted; put back as before: {_names(own)}")
     killed.close()
 
 
-def _read(journal: Path) -> Edits:
-    """Read a journal; one that is not there or cannot be read tells of no file."""
-    found = Edits(journal)
-    try:
-        files = json.loads(read_if_any(journal) or b"{}").get("files", {})
-        for name, entry in files.items():
-            was = entry["before"]
-            content = None if was is None else base64.b64decode(was)
-            found.before[Path(name)] = content
-            if entry["became"]:
-                found.became[Path(name)] = entry["became"]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return Edits(journal)
+def _set_aside(journal: Path, error: Exception, progress: Progress) -> None:
+    damaged = journal.with_name("edit.damaged.json")
+    journal.replace(damaged)
+    progress.note(
+        f"an edit was interrupted, and its journal is damaged ({error}): compare the project's "
+        f"specs, requirement files and locks with your last commit, and remove {damaged}"
+    )
+
+
+def _read(root: Path, journal: Path) -> Edits:
+    """Read a journal; OSError, ValueError, KeyError, TypeError or AttributeError if it is damaged."""
+    found = Edits(root, journal)
+    if not journal.stat().st_size:  # killed before the first change
+        return found
+    for name, entry in read_parsed(journal, json.loads)["files"].items():
+        path, was, became = Path(name), entry["before"], entry["became"]
+        if not isinstance(became, list):
+            raise TypeError(f"{name}: became is {became!r}, not a list")
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()  # a name can be too long
+        found.before[path] = (
+            None if was is None else base64.b64decode(was, validate=True)
+        )
+        found.became[path] = became
     return found

@@ -18,7 +18,7 @@ from provision.commands.lock import LockResult, lock
 from provision.core.errors import UsageError
 from provision.core.limits import decoded
 from provision.core.project import Project
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
+from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
 from provision.spec.reader import load_spec, load_target, load_targets, target_names
@@ -190,9 +190,7 @@ def edit_and_lock(
                 raise error
         users = [*names, *_users(project, edits.changed, names)]
         targets = [load_target(project.specs, name) for name in users]
-        layers = (PIP_LAYER, CONDA_LAYER)
-        edits.expect(project.lock(name) / layer for name in users for layer in layers)
-        results = lock(targets, project, resolver)
+        results = lock(targets, project, resolver, edits=edits)
         if failed := next((result.error for result in results if result.error), None):
             raise failed
     return results

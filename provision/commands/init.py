@@ -130,7 +130,7 @@ def _initialize(
     if _ignore(project.root / ".gitignore"):
         written.append(".gitignore")
     noxfile = project.root / "noxfile.py"
-    if not noxfile.exists():
+    if not _exists(noxfile):
         rewrite(noxfile, _NOXFILE)
         written.append(noxfile.name)
     elif b"add_sessions" not in _content(noxfile, project.root):
@@ -179,7 +179,7 @@ class _Plan:
 def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
     root, path = project.root, project.root / BASE
     found, kept = find_files(root), None
-    if path.is_file():
+    if _exists(path):
         with damage_in(path, "correct the file"):
             kept = dict(read_spec_file(path, project.specs).data.get("pip", {}))
     named = named_files(root, choice.files)
@@ -204,7 +204,7 @@ def _write_specs(
     """Write what is missing; return what was done, the files, and who cannot have the torch."""
     fitted, written = dict[str, Fitter](), list[str]()
     for target in targets:
-        if not (project.specs / f"{target.name}.toml").exists():
+        if not _exists(project.specs / f"{target.name}.toml"):
             fitted[target.name] = _fitted(project, target, plan)
     common = plan.common()
     if fitted and plan.kept is None:
@@ -282,6 +282,11 @@ def _take_lock(project: Project, base: Target, target: Target) -> bool:
             rewrite(own / layer.name, layer.read_bytes())
         return True
     return False
+
+
+def _exists(path: Path) -> bool:
+    # A link that leads nowhere is the user's, too: what is written through it is somewhere else.
+    return path.exists() or path.is_symlink()
 
 
 def _content(path: Path, root: Path) -> bytes:

@@ -1,6 +1,6 @@
 """The verb ``lock``: resolve specs to locks; the same input gives the same bytes anywhere."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from provision.catalog.snapshot import Index, load_snapshot
+from provision.commands.edit_journal import Edits
 from provision.commands.freshness import check_freshness
 from provision.commands.known_wrong import known_wrong_of
 from provision.core.errors import ProvisionError, SpecError
@@ -28,6 +29,7 @@ from provision.lockfile.pip import (
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
 
+Writer = Callable[[Path, bytes | None], None]  # of a file; None removes it
 _WORKERS = 8  # more than the cores of a small machine: resolvers mostly wait for the network, and
 # with 4 all eleven targets took half as long again (interleaved runs on two busy cores)
 
@@ -111,20 +113,22 @@ def lock(
     resolver: Resolver,
     *,
     write: bool = True,
+    edits: Edits | None = None,
 ) -> list[LockResult]:
-    """Lock targets in parallel, and write each lock whole or not at all."""
+    """Lock targets in parallel, and write each lock whole or not at all, as part of some edits."""
 
     def lock_one(target: Target) -> LockResult:
         folder = project.lock(target.name)
         try:
             if not write:
-                return _lock(target, folder, resolver, write=False)
+                return _lock(target, folder, resolver, None)
             # Beside the project's other caches: what is in lockfiles/ gets committed.
             cache, name = project.root / ".cache", f"lock-{target.name}.lock"
             waits = waiting(f"the lock of {target.name}", resolver.progress)
             with folder_lock(cache, waits, name=name):
                 remove_litter(folder)
-                return _lock(target, folder, resolver, write=True)
+                writer = edits.write if edits else _write_file
+                return _lock(target, folder, resolver, writer)
         except ProvisionError as error:
             return LockResult(target.name, error=error)
         finally:
@@ -156,7 +160,7 @@ def part_fresh(
 
 
 def _lock(
-    target: Target, folder: Path, resolver: Resolver, *, write: bool
+    target: Target, folder: Path, resolver: Resolver, writer: Writer | None
 ) -> LockResult:
     """Resolve a spec, check the new lock, and write it where any byte of it differs."""
     old = _read_if_any(folder)
@@ -171,8 +175,8 @@ def _lock(
     # By bytes, not by digest: a new resolver or header changes the file and not the packages.
     pip_file = folder / PIP_LAYER
     same = old and old.conda == conda and pip_file.read_bytes() == pip.encode()
-    if write and not same:
-        _write(folder, pip, conda)
+    if writer and not same:
+        _write(folder, pip, conda, writer)
     changes = tuple(diff_artifacts(before, new.artifacts))
     return LockResult(target.name, len(new.artifacts), changes, differs=not same)
 
@@ -192,14 +196,18 @@ def _catalog_requirements(target: Target, catalog: Path) -> dict[str, tuple[str,
     return requires
 
 
-def _write(folder: Path, pip: str, conda: str | None) -> None:
+def _write(folder: Path, pip: str, conda: str | None, writer: Writer) -> None:
     # Two files cannot be replaced in one step. The pip layer has the digest of the conda layer, and
     # is written last: if the process dies in between, the digest differs and the lock is refused.
-    if conda is None:
-        (folder / CONDA_LAYER).unlink(missing_ok=True)
+    writer(folder / CONDA_LAYER, conda.encode() if conda is not None else None)
+    writer(folder / PIP_LAYER, pip.encode())
+
+
+def _write_file(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
     else:
-        write_atomic(folder / CONDA_LAYER, conda)
-    write_atomic(folder / PIP_LAYER, pip)
+        write_atomic(path, content)
 
 
 def confirm_with_pip_tools(

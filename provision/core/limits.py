@@ -101,7 +101,8 @@ def repository_of(folder: Path) -> Path:
 def is_inside(path: Path, folder: Path) -> bool:
     """Whether a file, and what it links to, is in the repository that a folder is in."""
     # Else a clone could have any file of this machine read, and quoted in a public log.
-    return path.resolve().is_relative_to(repository_of(folder))
+    # Not path.resolve(), which raises RuntimeError for a link to itself; opening it says so.
+    return Path(os.path.realpath(path)).is_relative_to(repository_of(folder))
 
 
 def require_inside(path: Path, folder: Path) -> None:

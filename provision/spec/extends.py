@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from provision.core.errors import SpecError, damage_in
-from provision.core.limits import read_parsed
+from provision.core.limits import read_parsed, require_inside
 from provision.core.project import shipped
 from provision.core.toml import Keys, parse_toml
 
@@ -31,6 +31,8 @@ class SpecFile(NamedTuple):
 def read_spec_file(path: Path, folder: Path) -> SpecFile:
     """Read one file of a folder of specs; nothing of it is validated yet."""
     with damage_in(path, "correct the file"):
+        if folder != shipped().specs:  # which installers may link from a cache
+            require_inside(path, folder.parent)
         data = read_parsed(path, parse_toml)
     if "name" in data:
         raise SpecError(

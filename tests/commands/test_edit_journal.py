@@ -25,6 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     root = tmp_path / "project"
     root.mkdir()
     (root / "a.txt").write_text("a\n")
+    (root / "gone").write_text("was\n")
     return Project(root)
 
 
@@ -35,8 +36,8 @@ def killed(project: Project) -> None:
         rewrite(root / "a.txt", "b\n")
         rewrite(root / "a.txt", "c\n")
         rewrite(root / "new" / "b.txt", "new\n")
-        edits.expect([root / "lock"])
-        (root / "lock").write_text("made")
+        edits.write(root / "gone", None)
+        edits.write(root / "lock", b"made")
         (journal,) = project.private.glob("*.json")
         text = journal.read_bytes()
         assert stat.S_IMODE(journal.stat().st_mode) == 0o600 or os.name == "nt"
@@ -59,9 +60,85 @@ def test_a_failed_edit_is_undone_and_says_so(project: Project) -> None:
 
     with pytest.raises(UsageError) as caught:
         edit()
-    assert state(project) == {"a.txt": "a\n"}
+    assert state(project) == {"a.txt": "a\n", "gone": "was\n"}
     assert "put back as before: " in caught.value.evidence
     assert not list(project.private.glob("*"))
+
+
+@pytest.mark.parametrize("error", [UsageError("no"), KeyboardInterrupt()])
+def test_a_failed_edit_leaves_what_others_saved_meanwhile(
+    project: Project, error: BaseException
+) -> None:
+    """An editor saves a file, and git brings a lock, while a command resolves."""
+    progress = Silent()
+
+    def edit() -> None:
+        with editing(project, progress) as edits:
+            for name in ("a.txt", "b.txt", "lock"):
+                edits.write(project.root / name, b"ours")
+            edits.write(project.root / "gone", None)
+            (project.root / "a.txt").write_text("theirs")
+            (project.root / "lock").write_text("theirs")
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        edit()
+    assert state(project) == {"a.txt": "theirs", "lock": "theirs", "gone": "was\n"}
+    said = getattr(caught.value, "evidence", "") or progress.notes[0]
+    left = ", ".join(str(project.root / name) for name in ("a.txt", "lock"))
+    assert f"changed by another program meanwhile, and left: {left}" in said
+
+
+def test_a_failed_edit_removes_only_empty_folders_that_it_made(
+    project: Project,
+) -> None:
+    root = project.root
+    (root / "theirs").mkdir()
+
+    def edit() -> None:
+        with editing(project, Silent()):
+            for name in ("a/b/c", "a/d", "theirs/e", "f/g"):
+                rewrite(root / name, "x")
+            (root / "f" / "theirs").touch()
+            raise UsageError("no")
+
+    with pytest.raises(UsageError):
+        edit()
+    assert {path.name for path in root.iterdir() if path.is_dir()} == {
+        ".cache",
+        "theirs",
+        "f",
+    }
+
+
+def test_a_newer_lock_stays_where_the_edit_was_put_back_by_hand(
+    project: Project,
+) -> None:
+    killed(project)
+    (project.root / "a.txt").write_text("a\n")
+    (project.root / "lock").write_text("of a later pull")
+    before = state(project)
+    undo_killed_edit(project, Silent())
+    assert state(project) == before
+
+
+@pytest.mark.parametrize("name", ["link.txt", "linked/b.txt", "nowhere.txt"])
+def test_attack_links_of_a_clone_write_no_file_outside(
+    project: Project, name: str
+) -> None:
+    root, victim = project.root, project.root.parent / "victim"
+    victim.mkdir()
+    (victim / "b.txt").write_text("mine")
+    (root / "link.txt").symlink_to("../victim/b.txt")
+    (root / "linked").symlink_to("../victim")
+    (root / "nowhere.txt").symlink_to("../victim/new.txt")
+    with (
+        pytest.raises(UsageError, match=f"{name} is outside the project") as caught,
+        editing(project, Silent()),
+    ):
+        rewrite(root / name, "evil")
+    assert "replace the link" in caught.value.remedy
+    assert [path.read_text() for path in victim.iterdir()] == ["mine"]
 
 
 def test_a_killed_edit_is_undone_by_the_next_command(project: Project) -> None:
@@ -72,7 +149,7 @@ def test_a_killed_edit_is_undone_by_the_next_command(project: Project) -> None:
     left.touch()
     progress = Silent()
     undo_killed_edit(project, progress)
-    assert state(project) == {"a.txt": "a\n"}
+    assert state(project) == {"a.txt": "a\n", "gone": "was\n"}
     assert not left.exists()
     (note,) = progress.notes
     assert note.startswith("an edit was interrupted; put back as before: ")
@@ -93,16 +170,49 @@ def test_an_edit_that_somebody_went_on_with_stays(project: Project, name: str) -
     assert len(progress.notes) == 1
 
 
+def journal_of(name: str, entry: object) -> str:
+    return json.dumps({"files": {name: entry}})
+
+
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"files": 3}', '{"files": {"a.txt": {"before": 3}}}']
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"files": 3}',
+        journal_of("a.txt", {"before": 3}),
+        journal_of("a.txt", {"before": None, "became": 5}),
+        journal_of("a.txt", {"before": "!", "became": []}),
+        journal_of("a\0", {"before": None, "became": ["a"]}),
+        journal_of("a" * 5000, {"before": None, "became": ["a"]}),
+    ],
+    ids=range(10),
 )
-def test_a_damaged_journal_tells_nothing(project: Project, text: str) -> None:
+def test_a_damaged_journal_is_set_aside_and_named(project: Project, text: str) -> None:
     killed(project)
     (journal,) = project.private.glob("*.json")
     journal.write_text(text)
-    before = state(project)
-    undo_killed_edit(project, Silent())
+    before, progress = state(project), Silent()
+    undo_killed_edit(project, progress)
     assert state(project) == before
+    damaged = journal.with_name("edit.damaged.json")
+    assert damaged.read_text() == text
+    assert not journal.exists()
+    (note,) = progress.notes
+    assert "compare the project's" in note
+    assert note.endswith(f"remove {damaged}")
+
+
+def test_a_journal_without_a_change_is_forgotten(project: Project) -> None:
+    killed(project)
+    (journal,) = project.private.glob("*.json")
+    journal.write_text("")
+    before, progress = state(project), Silent()
+    undo_killed_edit(project, progress)
+    assert state(project) == before
+    assert not progress.notes
     assert not journal.exists()
 
 
@@ -128,7 +238,7 @@ def test_without_a_place_for_the_journal_the_edit_goes_on_and_says_so(
     progress = Silent()
     with editing(project, progress):
         rewrite(project.root / "a.txt", "b\n")
-    assert state(project) == {"a.txt": "b\n"}
+    assert state(project) == {"a.txt": "b\n", "gone": "was\n"}
     assert "a killed edit cannot be undone" in progress.notes[0]
 
 

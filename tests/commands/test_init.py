@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tomllib
@@ -11,7 +12,7 @@ import pytest
 
 from provision.cli.main import main
 from provision.commands.init import initialize
-from provision.core.errors import UsageError
+from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.program import program_name
 from provision.core.project import shipped
 from tests.commands.repositories import init, pip, said, trainer, write
@@ -118,6 +119,43 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     assert before == {
         path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
     }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["noxfile.py", "envs/cpu-linux.toml", "envs/base/project.toml", ".gitignore"],
+)
+def test_attack_links_to_nowhere_make_no_file_outside(
+    tmp_path: Path, name: str
+) -> None:
+    """A clone has links, so that init makes a file with the rights of its user."""
+    root, victim = tmp_path / "clone", tmp_path / "victim"
+    victim.mkdir()
+    write(root, "requirements.txt", "einops\n")
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).symlink_to(victim / "made")
+    with contextlib.suppress(ProvisionError):
+        init(root, "cpu-linux")
+    assert list(victim.iterdir()) == []
+    assert (root / name).is_symlink()
+
+
+def test_a_linked_folder_outside_the_project_is_refused(tmp_path: Path) -> None:
+    root, victim = tmp_path / "clone", tmp_path / "victim"
+    victim.mkdir()
+    write(root, "requirements.txt", "einops\n")
+    (root / "envs").symlink_to(victim)
+    with pytest.raises(UsageError, match="is outside the project"):
+        init(root, "cpu-linux")
+    assert list(victim.iterdir()) == []
+
+
+def test_a_failed_init_leaves_no_folder_of_specs(tmp_path: Path) -> None:
+    write(tmp_path, "requirements.txt", "einops\n")
+    (tmp_path / ".gitignore").mkdir()  # which cannot be written, after the specs
+    with pytest.raises(ToolError, match=r"cannot write .*\.gitignore"):
+        init(tmp_path, "cpu-linux")
+    assert not (tmp_path / "envs").exists()
 
 
 def test_a_wrong_target_and_the_toolkit_s_folder_are_refused(tmp_path: Path) -> None:

@@ -57,6 +57,27 @@ def child(specs: Path, text: str, name: str = "child") -> Target:
     return load_target(specs, name)
 
 
+def test_attack_a_spec_that_is_a_link_to_outside_is_not_read(
+    specs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A clone has any file of the machine read, and quoted in a public log."""
+    secret = tmp_path_factory.mktemp("outside") / "secret"
+    secret.write_text("password = swordfish!", encoding="utf-8")
+    (specs / "foo.toml").symlink_to(secret)
+    (specs / "foos.toml").write_text('extends = "foo"', encoding="utf-8")
+    for name in ("foo", "foos"):
+        with pytest.raises(SpecError) as caught:
+            load_target(specs, name)
+        assert "foo.toml is outside the project" in caught.value.evidence
+        assert "swordfish" not in f"{caught.value.what}{caught.value.evidence}"
+    (specs / "loop.toml").symlink_to("loop.toml")
+    with pytest.raises(SpecError, match=r"cannot read .*loop\.toml"):
+        load_target(specs, "loop")
+    (specs.parent / "shared.toml").write_text(BASE, encoding="utf-8")
+    (specs / "inside.toml").symlink_to("../shared.toml")
+    assert load_target(specs, "inside").name == "inside"
+
+
 def test_a_spec_that_says_nothing_equals_what_it_extends(specs: Path) -> None:
     same = child(specs, 'extends = "base"')
     base = load_target(specs, "base")
