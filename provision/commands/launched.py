@@ -20,7 +20,9 @@ _LAUNCHERS = (
 # Without the interface that a cluster needs, the check would judge another network than its jobs use.
 _NETWORK = ("NCCL_", "CCL_", "GLOO_", "FI_", "UCX_")
 _PORT = 29500  # torch's own
-_FIRST_HOST = re.compile(r"([^,\[]+)(?:\[(\w+)[^\]]*\]([^,]*))?")  # of node[01-04,7]-ib
+# Of node[01-04,7]-ib,node9: up to a comma outside brackets, and the first number of each bracket.
+_FIRST_HOSTS = re.compile(r"(?:[^,\[\]\s]|\[\w[^\[\]\s]*\])+")
+_NUMBERS = re.compile(r"\[(\w+)[^\]]*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,15 @@ def in_group(request: "SmokeRequest", variables: Mapping[str, str]) -> "SmokeReq
 
 def read_launched(variables: Mapping[str, str]) -> Launched:
     """Return what the launcher says of this process; UsageError where there is none."""
-    rank, size, local = _names(variables)
-    facts = {"rank": variables[rank], "size": variables[size]}
+    names = _names(variables)
+    rank, size, local = (variables.get(name, "") for name in names)
+    _require_place(names, int(rank), int(size), local or "0")
+    facts = {"rank": rank, "size": size}
     served = variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     facts |= {"address": _address(variables), "port": _port(variables)}
     facts["store"] = "launcher" if served else "own"
     network = {n: v for n, v in variables.items() if n.startswith(_NETWORK)}
-    return Launched(facts, int(variables.get(local) or 0), network)
+    return Launched(facts, int(local or 0), network)
 
 
 def _names(variables: Mapping[str, str]) -> tuple[str, str, str]:
@@ -67,13 +71,36 @@ def _names(variables: Mapping[str, str]) -> tuple[str, str, str]:
     )
 
 
+def _require_place(
+    names: tuple[str, str, str], rank: int, size: int, local: str
+) -> None:
+    """Refuse a process that has nobody to compare with, or no place among the others."""
+    if size < 2:
+        raise UsageError(
+            f"--group: {names[1]}={size}: one process has nothing to compare with",
+            remedy="start two processes or more, as in "
+            "`srun --nodes 2 --ntasks-per-node=1 provision gate TARGET --group`",
+        )
+    if rank >= size:
+        raise UsageError(
+            f"--group: {names[0]}={rank} is not below {names[1]}={size}",
+            remedy="let one launcher set both variables",
+        )
+    if not local.isdecimal():
+        raise UsageError(
+            f"--group: {names[2]}={local}: not a number",
+            remedy="set the number of the process on its node, from 0",
+        )
+
+
 def _address(variables: Mapping[str, str]) -> str:
     """Return the host of rank 0."""
     if address := variables.get("MASTER_ADDR", "").strip():
         return address
     nodes = variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_NODELIST", "")
-    if first := _FIRST_HOST.match(nodes):
-        return "".join(part or "" for part in first.groups())
+    first = _FIRST_HOSTS.match(nodes)
+    if first and nodes[first.end() : first.end() + 1] in {"", ","}:
+        return _NUMBERS.sub(r"\1", first.group())
     raise UsageError(
         "--group: the host of rank 0 is not known",
         cause="torchrun sets MASTER_ADDR and srun a list of nodes; mpirun sets neither",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,9 @@ from smoke.engine.finding import fail
 # of silence, after which a check counts as hung.
 LIMIT = 60.0
 _LAST_WORDS = 10.0  # seconds in which the others tell how far they are
+# Gloo and oneCCL raise plain errors, and NCCL wraps those of this rank's own device.
+_OF_NETWORK = re.compile(r"gloo|ccl|connect|tim(ed |e)out|socket|broken pipe", re.I)
+_OF_DEVICE = re.compile(r"cuda (error|failure)|out of memory", re.I)
 
 
 class Group:
@@ -49,6 +53,8 @@ class Group:
             )
         except (RuntimeError, OSError) as error:  # of torch 2.1, and of later ones
             reason = str(error).partition("\n")[0]
+            if "EADDRINUSE" in str(error) or "already in use" in str(error):
+                self._port_in_use(launched["port"], reason)
             self._no_network(f"rank 0 does not answer at {self.address}", reason)
         return distributed.PrefixStore("provision", store)
 
@@ -69,10 +75,15 @@ class Group:
 
     @contextmanager
     def step(self, words: str) -> Iterator[None]:
-        """Do one operation of all; where it fails or lasts too long, name who does not answer."""
+        """Do one operation of all; if the network fails or time is up, name who does not answer.
+
+        What this process's own device raises stays as it is: no other node is at fault.
+        """
         try:
             yield
         except RuntimeError as error:
+            if not _is_of_network(error):
+                raise
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._no_network(f"could not {words}: {self._silent()}", reason)
 
@@ -97,14 +108,15 @@ class Group:
     def told_by_all(self, about: str, fact: object) -> dict[int, Any]:
         """Tell the others a fact, and return theirs by rank, when all have told it."""
         self._tells += 1
-        topic = f"{about}/{self._tells}"
-        self._store.set(f"{topic}/{self.rank}", json.dumps(fact))
-        self._wait(topic, LIMIT)
-        if absent := self._without(topic):
-            names = ", ".join(map(self._name, absent))
-            self._no_network(f"{names} did not come within {LIMIT:.0f} s")
-        ranks = range(self.size)
-        return {rank: json.loads(self._store.get(f"{topic}/{rank}")) for rank in ranks}
+        topic, ranks = f"{about}/{self._tells}", range(self.size)
+        with self.step("compare what all processes have"):  # the store ends with rank 0
+            self._store.set(f"{topic}/{self.rank}", json.dumps(fact))
+            self._wait(topic, LIMIT)
+            if absent := self._without(topic):
+                names = ", ".join(map(self._name, absent))
+                self._no_network(f"{names} did not come within {LIMIT:.0f} s")
+            found = [self._store.get(f"{topic}/{rank}") for rank in ranks]
+        return {rank: json.loads(text) for rank, text in zip(ranks, found, strict=True)}
 
     def _wait(self, topic: str, seconds: float) -> None:
         """Wait until all have told something on a topic."""
@@ -121,6 +133,16 @@ class Group:
         if distributed.is_initialized():
             distributed.destroy_process_group()
 
+    def _port_in_use(self, port: str, reason: str) -> NoReturn:
+        """End the check of rank 0 without a verdict on its node."""
+        fail(
+            "port-in-use",
+            f"port {port}, at which the processes meet, is in use on {self._node}",
+            [f"rank {self.rank} of {self.size} on {self._node}", reason],
+            cause="another program, or an earlier run that has not ended, listens on the port",
+            remedy="end it, or set MASTER_PORT to a free port in all processes",
+        )
+
     def _no_network(self, symptom: str, *evidence: str) -> NoReturn:
         """End the check without a verdict on this node: the fault can be on any."""
         fail(
@@ -132,3 +154,13 @@ class Group:
             remedy="look at the named node; set the network interface with NCCL_SOCKET_IFNAME, "
             "CCL_KVS_IFACE or GLOO_SOCKET_IFNAME, and open the ports between the nodes",
         )
+
+
+def _is_of_network(error: RuntimeError) -> bool:
+    """Return whether the store, a backend or a time-out raised an error, and not this rank's device."""
+    if _OF_DEVICE.search(str(error)):
+        return False
+    own = type(error).__name__.startswith(
+        "Dist"
+    )  # torch's own, which 2.1 lacks in part
+    return own or bool(_OF_NETWORK.search(str(error)))

@@ -6,6 +6,7 @@ process in few of them; of two processes nobody can say which one it is.
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,10 +33,15 @@ class Seen:
 
 
 def partners(size: int) -> Iterator[list[int]]:
-    """Yield the partner of each rank in each round, by the circle method; itself is a pause."""
+    """Yield the partner of each rank in each round, by the circle method; itself is a pause.
+
+    The rounds are drawn, alike in all processes: those at equal distances can bring only partners of
+    one node, however the ranks are spread over the nodes.
+    """
     odd = size % 2
     last = size - 1 + odd  # an odd group has a ghost, whose partner pauses
-    for number in range(min(last, ROUNDS)):
+    draw = random.Random(size)  # noqa: S311 - not for secrets
+    for number in sorted(draw.sample(range(last), min(last, ROUNDS))):
         pairs = [(number - rank) % last for rank in range(last)]
         (alone,) = (rank for rank in range(last) if pairs[rank] == rank)
         if not odd:
@@ -47,14 +53,34 @@ def partners(size: int) -> Iterator[list[int]]:
 def wrong_ranks(seen: Mapping[int, Seen]) -> list[int]:
     """Return the ranks between which and each of several partners numbers come wrong.
 
-    A wrong sum of all accuses nobody: whoever changes it can change each part of it.
+    A network card spoils what leaves its node, and a device or a link what stays in it: each is
+    looked for on its own. A wrong sum of all accuses nobody: whoever changes it can change each part.
     """
-    found = []
-    for rank, facts in seen.items():
-        wrong = [p for p in facts.partners if p in facts.wrong or rank in seen[p].wrong]
-        if len(wrong) > 1 and len(wrong) == len(facts.partners):
-            found.append(rank)
+    found = [
+        rank
+        for rank in seen
+        if _is_wrong_with_other_nodes(rank, seen) or _is_wrong_in_its_node(rank, seen)
+    ]
     return found if len(found) < len(seen) / 2 else []
+
+
+def _is_wrong_with_other_nodes(rank: int, seen: Mapping[int, Seen]) -> bool:
+    """Return whether all exchanges with at least two other nodes are wrong."""
+    own = seen[rank].node
+    others = [p for p in seen[rank].partners if seen[p].node != own]
+    several = len({seen[p].node for p in others}) > 1
+    return several and _all_wrong(rank, others, seen)
+
+
+def _is_wrong_in_its_node(rank: int, seen: Mapping[int, Seen]) -> bool:
+    """Return whether all exchanges with at least two processes of the node are wrong."""
+    own = seen[rank].node
+    others = [p for p in seen[rank].partners if seen[p].node == own]
+    return len(others) > 1 and _all_wrong(rank, others, seen)
+
+
+def _all_wrong(rank: int, others: Sequence[int], seen: Mapping[int, Seen]) -> bool:
+    return all(p in seen[rank].wrong or rank in seen[p].wrong for p in others)
 
 
 def is_wrong(seen: Seen) -> bool:

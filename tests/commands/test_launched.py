@@ -35,6 +35,13 @@ BATCH = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "12034"}
         (TORCHRUN | BATCH, "n1", "4000", "own"),
         (SRUN | {"SLURM_STEP_NODELIST": "n[07-09,11],m1"}, "n07", "29500", "own"),
         (SRUN | {"SLURM_STEP_NODELIST": "n[7,9]-ib"}, "n7-ib", "29500", "own"),
+        (SRUN | {"SLURM_STEP_NODELIST": "n[01-04]-ib,m"}, "n01-ib", "29500", "own"),
+        (
+            SRUN | {"SLURM_STEP_NODELIST": "a1b[01-02]c[2-3]"},
+            "a1b01c2",
+            "29500",
+            "own",
+        ),
         (
             SRUN | {"SLURM_NODELIST": "gpu1", "SLURM_JOB_ID": "7"},
             "gpu1",
@@ -61,6 +68,11 @@ def test_each_launcher_gives_a_process_its_place(
         ({}, "no launcher has started this process"),
         ({"RANK": "x", "WORLD_SIZE": "2"}, "no launcher has started this process"),
         (INTEL_MPI, "the host of rank 0 is not known"),
+        (SRUN | {"SLURM_STEP_NODELIST": "n[01-04"}, "the host of rank 0 is not known"),
+        (TORCHRUN | {"WORLD_SIZE": "0"}, "one process has nothing to compare with"),
+        (TORCHRUN | {"RANK": "0", "WORLD_SIZE": "1"}, "WORLD_SIZE=1: one process"),
+        (TORCHRUN | {"WORLD_SIZE": "5"}, "RANK=5 is not below WORLD_SIZE=5"),
+        (TORCHRUN | {"LOCAL_RANK": "x"}, "LOCAL_RANK=x: not a number"),
         (TORCHRUN | {"MASTER_PORT": "99999"}, "MASTER_PORT=99999: not a port"),
     ],
 )

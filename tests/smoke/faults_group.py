@@ -35,3 +35,33 @@ def a_process_hangs():
     distributed, sleep = module(DISTRIBUTED), module("time").sleep
     with patch.object(distributed, "all_reduce", lambda *_, **__: sleep(30)):
         yield
+
+
+@fault(CHECK, "network-failure", "group")
+def the_first_process_ends():
+    cls = module("smoke.device.group").Group
+    told, leave = cls.told_by_all, module("os")._exit
+
+    def told_by_all(group, about, facts):
+        return leave(9) if about == "sums" else told(group, about, facts)
+
+    with patch.object(cls, "told_by_all", told_by_all):
+        yield
+
+
+@fault(CHECK, "port-in-use", "group")
+def another_program_has_the_port():
+    cls = module("smoke.device.group").Group
+    meet = cls._open
+
+    def _open(group, launched):
+        with module("socket").create_server(("", int(launched["port"]))):
+            return meet(group, launched)
+
+    with patch.object(cls, "_open", _open):
+        yield
+
+
+@replaced(CHECK, "op-fails", DISTRIBUTED, "all_reduce", "group")
+def a_process_has_a_broken_device(_, *__, **___):
+    raise RuntimeError("CUDA error: uncorrectable ECC error encountered")

@@ -58,6 +58,43 @@ def seen(facts: dict[int, dict[str, Any]]) -> dict[int, Seen]:
     return {rank: Seen(**each) for rank, each in facts.items()}
 
 
+@pytest.mark.parametrize("spread", ["block", "cyclic"])
+@pytest.mark.parametrize(("nodes", "each"), [(4, 8), (16, 8), (8, 2), (3, 4), (9, 1)])
+def test_a_node_is_named_whatever_of_it_is_broken(
+    nodes: int, each: int, spread: str
+) -> None:
+    size = nodes * each
+    places = [
+        rank // each if spread == "block" else rank % nodes for rank in range(size)
+    ]
+
+    def named(is_wrong: Callable[[int, int], bool]) -> set[str]:
+        facts = group(*map(str, places))
+        for rank, fact in facts.items():
+            met = {pairs[rank] for pairs in partners(size)} - {rank}
+            fact["speeds"] = dict.fromkeys(sorted(met), 10.0)
+            fact["wrong"] = [other for other in fact["speeds"] if is_wrong(rank, other)]
+        return {facts[rank]["node"] for rank in wrong_ranks(seen(facts))}
+
+    def on_first(*ranks: int) -> int:
+        return sum(places[rank] == 0 for rank in ranks)
+
+    assert named(lambda *ranks: on_first(*ranks) == 1) == {"0"}  # its network card
+    assert named(lambda *ranks: on_first(*ranks) > 0) == {"0"}  # its memory
+    assert named(lambda *ranks: 0 in ranks) == {"0"}  # one of its devices
+    assert named(lambda *_: False) == set()
+
+
+def test_a_fault_within_one_of_two_nodes_is_named_and_one_between_them_is_not() -> None:
+    facts = group(*"aaaabbbb")
+    facts[1]["wrong"] = [0, 2, 3]
+    assert wrong_ranks(seen(facts)) == [1]
+    facts[1]["wrong"] = []
+    for rank, fact in facts.items():
+        fact["wrong"] = [other for other in facts if rank // 4 != other // 4]
+    assert wrong_ranks(seen(facts)) == []
+
+
 @pytest.mark.parametrize("size", [3, 4, 5])
 def test_the_process_with_which_all_partners_get_wrong_numbers_is_at_fault(
     size: int,
@@ -173,3 +210,40 @@ def test_four_healthy_processes_pass(
     found = job(NOTHING, NOTHING, NOTHING, NOTHING, code=0)
     assert {check["outcome"] for check in found} <= {"passed", "warned"}
     assert all(check["numbers"]["processes"]["value"] == 4 for check in found)
+
+
+@pytest.mark.machine
+@pytest.mark.slow
+def test_the_others_have_no_verdict_where_the_first_process_ends(
+    job: Callable[..., list[dict[str, Any]]],
+) -> None:
+    found = job("the_first_process_ends", NOTHING, NOTHING, NOTHING, code=1)
+    assert found[0]["finding"]["code"] == "process-died"
+    for check in found[1:]:
+        assert check["finding"]["code"] == "network-failure"
+        symptom = check["finding"]["symptom"]
+        assert f"rank 0 on {socket.gethostname()} has ended" in symptom
+
+
+@pytest.mark.machine
+@pytest.mark.slow
+def test_a_broken_device_is_the_fault_of_its_own_process(
+    job: Callable[..., list[dict[str, Any]]],
+) -> None:
+    broken = "a_process_has_a_broken_device"
+    found = job(NOTHING, NOTHING, broken, NOTHING, code=1)
+    assert found[2]["finding"]["code"] == CODES[broken]
+    assert "ECC" in found[2]["finding"]["symptom"]
+    for rank in (0, 1, 3):
+        assert found[rank]["finding"]["code"] == "network-failure"
+        assert f"rank 2 on {socket.gethostname()}" in found[rank]["finding"]["symptom"]
+
+
+@pytest.mark.machine
+def test_a_port_that_is_in_use_is_no_fault_of_the_network(
+    job: Callable[..., list[dict[str, Any]]],
+) -> None:
+    taken = "another_program_has_the_port"
+    check, *_ = job(taken, "", "", "", code=1)
+    assert check["finding"]["code"] == CODES[taken]
+    assert "at which the processes meet" in check["finding"]["symptom"]
