@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from provision.core.errors import UsageError
+from provision.core.limits import home_folder
 
 # Later ones win. pip reads [global] and its command's section; these two commands fetch wheels.
 _SECTIONS = ("global", "download", "install")
@@ -57,7 +58,10 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return []
     windows = sys.platform == "win32"
-    home = Path(env.get("USERPROFILE" if windows else "HOME") or Path.home())
+    # Where there is no home, a path that no file has.
+    home = Path(
+        env.get("USERPROFILE" if windows else "HOME") or home_folder() or os.devnull
+    )
     named = [Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else []
     if windows:
         shared = [Path(env.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")]

@@ -134,7 +134,7 @@ def _require_inside(path: Path, root: Path) -> None:
 @contextlib.contextmanager
 def editing(project: Project, progress: Progress) -> Iterator[Edits]:
     """Let one command at a time edit a project; if it fails, all files are as they were."""
-    with _alone(project, progress):
+    with editing_alone(project, progress):
         edits = _begun(project, progress)
         token = _CURRENT.set(edits)
         try:
@@ -169,28 +169,34 @@ def _names(paths: Iterable[Path]) -> str:
 
 def undo_killed_edit(project: Project, progress: Progress) -> None:
     """Put back what a killed command left half edited, if there is such a one."""
-    if _journal(project).is_file():
-        with _alone(project, progress):
+    journal = _journal(project)
+    if journal and journal.is_file():
+        with editing_alone(project, progress):
             pass
 
 
 @contextlib.contextmanager
-def _alone(project: Project, progress: Progress) -> Iterator[None]:
+def editing_alone(project: Project, progress: Progress) -> Iterator[None]:
+    """Let no other command edit or lock meanwhile; what a killed one left is undone first."""
     waits = waiting("the specs", progress)
     with folder_lock(project.root / ".cache", waits, name="edit.lock"):
-        if _journal(project).is_file():
-            _undo(project, progress)
+        journal = _journal(project)
+        if journal and journal.is_file():
+            _undo(project.root, journal, progress)
         yield
 
 
-def _journal(project: Project) -> Path:
+def _journal(project: Project) -> Path | None:
     # Not in the project, which may be somebody else's: what it says is written to disk.
-    return project.private / "edit.json"
+    return project.private / "edit.json" if project.private else None
 
 
 def _begun(project: Project, progress: Progress) -> Edits:
     journal = _journal(project)
     edits = Edits(project.root, journal)
+    if journal is None:
+        progress.note("this user has no home folder: a killed edit cannot be undone")
+        return edits
     try:
         with os_errors(f"cannot write {journal}", "check its folder"):
             journal.parent.mkdir(parents=True, exist_ok=True)
@@ -202,11 +208,10 @@ def _begun(project: Project, progress: Progress) -> Edits:
     return edits
 
 
-def _undo(project: Project, progress: Progress) -> None:
+def _undo(root: Path, journal: Path, progress: Progress) -> None:
     """Undo an edit whose command was killed; one that somebody went on with stays."""
-    journal = _journal(project)
     try:
-        killed = _read(project.root, journal)
+        killed = _read(root, journal)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         _set_aside(journal, error, progress)
         return

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from provision.spec.pip_files import COMMENT
+
 # A text of TOML, or the begin of a comment.
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|#")
-_COMMENT = re.compile(r"\s+#.*$")
 
 
 class Edit(NamedTuple):
@@ -46,7 +47,7 @@ def with_line(text: str, at: Edit, new: str | None) -> str:
     elif at.suffix in {".yml", ".yaml"}:
         edited = _in_yaml(lines[last], name, new)
     else:
-        while first and _COMMENT.sub("", lines[first - 1]).rstrip().endswith("\\"):
+        while first and _goes_on(lines[first - 1]):
             first -= 1
         edited = _in_requirements(lines[first : last + 1], name, new)
     return "".join([*lines[:first], edited, *lines[last + 1 :]])
@@ -56,19 +57,26 @@ def appended(text: str, requirement: str) -> str:
     """Return the text of a requirement file with one more line, in its line ends."""
     end = "\r\n" if "\r\n" in text else "\n"
     begun = end if text and not text.endswith(("\n", "\r")) else ""
+    if text and _goes_on(text.splitlines()[-1]):  # an empty line ends it
+        begun += end
     return f"{text}{begun}{requirement}{end}"
+
+
+def _goes_on(line: str) -> bool:
+    return COMMENT.sub("", line).rstrip().endswith("\\")
 
 
 def _in_requirements(lines: list[str], name: str, new: str | None) -> str:
     """Return a logical line; the hashes that it had are of another version."""
     bare = lines[-1].rstrip("\r\n")
-    comment, end = _COMMENT.search(bare), lines[-1][len(bare) :]
+    comment, end = COMMENT.search(bare), lines[-1][len(bare) :]
     if distribution(lines[0]) != name:
         raise ValueError(f"{lines[0].strip()!r} is no line of {name}")
     if new is None:
         return ""
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
-    return f"{indent}{new}{comment[0] if comment else ''}{end}"
+    kept = bare[len(bare[: comment.start()].rstrip()) :] if comment else ""
+    return f"{indent}{new}{kept}{end}"
 
 
 def _in_yaml(line: str, name: str, new: str | None) -> str:

@@ -95,7 +95,16 @@ def repository_of(folder: Path) -> Path:
     above = (folder, *folder.parents)
     found = next((each for each in above if (each / ".git").exists()), folder)
     # Some keep their settings in git: all of a home is no part of what was unpacked there.
-    return folder if found == Path("~").expanduser().resolve() else found
+    home = home_folder()
+    return folder if home and found == home.resolve() else found
+
+
+def home_folder() -> Path | None:
+    """Return the user's home; None without HOME and an entry in passwd, as in some containers."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def is_inside(path: Path, folder: Path) -> bool:

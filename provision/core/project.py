@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from provision.core.errors import UsageError
 from provision.core.hashing import sha256_bytes
+from provision.core.limits import home_folder
 from provision.core.program import program_name
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
@@ -55,14 +56,20 @@ class Project(
         return self.root / "wheelhouse"
 
     @property
-    def private(self) -> Path:
-        """The user's own folder for this project, which nobody else writes to."""
+    def private(self) -> Path | None:
+        """The user's own folder for this project, which nobody else writes to; None without a home."""
         if sys.platform == "win32":
-            base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+            variable, usual = "LOCALAPPDATA", "AppData/Local"
         else:  # https://specifications.freedesktop.org/basedir-spec/latest/
-            base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+            variable, usual = "XDG_STATE_HOME", ".local/state"
+        base = Path(os.environ.get(variable, ""))
+        if not base.is_absolute():  # by that specification, a relative one is ignored
+            home = home_folder()
+            if home is None:
+                return None
+            base = home / usual
         name = sha256_bytes(os.fsencode(self.root.resolve()))[:16]
-        return Path(base, "provision", name)
+        return base / "provision" / name
 
     def lock(self, target: str) -> Path:
         """Return the folder of a target's lock."""

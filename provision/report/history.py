@@ -31,7 +31,7 @@ def new_report(project: Project, target: str, suite: str) -> Path:
 def history(project: Project, target: str) -> list[Path]:
     """The stored reports of a target, oldest first; the user's own are among them."""
     shared, private = _folders(project, target)
-    paths = [*shared.glob("*.json"), *private.glob("*.json")]
+    paths = {*shared.glob("*.json"), *private.glob("*.json")}
     # One of the future was named by a clock that was wrong: nobody knows its time, so it must not
     # pass for the newest for years.
     now = _now()
@@ -44,8 +44,9 @@ def _now() -> str:
 
 def _folders(project: Project, target: str) -> tuple[Path, Path]:
     """The folders of reports: in the project, and the user's own for this project."""
-    private = project.private / target / REPORTS
-    return project.environments(target) / REPORTS, private
+    shared = project.environments(target) / REPORTS
+    private = project.private / target / REPORTS if project.private else shared
+    return shared, private
 
 
 def read_reports(

@@ -24,7 +24,7 @@ from provision.spec.pyproject import METADATA, relative
 from provision.spec.uv_sources import ARCHIVES
 
 _BARE_ARCHIVE = re.compile(r"[^@;\s]+\.(?:whl|zip|tar\.gz|tgz)\s*(?:;|$)")
-_COMMENT = re.compile(r"(^|\s)#.*$")
+COMMENT = re.compile(r"(^|\s)#.*$")
 _OPTION = re.compile(
     r"-(?:-(?=requirement\b|constraint\b|editable\b))?([rce])(?:equirement|onstraint|ditable)?"
     r"[\s=]*(.*)"
@@ -149,7 +149,7 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the logical lines of a requirement file, each with the number of its last line."""
     begun, length, number = list[str](), 0, 0
     for number, line in enumerate(text.splitlines(), 1):
-        part = _COMMENT.sub("", line).strip()
+        part = COMMENT.sub("", line).strip()
         length += len(part)
         if length > LINE:
             raise ValueError(f"line {number}: it has more than {LINE} characters")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from provision.cli.main import main
+from provision.cli.verbs import lock as verb
 from provision.core.errors import ToolError
+from provision.core.locking import try_lock
 from provision.resolver.resolver import Resolver
 from provision.spec.reader import target_names
 
 if TYPE_CHECKING:
+    from provision.cli.call import Call
     from provision.lockfile.pip import Artifact
     from provision.spec.model import Target
 
@@ -38,6 +42,33 @@ def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
     """The files of a folder with the times of their last changes."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_a_lock_is_of_what_an_edit_at_the_same_time_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lock` has read the specs when `add` begins; its lock must not be of the old ones."""
+    for name in ("envs", "lockfiles"):
+        shutil.copytree(CLONE / name, tmp_path / name)
+    spec = tmp_path / "envs" / "cpu-linux.toml"
+    resolved: list[tuple[bool, bool]] = []
+    make_resolver = verb.make_resolver
+
+    def after_an_edit(call: Call, engine: str) -> Resolver:
+        text = spec.read_text()
+        spec.write_text(text.replace("requirements = [", 'requirements = ["six", '))
+        return make_resolver(call, engine)
+
+    def resolve(_: Resolver, target: Target, known: tuple[Artifact, ...]) -> NoReturn:
+        handle = os.open(tmp_path / ".cache" / "edit.lock", os.O_RDWR)
+        resolved.append(("six" in target.pip.requirements, try_lock(handle)))
+        os.close(handle)
+        raise ToolError("resolved")
+
+    monkeypatch.setattr(verb, "make_resolver", after_an_edit)
+    monkeypatch.setattr(Resolver, "resolve", resolve)
+    assert main(["lock", "cpu-linux", "--project", str(tmp_path)]) == 3
+    assert resolved == [(True, False)]
 
 
 def test_only_stale_targets_are_resolved_unless_they_are_named(

@@ -14,6 +14,7 @@ from provision.commands.edit_places import Words, add, remove, require_removable
 from provision.core.errors import Exit, UsageError
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_spec
+from provision.spec.requirement_files import RequirementFiles
 from tests.commands.test_edit_spec import call, shop
 from tests.small import TARGET
 
@@ -109,6 +110,22 @@ def test_a_line_is_appended_in_the_ends_of_the_file() -> None:
     assert appended("", "einops") == "einops\n"
     assert appended("tqdm", "einops") == "tqdm\neinops\n"
     assert appended("tqdm\r\n", "einops") == "tqdm\r\neinops\r\n"
+
+
+@pytest.mark.parametrize(
+    "last", ["tqdm \\", "tqdm \\\n", "tqdm \\ # why\n", "#a\\\n", "\n"]
+)
+def test_a_line_is_appended_after_one_that_goes_on(tmp_path: Path, last: str) -> None:
+    (tmp_path / "r.txt").write_text(appended(last, "einops"), encoding="utf-8")
+    files = RequirementFiles(tmp_path)
+    files.add("r.txt")
+    assert files.requirements == [*(["tqdm"] if "tqdm" in last else []), "einops"]
+    assert not files.faults
+
+
+def test_a_comment_at_the_begin_of_a_line_never_goes_on() -> None:
+    edit = Edit(".txt", 2, "einops", "einops")
+    assert with_line("#why \\\neinops\n", edit, "einops<2") == "#why \\\neinops<2\n"
 
 
 @pytest.fixture

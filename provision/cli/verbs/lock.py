@@ -9,13 +9,15 @@ from provision.artifacts.pip_config import read_pip_config
 from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_targets
 from provision.commands import lock as locking
-from provision.commands.edit_journal import undo_killed_edit
+from provision.commands.edit_journal import editing_alone, undo_killed_edit
 from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
 from provision.commands.freshness import Freshness, check_freshness, chosen_targets
 from provision.core.errors import Exit, SpecError, UsageError
 from provision.core.process import run
+from provision.core.project import Project
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
+from provision.spec.reader import load_targets
 from provision.ui.results import show_confirmation, show_freshness, show_lock
 
 
@@ -65,15 +67,39 @@ def handle(call: Call) -> Outcome:
         return Outcome(judged, each(show_confirmation), findings_if(differ))
     if options.upgrade is not None:
         return _upgrade(call, resolver, [target.name for target in targets])
+    return _resolved(call, resolver, targets, broken)
+
+
+def _resolved(
+    call: Call, resolver: Resolver, targets: list[Target], broken: dict[str, SpecError]
+) -> Outcome:
+    project, options = call.project, call.arguments
     results: list[locking.LockResult] = []
     # Naming a target resolves it even where nothing changed.
     if not options.targets and not options.check:
         targets, results = locking.part_fresh(targets, project)
-    results += locking.lock(targets, project, resolver, write=not options.check)
-    results += [locking.LockResult(name, error=error) for name, error in broken.items()]
+    if options.check:
+        results += locking.lock(targets, project, resolver, write=False)
+    elif targets:  # else nothing is written, not even a file to lock
+        results += _lock_alone(project, targets, resolver)
+    results += _errors(broken)
     results.sort(key=lambda result: result.target)
     differs = options.check and any(result.differs for result in results)
     return Outcome(results, each(show_lock), worst(findings_if(differs), results))
+
+
+def _lock_alone(
+    project: Project, targets: list[Target], resolver: Resolver
+) -> list[locking.LockResult]:
+    with editing_alone(project, resolver.progress):
+        # Once more: another command may have edited the specs since they were read.
+        names = [target.name for target in targets]
+        targets, broken = load_targets(project.specs, names)
+        return locking.lock(targets, project, resolver) + _errors(broken)
+
+
+def _errors(broken: dict[str, SpecError]) -> list[locking.LockResult]:
+    return [locking.LockResult(name, error=error) for name, error in broken.items()]
 
 
 def make_resolver(call: Call, engine: str = "uv") -> Resolver:
