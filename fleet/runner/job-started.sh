@@ -14,19 +14,24 @@ settings=/etc/default/provision
 : "${PROVISION_GATE_LIMIT:=60s}"
 : "${PROVISION_NO_VERDICT:=run}"
 
-# tell LEVEL TEXT: an annotation of the job, where GitHub shows it.
+# tell LEVEL TEXT: an annotation of the job, where GitHub shows it. It reads %0A as the end of a line.
 tell() {
     if [ -n "${GITHUB_ACTIONS:-}" ]; then
-        echo "::$1 title=provision gate::$2"
+        printf '::%s title=provision gate::%s\n' "$1" "$(printf '%s' "$2" | tr '\r' ' ' | sed 's/%/%25/g')"
     else
-        echo "$1: $2"
+        printf '%s: %s\n' "$1" "$2"
     fi
+}
+
+# show TEXT: what the gate said. GitHub takes a line that begins with :: or ##[ for a command.
+show() {
+    printf '%s\n' "$1" | tr '\r' ' ' | sed 's/^\([[:space:]]*\)::/\1: :/; s/##\[/## [/g'
 }
 
 code=0
 text=$("$PROVISION" gate ${PROVISION_TARGET:+"$PROVISION_TARGET"} --project "$PROVISION_PROJECT" \
     --idle --time-limit "$PROVISION_GATE_LIMIT") || code=$?
-printf '%s\n' "$text"
+show "$text"
 first=${text%%
 *}
 case $code:$first in

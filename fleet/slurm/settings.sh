@@ -5,9 +5,10 @@
 : "${PROVISION_TARGET:=}"           # needed where several are built: nodes differ
 : "${PROVISION_STATE:=/var/lib/provision}" # verdicts, and which drain was ours
 : "${PROVISION_PROVE_EVERY:=24h}"   # all quick checks run so often, besides after each change
-# slurmd kills a health check after 60 s: the gate and all quick checks have to end before.
-: "${PROVISION_GATE_LIMIT:=15s}"
-: "${PROVISION_TIME_LIMIT:=40s}"
+# slurmd kills a health check after 60 s: the gate and all quick checks have to end before. Each may
+# take 5 s more than its limit to stop a driver that hangs.
+: "${PROVISION_GATE_LIMIT:=10s}"
+: "${PROVISION_TIME_LIMIT:=35s}"
 node=${SLURMD_NODENAME:-$(hostname -s)}
 
 # check VERB LIMIT WORDS...: run checks; sets `line` and `code`. The network, a time-out or a broken
@@ -44,8 +45,22 @@ prove() {
     check smoke "$PROVISION_TIME_LIMIT" --idle "$@"
 }
 
-# Slurm's manual warns of its commands in a prolog: a healthy node calls none.
+# Prints why the node is drained: `none` where it is not.
+reason() {
+    sinfo --noheader --nodes="$node" --format=%E
+}
+
+# Slurm's manual warns of its commands in a prolog: a healthy node calls none. A node that somebody else
+# has drained keeps that reason, because a later `resume` would take the drain for ours.
 drain() {
+    found=$(reason) || return 0
+    case $found in
+    "" | none* | "provision: remove "*) ;;
+    *)
+        echo "provision: $node stays as it is, drained for another reason: $found" >&2
+        return 0
+        ;;
+    esac
     mkdir -p "$PROVISION_STATE" && : > "$PROVISION_STATE/drained" &&
         scontrol update NodeName="$node" State=DRAIN Reason="$line"
 }
@@ -53,8 +68,8 @@ drain() {
 # Only a node whose reason is still ours: an administrator's has another one.
 resume() {
     [ -e "$PROVISION_STATE/drained" ] || return 0
-    reason=$(sinfo --noheader --nodes="$node" --format=%E) || return 0
-    case $reason in
+    found=$(reason) || return 0
+    case $found in
     "provision: remove "*) scontrol update NodeName="$node" State=RESUME || return 0 ;;
     esac
     rm -f "$PROVISION_STATE/drained"

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from smoke.device import cuda_code, devices, intel_device
+from smoke.device import cuda_code, devices, intel_device, sensors
 from smoke.engine.check import Numbers, check, on_gpu
 from smoke.engine.expect import Expect
 from smoke.engine.finding import fail, fail_if
@@ -125,7 +125,8 @@ def _reason(
         return f"wsl-{accelerator}"
     # Containers can hide NVML, and with it the version, from a driver that is loaded.
     gone = driver is None if accelerator == "cuda" else os.name == "posix"
-    lacks = not nodes or (accelerator == "cuda" and gone)
+    # A library that is there and does not start is a broken driver.
+    lacks = not nodes or (accelerator == "cuda" and sensors.nvml_library() is None)
     if lacks and _is_contained() and _is_bound(accelerator):
         return f"not-mounted-{accelerator}"
     return accelerator if gone and not nodes else "invisible"

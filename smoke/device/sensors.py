@@ -148,14 +148,19 @@ def _nvidia(uuid: object) -> tuple[ctypes.c_void_p, Path | None]:
 
 
 def nvml() -> ctypes.CDLL | None:
-    """Return NVIDIA's management library, None without it. It needs no CUDA context."""
+    """Return NVIDIA's management library, None where it does not start. It needs no CUDA context."""
+    library = nvml_library()
+    return None if library is None or library.nvmlInit_v2() else library
+
+
+def nvml_library() -> ctypes.CDLL | None:
+    """Return NVIDIA's management library, None without it: a driver that it does not fit is there."""
     try:
-        library = ctypes.CDLL(
+        return ctypes.CDLL(
             "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
         )
     except OSError:
         return None
-    return None if library.nvmlInit_v2() else library
 
 
 def nvidia_driver() -> str | None:

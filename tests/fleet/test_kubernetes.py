@@ -33,6 +33,17 @@ spec:
       restartPolicy: Never
       initContainers: [{name: fetch, image: example/fetch}]
       containers: [{name: train, image: example/train}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve}
+spec:
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      initContainers: [{name: fetch, image: example/fetch}]
+      containers: [{name: serve, image: example/serve}]
 """
 
 
@@ -83,9 +94,14 @@ def test_kustomize_makes_them_nvidia_s_and_puts_a_gate_before_a_job(
     assert "cuda-linux" in prove["image"]
     labels = re.findall(r"pci-(\d+)_(\w+)\.present", json.dumps(pod["affinity"]))
     assert labels == [("0300", "10de"), ("0302", "10de")]
-    job = found["Job"]["spec"]["template"]["spec"]
-    names = [each["name"] for each in job["initContainers"]]
-    assert names == ["provision-gate", "fetch"]
+    (image,) = named["images"]
+    for kind in ("Job", "Deployment"):
+        gate, fetch = found[kind]["spec"]["template"]["spec"]["initContainers"]
+        assert (gate["name"], fetch["name"]) == ("provision-gate", "fetch")
+        assert gate["image"] == f"{image['newName']}:{image['newTag']}"
+        # With a device of Intel's the pod waits for ever.
+        assert gate["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/gpu": 1}
+    assert prove["image"] == gate["image"]
     # No schema of a NodeFeatureRule is published with those of Kubernetes.
     text = yaml.safe_dump_all(each for each in found.values() if each != found[RULE])
     write(tmp_path / "checked.yaml", text)

@@ -111,6 +111,30 @@ def test_no_verdict_warns_and_fails_the_job_only_where_that_is_asked_for(
     assert github(ready, **settings, PROVISION_NO_VERDICT="fail").returncode == 1
 
 
+def test_what_a_gate_says_is_no_command_of_github(ready: Lab, tmp_path: Path) -> None:
+    program = tmp_path / "gate"
+    program.write_text(
+        "#!/bin/sh\ncat << 'EOF'\n"
+        "remove: tiny: 50% of it\\n::add-mask::a%0A::add-mask::b\n"
+        " ::error::c\n::stop-commands::d\n##[error]e\nEOF\nexit 1\n"
+    )
+    program.chmod(0o755)
+    shells = [("bash", "-e", str(HOOK)), ("sh", str(HOOK))]
+    for shell in shells:
+        done = start(ready, *shell, environ=GITHUB | {"PROVISION": str(program)})
+        assert done.returncode == 1
+        commands = [
+            line
+            for line in done.stdout.splitlines()
+            if line.lstrip().startswith("::") or "##[" in line
+        ]
+        (command,) = commands
+        assert command == (
+            "::error title=provision gate::this machine is not fit: "
+            "tiny: 50%25 of it\\n::add-mask::a%250A::add-mask::b"
+        )
+
+
 @pytest.mark.parametrize(("suite", "code"), [(SUITE, 0), (FAILS, 1)])
 def test_gitlab_runs_it_within_the_script_of_a_job(
     ready: Lab, suite: str, code: int

@@ -92,7 +92,14 @@ def test_an_epilog_drains_a_node_that_a_job_has_left_unfit(cluster: Cluster) -> 
 def test_what_an_administrator_has_drained_stays_so(cluster: Cluster) -> None:
     cluster.call("scontrol", "update", "NodeName=late", "State=DRAIN", "Reason=a fan")
     cluster.every(1)
-    cluster.check_twice(cluster.lab.hosts["late"])
+    late = cluster.lab.hosts["late"]
+    cluster.check_twice(late)
+    assert cluster.node("late") == ("drained", "a fan")
+    (late.card(1) / "sick").touch()  # it is unfit, and fit again
+    cluster.check_twice(late)
+    assert cluster.node("late") == ("drained", "a fan")
+    (late.card(1) / "sick").unlink()
+    cluster.check_twice(late)
     assert cluster.node("late") == ("drained", "a fan")
     cluster.call("scontrol", "update", "NodeName=late", "State=RESUME")
 

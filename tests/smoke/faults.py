@@ -438,14 +438,16 @@ def invisible(
     driver: str | None = None,
     bus: tuple[str, ...] = (),
     contained: bool = False,
+    library: object = None,
 ):
     """Let no device show, with these device nodes, this driver, and these words of torch.
 
-    ``bus`` are patterns of sysfs that have a match.
+    ``bus`` are patterns of sysfs that have a match, and ``library`` is NVIDIA's.
     """
     probe = module("smoke.checks.test_device")
     with (
         patch.object(probe.devices, "driver", lambda _accelerator: driver),
+        patch.object(probe.sensors, "nvml_library", lambda: library),
         says(available=False),
         patch.object(probe, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
         patch.object(probe, "WSL", "/nowhere"),
@@ -496,6 +498,22 @@ def the_firmware_of_the_card_is_damaged():
 @fault("device.ready", "driver-not-mounted", "pretend", expect={"accelerator": "cuda"})
 def a_container_has_no_library_of_the_driver():
     with invisible(bus=("/sys/bus/pci/drivers/nvidia/*:*",), contained=True):
+        yield
+
+
+@fault("device.ready", "driver-not-mounted", "pretend", expect={"accelerator": "cuda"})
+def a_container_has_device_files_and_no_library_of_the_driver():
+    bus = ("/sys/bus/pci/drivers/nvidia/*:*",)
+    with invisible("/dev/nvidia0", bus=bus, contained=True):
+        yield
+
+
+@fault(
+    "device.ready", "no-gpu-device-visible", "pretend", expect={"accelerator": "cuda"}
+)
+def a_container_has_a_driver_that_does_not_start():
+    bus = ("/sys/bus/pci/drivers/nvidia/*:*",)
+    with invisible("/dev/nvidia0", bus=bus, contained=True, library=object()):
         yield
 
 
