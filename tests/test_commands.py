@@ -289,6 +289,7 @@ NOT_RUN = {
     "provision docker cuda-linux --print": "the index has no tools of its own",
     "provision evidence emit cpu-linux": "needs a key; tests/commands/test_evidence.py makes one",
     "provision evidence verify": "the project has no evidence",
+    "provision gate cuda-linux --group": "needs a launcher; tests/smoke/test_group.py is one",
     "provision init requirements/train.txt --target arc-linux": "commands/test_repository.py has one",
     "provision init --extra audio --group dev --target arc-linux": "commands/test_repository.py does",
     "provision outdated --audit": "asks a service; tests/commands/test_outdated.py plays it",

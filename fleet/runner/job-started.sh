@@ -7,6 +7,7 @@
 # No verdict (a time-out, an environment that is not built) lets the job run, with a warning;
 # with PROVISION_NO_VERDICT=fail it fails the job as well. GitHub runs this with `-e`.
 settings=/etc/default/provision
+# shellcheck source=/dev/null
 [ ! -r "$settings" ] || . "$settings"
 : "${PROVISION:=/opt/provision/toolkit/.tools/bin/provision}" # the program
 : "${PROVISION_PROJECT:=/opt/provision/toolkit}"              # whose environments are checked

@@ -279,7 +279,7 @@ def test_every_source_only_package_is_named_at_once(site: Site) -> None:
         '`build = ["another", "deeper"]` into [pip] of envs/tiny.toml'
         in error.value.remedy
     )
-    assert "no wheel at all: of envs/base/project.toml" in error.value.remedy
+    assert "no wheel on any platform: into envs/base/project.toml" in error.value.remedy
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc is of Linux")
