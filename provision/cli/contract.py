@@ -21,6 +21,7 @@ from provision.core.failures import as_error
 from provision.core.filesystem import write_atomic
 from provision.core.in_use import user_of
 from provision.core.process import interrupt
+from provision.core.variables import chooses_devices
 from provision.host.vendors import occupants
 from provision.report.history import last_report
 from provision.report.model import SCHEMA
@@ -115,8 +116,9 @@ class Contract:
             c.finding for c in report.checks if c.outcome == "warned" and c.finding
         ]
         parts = facts_of(report) | judge(found, warned)
-        devices = {"most_devices": most_devices(report)}
-        return parts | devices | {"speeds": speeds_of(report)}
+        if not chooses_devices(self._call.target.accelerator, os.environ):
+            parts["most_devices"] = most_devices(report)
+        return parts | {"speeds": speeds_of(report)}
 
     def _none(self, code: str, reason: str, remedy: str = "") -> Verdict:
         return self._verdict(verdict="none", code=code, reason=reason, remedy=remedy)

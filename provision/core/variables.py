@@ -27,6 +27,15 @@ _KEPT = {*_TABLES["kept"], *PROXIES, *_SELECTORS}
 _DROPPED = {*_TABLES["dropped"], *_FALLBACK}
 
 
+def chooses_devices(accelerator: str, base: Mapping[str, str]) -> bool:
+    """Whether variables choose devices, so that fewer of them say nothing about the machine."""
+    for name in ACCELERATORS[accelerator].selectors:
+        # An order hides none.
+        if not name.endswith("_DEVICE_ORDER") and base.get(name, "") not in {"", "all"}:
+            return True
+    return False
+
+
 def clean_environment(
     base: Mapping[str, str] | None = None,
     *,

@@ -41,7 +41,7 @@ def is_layout(file: Path) -> bool:
         (entry,) = index["manifests"]
         name = entry["annotations"]["io.containerd.image.name"]
         return str(name).startswith(IMAGES)
-    except (tarfile.TarError, KeyError, ValueError, TypeError):
+    except (tarfile.TarError, KeyError, ValueError, TypeError, RecursionError):
         return False
 
 

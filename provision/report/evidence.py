@@ -39,6 +39,10 @@ _FAULTS = (
     FormatError,
     VerificationError,
 )
+_EARLIER = "urn:provision:smoke-evidence:v1"
+_TOO_EARLY = (
+    "it was written by an earlier version of Provision; its author has to emit it again"
+)
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -246,6 +250,18 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
     return keys
 
 
+def _require_current(file: Path, payload: bytes) -> None:
+    """Raise ToolError for a statement of an earlier version, which says less of what was run."""
+    statement = json.loads(payload)
+    if statement["predicateType"] == _EARLIER:
+        raise ToolError(
+            f"{file} is no evidence",
+            evidence=_TOO_EARLY,
+            cause="that version did not sign what the checks were made with",
+            remedy="ask its author for `provision evidence emit` with this version",
+        )
+
+
 def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Statement]:
     """Return whose key signed a file, and its statement; ToolError if it is no evidence."""
     try:
@@ -261,6 +277,7 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
             raise ValueError(f"the key {keyid} is not known here")
         name, key = keys[keyid]
         envelope.verify([key], 1)
+        _require_current(file, envelope.payload)
         return name, Statement.model_validate_json(envelope.payload)
     except _FAULTS as error:
         raise ToolError(

@@ -132,7 +132,7 @@ class Verdict(Part):
         now = self.most_devices
         had = earlier.most_devices or earlier.devices  # an earlier version wrote it
         changes: dict[str, Any] = {"most_devices": max(now, had)}
-        if self.verdict == "none" or now >= had:
+        if self.verdict == "none" or not now or now >= had:
             return changes
         symptom = f"the number of devices fell from {had} to {now}"
         lost = Problem(check="", code=_FEWER, symptom=symptom, remedy=_HOW_MANY)

@@ -199,6 +199,24 @@ def test_a_node_that_lost_a_device_is_removed_until_it_is_back(
 
 
 @pytest.mark.machine
+def test_devices_that_a_variable_hides_are_not_lost(
+    ready: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = ready.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"cpu"', '"cuda"', 1))
+    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    with_devices(ready, 8)
+    assert gate(ready, TARGET) == KEEP
+    with_devices(ready, 1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert gate(ready, TARGET) == KEEP
+    assert stored(ready)["most_devices"] == 8
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert gate(ready, TARGET) == REMOVE
+
+
+@pytest.mark.machine
 def test_no_verdict_replaces_no_removal(ready: Lab) -> None:
     suite_of(ready, FAILS)
     assert gate(ready, TARGET) == REMOVE

@@ -83,7 +83,11 @@ def test_results_have_the_marks_by_which_they_are_known(tmp_path: Path) -> None:
 def layout_of(name: str) -> bytes:
     """Return a tar file as `docker --oci` writes it, of an image with a name."""
     entries = [{"annotations": {"io.containerd.image.name": name}}]
-    text = json.dumps({"manifests": entries})
+    return archive_of(json.dumps({"manifests": entries}))
+
+
+def archive_of(text: str) -> bytes:
+    """Return a tar file with a text as its index."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         entry = tarfile.TarInfo("index.json")
@@ -95,7 +99,8 @@ def layout_of(name: str) -> bytes:
 def test_attack_a_layout_is_named_as_another_archive(tmp_path: Path) -> None:
     """`docker --oci` names another file, or the image of somebody else: it is not overwritten."""
     file = tmp_path / "image.tar"
-    for content in (b"text", layout_of("example.org/other:1"), b"\x1f\x8b" * 999):
+    other, deep = layout_of("example.org/other:1"), archive_of("[" * 200_000)
+    for content in (b"text", other, b"\x1f\x8b" * 999, deep, archive_of("")):
         file.write_bytes(content)
         with pytest.raises(UsageError, match="was not made by this command"):
             require_replaceable(file, is_layout)

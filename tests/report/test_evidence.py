@@ -173,6 +173,38 @@ def test_an_unknown_key_is_refused(signed: Path) -> None:
     assert "not known here" in refusal(signed)
 
 
+def test_what_an_earlier_version_signed_is_said_to_be_that(signed: Path) -> None:
+    content = json.loads(statement(report()).model_dump_json(by_alias=True))
+    content["predicateType"] = "urn:provision:smoke-evidence:v1"
+    for name in ("tree", "report", "devices"):
+        del content["predicate"][name]
+    key = load_ssh_private_key((signed.parent / "owner").read_bytes(), None)
+    envelope = Envelope(
+        json.dumps(content).encode(), "application/vnd.in-toto+json", {}
+    )
+    envelope.sign(CryptoSigner(key))
+    signed.write_text(json.dumps(envelope.to_dict(), indent=1) + "\n")
+    assert refusal(signed) == (
+        "it was written by an earlier version of Provision; its author has to emit it again"
+    )
+    (found,) = judge(PROJECT, [signed], signed.parent / "keys")
+    assert (found.state, "earlier version" in found.reason) == ("refused", True)
+    with pytest.raises(ToolError) as failed:
+        read(signed)
+    assert "changed" not in failed.value.cause
+
+
+@pytest.mark.parametrize("payload", [b"[]", b'"x"', b"{}", b"[" * 100_000])
+def test_a_signed_payload_that_is_no_statement_is_refused(
+    signed: Path, payload: bytes
+) -> None:
+    key = load_ssh_private_key((signed.parent / "owner").read_bytes(), None)
+    envelope = Envelope(payload, "application/vnd.in-toto+json", {})
+    envelope.sign(CryptoSigner(key))
+    signed.write_text(json.dumps(envelope.to_dict(), indent=1) + "\n")
+    assert refusal(signed)
+
+
 def test_another_key_under_the_known_id_is_refused(signed: Path) -> None:
     stranger = make_key(signed.parent, "stranger")
     forged = json.loads(signed_by(stranger, report(torch="9")))
