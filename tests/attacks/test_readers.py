@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import ProvisionError
+from provision.core.privacy import redact
 from provision.core.text import json_text
 from provision.core.yaml import load_yaml
 from provision.doctor.logs import findings_of
@@ -119,36 +120,51 @@ def hostile(content: bytes, chance: random.Random) -> bytes:
     return chance.choice(kinds)(content, chance)
 
 
+@contextlib.contextmanager
+def shown(kind: type[Exception] = ProvisionError) -> Iterator[None]:
+    """Show an error of a kind, as the command would."""
+    try:
+        yield
+    except kind as error:
+        redact(str(error))
+
+
+def add(folder: Path, name: str) -> None:
+    files = RequirementFiles(folder)
+    files.add(name)
+    redact("\n".join([*files.faults, *files.ignored]))
+
+
 def read_requirements(folder: Path, content: bytes) -> None:
     (folder / "requirements.txt").write_bytes(content)
     if len(content) % 2:  # each reader has half of them
-        RequirementFiles(folder).add("requirements.txt")
+        add(folder, "requirements.txt")
         return
-    with contextlib.suppress(ProvisionError):
+    with shown():
         read_repository(folder)
 
 
 def read_toml(folder: Path, content: bytes) -> None:
     if content.startswith(b"summary"):
         (folder / "envs" / "thing.toml").write_bytes(content)
-        with contextlib.suppress(ProvisionError):
+        with shown():
             load_spec(folder / "envs" / "thing.toml")
         return
     is_lock = b"[[package" in content[:20_000]
     file = folder / ("uv.lock" if is_lock else "pyproject.toml")
     file.write_bytes(content)
     if is_lock or len(content) % 2:
-        with contextlib.suppress(ProvisionError):
+        with shown():
             read_repository(folder)
     else:
-        RequirementFiles(folder).add(file.name)
+        add(folder, file.name)
     file.unlink()
 
 
 def read_yaml(folder: Path, content: bytes) -> None:
     (folder / "environment.yml").write_bytes(content)
-    RequirementFiles(folder).add("environment.yml")
-    with contextlib.suppress(ValueError):
+    add(folder, "environment.yml")
+    with shown(ValueError):
         load_yaml(content.decode("utf-8", "replace"))
 
 
@@ -169,7 +185,7 @@ def read_logs(_: Path, content: bytes) -> None:
 
 def read_evidence(folder: Path, content: bytes) -> None:
     (folder / "evidence.json").write_bytes(content)
-    with contextlib.suppress(ProvisionError):
+    with shown():
         verified(folder / "evidence.json", trusted_keys(folder / "keys"))
 
 

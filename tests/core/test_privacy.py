@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -34,6 +35,13 @@ HARMLESS = [
     "https://host/a/t/$TOKEN/b",
     "the token of a monkey=banana",
 ]
+# Parts of patterns, each of which could begin again at every place of a line.
+REPEATED = (
+    "://|x-a-key|x-token-|authorization: |?a=b&|token=|a|a.|a-|A_|1.|fe80:|ab:/a|a://@|/home|/mnt/|"
+    '/data/|\\|"|ssh |ssh-rsa |curl |curl -u|mysql |password |password: |"token":|login |cookie:|'
+    "--token |connect to |on node |a@|a@b.|a@a: |x_KEY |NODELIST=|LICENSE_FILE|Private-Lines: 1|"
+    "-----BEGIN A PRIVATE KEY-----|\n| "
+)
 
 
 def test_credentials_in_urls_are_not_shown() -> None:
@@ -88,3 +96,21 @@ def test_attack_nothing_private_is_in_a_text_for_others(kind: str) -> None:
 def test_what_tells_of_a_failure_stays() -> None:
     changed = {text: for_others(text) for text in LIST["telling"]["texts"]}
     assert not {text: new for text, new in changed.items() if new != text}
+
+
+def seconds(text: str) -> tuple[float, float]:
+    """Return the processor time of what all output passes, and of a text for others."""
+    begin = time.process_time()
+    redact(text)
+    middle = time.process_time()
+    anonymize(text, None, "nobody")
+    return middle - begin, time.process_time() - middle
+
+
+@pytest.mark.parametrize("part", REPEATED.split("|"))
+def test_attack_a_line_of_one_part_takes_time_by_its_length(part: str) -> None:
+    """A requirement or a log repeats what a pattern begins with: it takes no quadratic time."""
+    short, long = (seconds((part * size)[:size]) for size in (15_000, 60_000))
+    # Linear is 4 times, quadratic 16; between them is room for a busy machine.
+    for few, many in zip(short, long, strict=True):
+        assert many < 0.2 or many < 9 * few
