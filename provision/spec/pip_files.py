@@ -3,6 +3,7 @@
 The format: https://pip.pypa.io/en/stable/reference/requirements-file-format/.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class PipFiles(Collected):
                     f"{line!r} is on a server; keep a copy of the file in the project"
                 )
             self.said[path].append(line)
-            included = (path.parent / value).resolve()
+            included = Path(os.path.realpath(path.parent / value))
             self._include(included, constrains=constrains or kind == "c")
         elif constrains and kind:
             raise ValueError(f"{line!r} constrains no version")

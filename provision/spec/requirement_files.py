@@ -4,6 +4,7 @@ Options that choose an index are left out and named: the spec assigns each distr
 """
 
 import functools
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,7 +56,7 @@ class RequirementFiles(PipFiles):
     def add(self, entry: str) -> None:
         """Read an entry of ``[pip] files`` and what it includes, each file once."""
         found = _ENTRY.fullmatch(entry)
-        path = (self.root / (found["path"] if found else entry)).resolve()
+        path = Path(os.path.realpath(self.root / (found["path"] if found else entry)))
         try:
             if path.name == "pyproject.toml":
                 extras = (found and found["extras"]) or ""

@@ -341,3 +341,17 @@ def test_a_file_that_says_what_another_one_says_has_its_own_digest(root: Path) -
         changed = [each for each, digest in digests().items() if digest != before[each]]
         assert changed == [name]
         (root / name).write_text(files[name])
+
+
+@pytest.mark.parametrize("name", ["loop.txt", "all.txt"])
+def test_a_link_to_itself_is_an_error_of_the_spec(tmp_path: Path, name: str) -> None:
+    (tmp_path / "needs").mkdir()
+    (tmp_path / "needs" / "all.txt").write_text("-r loop.txt\n", encoding="utf-8")
+    (tmp_path / "needs" / "loop.txt").symlink_to("loop.txt")
+    spec = tmp_path / "envs" / "thing.toml"
+    spec.parent.mkdir()
+    spec.write_text(SPEC.replace("all.txt", name), encoding="utf-8")
+    with pytest.raises(SpecError, match="the requirement files have 1 error") as caught:
+        load_spec(spec)
+    assert "loop.txt" in caught.value.evidence
+    assert "symbolic links" in caught.value.evidence
