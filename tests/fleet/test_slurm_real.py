@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,7 +31,8 @@ def test_the_real_checks_keep_a_node(python: Path, tmp_path: Path) -> None:
         project = lab.shared / "project"
         (project / ".envs").mkdir(parents=True)
         (project / ".envs/cpu-linux").symlink_to(built)
-        for name in ("envs", "lockfiles", "smoke"):
+        shutil.copytree(CLONE / "envs", project / "envs")  # a spec is no link to outside
+        for name in ("lockfiles", "smoke"):
             (project / name).symlink_to(CLONE / name)
         node = lab.add("real", CLONE, built)
         cluster = slurm.start(lab, [node], SETTINGS)
