@@ -31,7 +31,9 @@ def test_the_real_checks_keep_a_node(python: Path, tmp_path: Path) -> None:
         project = lab.shared / "project"
         (project / ".envs").mkdir(parents=True)
         (project / ".envs/cpu-linux").symlink_to(built)
-        shutil.copytree(CLONE / "envs", project / "envs")  # a spec is no link to outside
+        shutil.copytree(
+            CLONE / "envs", project / "envs"
+        )  # a spec is no link to outside
         for name in ("lockfiles", "smoke"):
             (project / name).symlink_to(CLONE / name)
         node = lab.add("real", CLONE, built)
