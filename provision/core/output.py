@@ -11,9 +11,9 @@ _HEAD = 4096  # bytes in which a file shows what wrote it
 IsOurs = Callable[[Path], bool]
 
 
-def write_output(file: Path, content: str, mark: str) -> None:
+def write_output(file: Path, content: str, mark: str, earlier: str = "") -> None:
     """Write a result whose beginning has a line with a mark; UsageError for any other file."""
-    require_replaceable(file, begins_with(mark))
+    require_replaceable(file, begins_with(mark, earlier))
     write_atomic(file.resolve(), content)
 
 
@@ -33,12 +33,17 @@ def require_replaceable(file: Path, is_ours: IsOurs) -> None:
         )
 
 
-def begins_with(mark: str) -> IsOurs:
-    """Return what tells an empty file, and one of whose first lines one begins with a mark."""
+def begins_with(mark: str, earlier: str = "") -> IsOurs:
+    """Return what tells an empty file, and one of whose first lines one begins with a mark.
+
+    ``earlier`` is the first text of files that an earlier version wrote without a mark.
+    """
 
     def is_ours(file: Path) -> bool:
         with open_regular(file) as stream:
             lines = stream.read(_HEAD).splitlines()
+        if earlier and b"\n".join(lines).lstrip().startswith(earlier.encode()):
+            return True
         return not lines or any(line.startswith(mark.encode()) for line in lines)
 
     return is_ours

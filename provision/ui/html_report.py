@@ -16,6 +16,14 @@ from provision.ui import courses
 
 # The line by which a later page knows this one as Provision's.
 MARK = "<meta name=generator content=provision>"
+# How pages begin that version 0.1.0 wrote; the next version no longer has to replace them.
+EARLIER = """<!doctype html>
+<html lang=en><head><meta charset=utf-8>
+<meta name=viewport content='width=device-width'>
+<title>"""
+EARLIER_FLEET = """<!DOCTYPE html>
+<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>
+<title>Fleet</title><style>"""
 
 
 def _written(value: object) -> object:

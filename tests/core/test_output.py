@@ -123,3 +123,22 @@ def test_attack_a_page_of_a_fleet_is_named_as_another_file(tmp_path: Path) -> No
     typed(*words)
     assert page.read_text("utf-8") == first
     require_replaceable(page, begins_with(html_report.MARK))
+
+
+def test_pages_that_the_last_version_wrote_without_a_mark_are_replaced(
+    tmp_path: Path,
+) -> None:
+    """Who writes a page each night, at one place, does so after an upgrade."""
+    (tmp_path / "verdicts").mkdir()
+    page = tmp_path / "page.html"
+    words = ("fleet", "report", tmp_path / "verdicts", "--html", page)
+    typed(*words)
+    new = page.read_text("utf-8")
+    assert html_report.MARK in new
+    page.write_text(new.replace(f"{html_report.MARK}\n", ""), encoding="utf-8")
+    typed(*words)
+    assert page.read_text("utf-8") == new
+    of_target = html_report.render_page([report()])
+    page.write_text(of_target.replace(f"{html_report.MARK}\n", ""), encoding="utf-8")
+    write_output(page, of_target, html_report.MARK, html_report.EARLIER)
+    assert page.read_text("utf-8") == of_target

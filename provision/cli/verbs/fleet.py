@@ -10,7 +10,7 @@ from provision.core.errors import UsageError, damage_in
 from provision.core.limits import read_text
 from provision.core.output import write_output
 from provision.report.fleet import report_fleet
-from provision.ui.html_report import MARK, render_fleet
+from provision.ui.html_report import EARLIER_FLEET, MARK, render_fleet
 from provision.ui.results import show_fleet
 
 ANYWHERE = True
@@ -58,5 +58,5 @@ def handle(call: Call) -> Outcome:
     oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=options.max_age)
     fleet = report_fleet(options.folder, hosts, oldest)
     if options.html:
-        write_output(options.html, render_fleet(fleet), MARK)
+        write_output(options.html, render_fleet(fleet), MARK, EARLIER_FLEET)
     return Outcome(fleet, show_fleet, findings_if(fleet.bad))

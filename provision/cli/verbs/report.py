@@ -11,7 +11,7 @@ from provision.core.output import write_output
 from provision.core.program import program_name
 from provision.core.text import plural
 from provision.report.history import history, read_reports
-from provision.ui.html_report import MARK, render_page
+from provision.ui.html_report import EARLIER, MARK, render_page
 from provision.ui.results import show_export
 
 
@@ -29,6 +29,6 @@ def handle(call: Call) -> Outcome:
             remedy=f"`{program_name()} smoke {name}` makes one",
         )
     out = call.arguments.output or Path(f"{name}.html")
-    write_output(out, render_page(reports), MARK)
+    write_output(out, render_page(reports), MARK, EARLIER)
     notes = (f"it shows {plural(len(reports), 'report')}",)
     return Outcome(Export(name, "html", out, "", (), notes), show_export)
