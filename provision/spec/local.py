@@ -17,8 +17,9 @@ from provision.spec.model import ARCHIVE, Target
 from provision.spec.pip_files import logical_lines
 from provision.spec.pyproject import FAULTS, METADATA, own_package, table
 
-# Of a requirements file, which setup.py or a plug-in of a build reads.
-_NAMED = re.compile(r"""["'\s]([\w./-]*require[\w./-]*\.(?:txt|in))\b""")
+# Of a requirements file, which setup.py or a plug-in of a build reads; without bounds, a long
+# word would take quadratic time.
+_NAMED = re.compile(r"""["'\s]([\w./-]{0,200}?require[\w./-]{0,200}\.(?:txt|in))\b""")
 # https://setuptools.pypa.io/en/latest/userguide/declarative_config.html
 _FILE = re.compile(r"file:([^\n]+)")
 _DYNAMIC = ("dependencies", "optional-dependencies")

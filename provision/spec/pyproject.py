@@ -128,7 +128,7 @@ class Pyproject:
     def _lines_of(self) -> defaultdict[tuple[str, str], list[int]]:
         """The numbers of the lines with a header, a key or a text."""
         found = defaultdict[tuple[str, str], list[int]](list)
-        for number, whole in enumerate(self.text.splitlines(), 1):
+        for number, whole in enumerate(self.text.split("\n"), 1):  # as TOML has them
             line = whole[:_SEARCHED]
             if header := _HEADER.match(line):
                 found["header", header[1].strip()].append(number)

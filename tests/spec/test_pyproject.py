@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 from provision.core.errors import SpecError
 from provision.spec import uv_sources
+from provision.spec.local import input_digests
 from provision.spec.pyproject import read_pyproject
 from provision.spec.reader import load_spec
 
@@ -474,3 +476,20 @@ def test_attack_a_damaged_file_is_a_fault_that_names_it(
     """Somebody's file is nested deeper than a parser can follow, or has values of other types."""
     write(tmp_path, name, text)
     assert f"{tmp_path}/{name}" in fault(tmp_path, f'files = ["{name}"]')
+
+
+def test_lines_are_counted_as_toml_and_editors_count_them(tmp_path: Path) -> None:
+    text = "[project]\n# a\u2028b\x85c\ndependencies = ['bad name!']\n"
+    write(tmp_path, "pyproject.toml", text)
+    assert "pyproject.toml, line 3: " in fault(tmp_path, 'files = ["pyproject.toml"]')
+
+
+def test_attack_a_setup_file_has_a_long_word(tmp_path: Path) -> None:
+    """A clone's setup.py repeats the word that is looked for: `lock` reads it all the same."""
+    write(tmp_path, "setup.py", f'"{"require" * 20_000}", "requirements.txt"')
+    write(tmp_path, "requirements.txt", "einops\n")
+    target = load(tmp_path, 'local = ["."]')
+    begin = time.process_time()
+    digests = input_digests(target, tmp_path)
+    assert time.process_time() - begin < 1
+    assert {"setup.py", "requirements.txt"} <= digests.keys()
