@@ -21,9 +21,14 @@ def require_replaceable(file: Path, is_ours: IsOurs) -> None:
     """Raise UsageError where a file exists that Provision did not write, such as a private key."""
     if not (file.exists() or file.is_symlink()):
         return
+    if file.exists() and not file.is_file():
+        raise UsageError(
+            f"{file} is no regular file",
+            remedy="name a file that does not exist yet",
+        )
     try:
         ours = is_ours(file)
-    except OSError:  # no file, such as /dev/stdout, or one that this user may not read
+    except OSError:  # one that this user may not read
         ours = False
     if not ours:
         raise UsageError(
