@@ -235,7 +235,8 @@ def _kind(value: dict[str, Any]) -> str:
             value.get("additionalProperties"),
         ]
         return f"table of: {_kind(inner[0])}"
-    kind = {"date": "day"}.get(value.get("format", ""), str(value["type"]))
+    kinds = value["type"] if isinstance(value["type"], list) else [value["type"]]
+    kind = {"date": "day"}.get(value.get("format", ""), " or ".join(kinds))
     return f"{kind} like `{value['pattern']}`" if "pattern" in value else kind
 
 
