@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_CHANGES = {
+CHANGES = {
     "os.mkdir",
     "os.rename",
     "os.remove",
@@ -53,7 +53,7 @@ class Killer:
             _, _, flags = arguments
             changes = isinstance(flags, int) and bool(flags & _WRITING)
         else:
-            changes = event in _CHANGES
+            changes = event in CHANGES
         names = [os.fspath(a) for a in arguments if isinstance(a, (str, os.PathLike))]
         return changes and any(str(name).startswith(self.root) for name in names)
 

@@ -14,25 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.attacks.killed import CHANGES
 from tests.attacks.scene import VERBS, Saved, current
 
 if TYPE_CHECKING:
     from tests.attacks.scene import Ended, Scene
 
 pytestmark = pytest.mark.machine
-FILES = {
-    "open",
-    "os.listdir",
-    "os.scandir",
-    "os.mkdir",
-    "os.rename",
-    "os.remove",
-    "os.rmdir",
-    "os.symlink",
-    "os.link",
-    "os.chmod",
-    "os.truncate",
-}
+FILES = CHANGES | {"open", "os.listdir", "os.scandir"}
 OTHERS = {"subprocess.Popen", "os.fork", "fcntl.flock", "socket.connect"}
 ERRORS: dict[str, BaseException] = {
     "memory": MemoryError(),
