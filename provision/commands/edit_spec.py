@@ -21,6 +21,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
+from provision.spec.pyproject import relative
 from provision.spec.reader import load_spec, load_target, load_targets, target_names
 
 
@@ -188,7 +189,11 @@ def edit_and_lock(
         for name, error in load_targets(project.specs, every)[1].items():
             if name not in broken:  # the edit took what another target relies on
                 raise error
-        users = [*names, *_users(project, edits.changed, names)]
+        edited = edits.changed
+        if edited:
+            places = ", ".join(relative(path, project.root) for path in edited)
+            resolver.progress.step(f"edited {places}")
+        users = [*names, *_users(project, edited, names)]
         targets = [load_target(project.specs, name) for name in users]
         results = lock(targets, project, resolver, edits=edits)
         if failed := next((result.error for result in results if result.error), None):

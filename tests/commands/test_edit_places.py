@@ -368,7 +368,9 @@ def test_all_who_read_the_file_are_locked_and_built_or_none(
     for name in (TARGET, "other"):
         assert call(shop, "lock", target=name) == Exit.OK
     assert call(shop, "build") == Exit.OK
+    capsys.readouterr()
     assert call(shop, "add", "gamma") == Exit.OK
+    assert "· edited requirements.txt\n" in capsys.readouterr().err
     assert file.read_text() == "alpha  # the first\ngamma\n"
     assert all(
         "gamma" in read_lock(project.lock(n)).versions for n in (TARGET, "other")
