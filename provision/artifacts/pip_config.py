@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from provision.core.errors import UsageError
-from provision.core.limits import home_folder
+from provision.core.home import home_folder, with_home
 
 # Later ones win. pip reads [global] and its command's section; these two commands fetch wheels.
 _SECTIONS = ("global", "download", "install")
@@ -105,4 +105,4 @@ def _folder(link: str) -> Path | None:
         if sys.platform == "win32":  # file:///C:/wheels
             path = re.sub("^/+(?=[A-Za-z]:)", "", path)
         return Path(path)
-    return None if "://" in link else Path(link).expanduser()
+    return None if "://" in link else with_home(Path(link))

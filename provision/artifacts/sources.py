@@ -30,6 +30,7 @@ from provision.artifacts.wheelhouse import WantedFile
 from provision.core import network
 from provision.core.errors import SpecError, ToolError, os_errors
 from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.home import home_folder
 from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
 from provision.core.progress import Progress
@@ -322,11 +323,12 @@ def _inside(folder: Path, below: str, source: str) -> Path:
 
 def _isolated(home: Path) -> dict[str, str]:
     """Return the environment of a build: the caller's settings are in the home folder, too."""
-    caches = {
-        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME")
-        or str(Path.home() / ".cache"),
-        "XDG_DATA_HOME": str(Path.home() / ".local" / "share"),  # uv's own Pythons
-    }
+    kept: dict[str, str] = {}
+    if user := home_folder():
+        kept["XDG_CACHE_HOME"] = str(user / ".cache")
+        kept["XDG_DATA_HOME"] = str(user / ".local" / "share")  # uv's own Pythons
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        kept["XDG_CACHE_HOME"] = cache
     # -g0: debug information holds the path of the build, which is another each time.
     fixed = {
         "SOURCE_DATE_EPOCH": "315532800",
@@ -337,7 +339,7 @@ def _isolated(home: Path) -> dict[str, str]:
         "CXXFLAGS": "-g0",
     }
     return clean_environment(
-        extra={"HOME": str(home), "USERPROFILE": str(home), **caches, **fixed}
+        extra={"HOME": str(home), "USERPROFILE": str(home), **kept, **fixed}
     )
 
 

@@ -20,6 +20,7 @@ from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.failures import as_error
 from provision.core.filesystem import write_atomic
 from provision.core.in_use import user_of
+from provision.core.output import begins_with, require_replaceable
 from provision.core.process import interrupt
 from provision.core.variables import chooses_devices
 from provision.host.vendors import occupants
@@ -60,6 +61,8 @@ class Contract:
         for name in (self._node, self._options.target):
             if _UNFIT.search(name):
                 raise UsageError(f"{name!r} is no name of a node or target")
+        if self._options.output:  # before the run takes minutes
+            require_replaceable(self._options.output, begins_with(*forms.MARKS))
         if self._options.time_limit:
             threading.Thread(target=self._watch, daemon=True).start()
 

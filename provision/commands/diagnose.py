@@ -9,6 +9,7 @@ from provision.catalog.devices import read_devices
 from provision.commands.current import require_current
 from provision.core.errors import UsageError
 from provision.core.findings import Diagnosis, worst_first
+from provision.core.home import home_folder
 from provision.core.process import run
 from provision.core.project import Project
 from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
@@ -91,6 +92,6 @@ def diagnose(
         return diagnose_machine(host, devices), host, None
     lock = read_lock(project.lock(spec.name)) if spec else None
     found = diagnose_environment(
-        prefix, host, devices, target=spec, lock=lock, home=Path.home()
+        prefix, host, devices, target=spec, lock=lock, home=home_folder()
     )
     return found, host, prefix

@@ -28,6 +28,8 @@ from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
 from provision.core.project import Project
 
+_LOCK = "edit.lock"  # in the folder of the project's caches
+
 
 @dataclass
 class Edits:
@@ -179,11 +181,25 @@ def undo_killed_edit(project: Project, progress: Progress) -> None:
 def editing_alone(project: Project, progress: Progress) -> Iterator[None]:
     """Let no other command edit or lock meanwhile; what a killed one left is undone first."""
     waits = waiting("the specs", progress)
-    with folder_lock(project.root / ".cache", waits, name="edit.lock"):
+    cache = project.root / ".cache"
+    is_new = not cache.exists()
+    with folder_lock(cache, waits, name=_LOCK):
         journal = _journal(project)
         if journal and journal.is_file():
             _undo(project.root, journal, progress)
-        yield
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                _remove_lock(cache)
+            raise
+
+
+def _remove_lock(cache: Path) -> None:
+    """Leave a folder that became no project as it was; the lock of its edits must be held."""
+    with contextlib.suppress(OSError):  # Windows removes no open file
+        (cache / _LOCK).unlink()
+        cache.rmdir()
 
 
 def _journal(project: Project) -> Path | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, AnyStr, BinaryIO
 
+from provision.core.home import home_folder
 from provision.core.text import size
 
 FILE = 16_000_000  # bytes of a spec, catalog, lock, report or record; the largest has 0.2 MB
@@ -97,14 +98,6 @@ def repository_of(folder: Path) -> Path:
     # Some keep their settings in git: all of a home is no part of what was unpacked there.
     home = home_folder()
     return folder if home and found == home.resolve() else found
-
-
-def home_folder() -> Path | None:
-    """Return the user's home; None without HOME and an entry in passwd, as in some containers."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
 
 
 def is_inside(path: Path, folder: Path) -> bool:

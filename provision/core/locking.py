@@ -31,16 +31,37 @@ def folder_lock(
     remedy = "check its owner and its rights, and that its file system has locks"
     with contextlib.ExitStack() as stack:
         with os_errors(f"cannot work in {folder}", remedy):
-            folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
-            # No LOCK_UN: it would also end the lock of a child that inherited it (flock(2)).
-            stack.callback(os.close, handle)
-            if not try_lock(handle):
-                on_wait()
-                # Not once more when it is taken: Windows refuses a lock to who has it.
-                while not try_lock(handle):
-                    time.sleep(_POLL)
+            handle = _taken(folder, name, on_wait, stack)
+            while _is_removed(handle, folder / name):
+                handle = _taken(folder, name, on_wait, stack)
         yield handle
+
+
+def _taken(
+    folder: Path, name: str, on_wait: Callable[[], None], stack: contextlib.ExitStack
+) -> int:
+    """Return the descriptor of a lock that this process has taken; ``stack`` closes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
+    # No LOCK_UN: it would also end the lock of a child that inherited it (flock(2)).
+    stack.callback(os.close, handle)
+    if not try_lock(handle):
+        on_wait()
+        # Not once more when it is taken: Windows refuses a lock to who has it.
+        while not try_lock(handle):
+            time.sleep(_POLL)
+    return handle
+
+
+def _is_removed(handle: int, path: Path) -> bool:
+    """Whether the file of a lock was removed while this process waited for it."""
+    found = os.fstat(handle)
+    if found.st_nlink:
+        return False
+    try:  # some file systems count no links
+        return not os.path.samestat(found, path.stat())
+    except FileNotFoundError:
+        return True
 
 
 def waiting(what: str | Path, progress: Progress) -> Callable[[], None]:

@@ -13,7 +13,7 @@ IsOurs = Callable[[Path], bool]
 
 def write_output(file: Path, content: str, mark: str, earlier: str = "") -> None:
     """Write a result whose beginning has a line with a mark; UsageError for any other file."""
-    require_replaceable(file, begins_with(mark, earlier))
+    require_replaceable(file, begins_with(mark, earlier=earlier))
     write_atomic(file.resolve(), content)
 
 
@@ -38,17 +38,19 @@ def require_replaceable(file: Path, is_ours: IsOurs) -> None:
         )
 
 
-def begins_with(mark: str, earlier: str = "") -> IsOurs:
+def begins_with(*marks: str, earlier: str = "") -> IsOurs:
     """Return what tells an empty file, and one of whose first lines one begins with a mark.
 
-    ``earlier`` is the first text of files that an earlier version wrote without a mark.
+    A mark that ends with a newline is a whole line. ``earlier`` is the first text of files that an
+    earlier version wrote without a mark.
     """
+    known = tuple(mark.encode() for mark in marks)
 
     def is_ours(file: Path) -> bool:
         with open_regular(file) as stream:
             lines = stream.read(_HEAD).splitlines()
         if earlier and b"\n".join(lines).lstrip().startswith(earlier.encode()):
             return True
-        return not lines or any(line.startswith(mark.encode()) for line in lines)
+        return not lines or any((line + b"\n").startswith(known) for line in lines)
 
     return is_ours

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from provision.core.findings import toml_table
+from provision.core.home import home_folder
 
 
 @cache
@@ -58,7 +59,7 @@ def anonymize(text: str, prefix: Path | None, user: str) -> str:
     ``prefix`` is the environment that the text is about, ``user`` the one of this process.
     """
     table = _table()
-    for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
+    for path, mark in ((prefix, "ENV"), (home_folder(), "~")):
         if path is not None:
             text = _without_path(text, path, mark)
     names = set()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from provision.core.errors import UsageError
 from provision.core.hashing import sha256_bytes
-from provision.core.limits import home_folder
+from provision.core.home import home_folder
 from provision.core.program import program_name
 
 CURRENT = "current"  # below a target's generations, the link to the one in use

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from provision.core.home import home_folder
 from provision.core.ownership import require_own
 from provision.core.platforms import PLATFORMS
 from provision.core.prefix import scripts_folder
@@ -52,10 +53,12 @@ def index_environment(index_url: str | None) -> dict[str, str]:
 
 def _cache() -> Path:
     """Return the folder of uv's cache (https://docs.astral.sh/uv/concepts/cache/); not Windows'."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path(
-        os.environ.get("HOME", "/"), ".cache"
-    )
-    return Path(os.environ.get("UV_CACHE_DIR") or Path(base, "uv"))
+    if named := os.environ.get("UV_CACHE_DIR"):
+        return Path(named)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base, "uv")
+    home = home_folder()
+    return home / ".cache" / "uv" if home else Path(".uv_cache")
 
 
 def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:

@@ -24,8 +24,8 @@ Addresses = Mapping[str, str]  # distribution -> URL, or path from the file's fo
 
 # By what an earlier export is known, which the next one may replace.
 SIGNATURES = {
-    "pylock": 'created-by = "provision"',
-    "requirements": "# pip install --require-hashes --only-binary :all:",
+    "pylock": 'created-by = "provision"\n',
+    "requirements": "# pip install --require-hashes --only-binary :all: --no-deps -r FILE\n",
     "environment": "# provision export",
 }
 
@@ -72,7 +72,7 @@ def requirements(lock: Lock, indexes: Indexes, built: Addresses) -> str:
     """Return the pip layer as a requirements file with hashes."""
     # All is listed. What an override replaced, pip would miss.
     lines = [
-        f"{SIGNATURES['requirements']} --no-deps -r FILE",
+        SIGNATURES["requirements"].rstrip(),
         # uv takes a name from the first index that has it, unless it has to compare all.
         "# uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match -r FILE",
     ]

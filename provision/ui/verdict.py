@@ -10,6 +10,15 @@ from provision.core.text import json_text
 from provision.report.speeds import Speed
 from provision.report.verdict import Verdict
 
+# By what an earlier verdict is known, which the next one may replace: a line of each form below.
+MARKS = (
+    "keep: ",
+    "remove: ",
+    "none: ",
+    "provision: ",
+    '{"schema": ',
+    "# HELP provision_verdict ",
+)
 _LINES = 4  # of one kind for people; the JSON has all
 _NO_DRIVERS = ("platform", "firmware", "GPU ")  # layers of a host
 _REASON = 200  # characters of a drain reason

@@ -235,6 +235,30 @@ def test_a_folder_that_cannot_be_written_changes_no_verdict(
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("engine", ["slurm", "kubernetes", "prometheus", "text"])
+def test_attack_a_verdict_is_named_as_another_file(
+    ready: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    """`-o` names a key or a document: it stays, and an earlier verdict is replaced."""
+    file = tmp_path / "out"
+    file.touch()  # as a container's termination log is
+
+    def give() -> int:
+        common = ["--project", str(ready.project.root), "-o", str(file)]
+        verb = ["gate"] if engine == "text" else ["verify", "--contract", engine]
+        return main.main([*verb, TARGET, *common])
+
+    code, written = give(), file.read_text(encoding="utf-8")
+    assert code in {KEEP, REMOVE}
+    assert written
+    assert give() == code
+    file.write_text(f"# what {written}", encoding="utf-8")
+    capsys.readouterr()
+    assert give() == NONE
+    assert "was not made by this command" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == f"# what {written}"
+
+
 @pytest.mark.skipif(
     sys.platform == "win32", reason="Windows ends a process without a signal"
 )

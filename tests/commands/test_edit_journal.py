@@ -105,7 +105,6 @@ def test_a_failed_edit_removes_only_empty_folders_that_it_made(
     with pytest.raises(UsageError):
         edit()
     assert {path.name for path in root.iterdir() if path.is_dir()} == {
-        ".cache",
         "theirs",
         "f",
     }

@@ -155,7 +155,16 @@ def test_a_failed_init_leaves_no_folder_of_specs(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").mkdir()  # which cannot be written, after the specs
     with pytest.raises(ToolError, match=r"cannot write .*\.gitignore"):
         init(tmp_path, "cpu-linux")
-    assert not (tmp_path / "envs").exists()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"requirements.txt", ".gitignore"}
+
+
+def test_a_failed_init_keeps_the_caches_that_were_there(tmp_path: Path) -> None:
+    write(tmp_path, ".cache/mine", "")
+    (tmp_path / ".gitignore").mkdir()
+    with pytest.raises(ToolError):
+        init(tmp_path, "cpu-linux")
+    assert (tmp_path / ".cache" / "mine").exists()
 
 
 def test_a_wrong_target_and_the_toolkit_s_folder_are_refused(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from provision.core.filesystem import (
     swap_link,
     write_atomic,
 )
-from provision.core.locking import folder_lock
+from provision.core.locking import folder_lock, try_lock
 from provision.core.tree_hashing import sha256_below
 
 
@@ -127,6 +127,22 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     with folder_lock(tmp_path, kill):
         assert waited == [True]
     holder.join()
+
+
+def test_a_lock_that_was_removed_is_taken_anew(tmp_path: Path) -> None:
+    """Who waits for a file that its holder removes must not share the lock with the next."""
+    path = tmp_path / "folder" / ".lock"
+    path.parent.mkdir()
+    first = os.open(path, os.O_RDWR | os.O_CREAT)
+    assert try_lock(first)
+
+    def remove() -> None:
+        path.unlink()
+        path.parent.rmdir()
+        os.close(first)
+
+    with folder_lock(path.parent, remove), path.open("r+") as third:
+        assert not try_lock(third.fileno())
 
 
 def _hash_while_locked(folder: Path, ready: Path) -> None:

@@ -26,6 +26,7 @@ MARKS = [*SIGNATURES.values(), evidence.MARK, junit.MARK, html_report.MARK]
 OTHERS = {
     "a private key": b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\n",
     "text with a mark in a line": b"see %s here\n",
+    "a comment that tells how": b"# pip install --require-hashes --only-binary :all: -r a.txt\n",
     "text with a mark far below": b"#\n" * 4000 + b"%s\n",
     "bytes": bytes(range(256)),
 }
@@ -41,7 +42,7 @@ def test_attack_a_result_is_named_as_another_file(
     content = OTHERS[name].replace(b"%s", mark.encode())
     file.write_bytes(content)
     with pytest.raises(UsageError, match="was not made by this command"):
-        write_output(file, f"{mark}\n", mark)
+        write_output(file, mark, mark)
     assert file.read_bytes() == content
 
 
@@ -63,10 +64,10 @@ def test_an_earlier_result_is_replaced_and_a_link_to_it_stays(
     tmp_path: Path, mark: str
 ) -> None:
     (tmp_path / "out").touch()  # as mktemp makes one
-    write_output(tmp_path / "out", f"first\n{mark} 1\n", mark)
+    write_output(tmp_path / "out", f"first\n{mark}", mark)
     (tmp_path / "link").symlink_to("out")
-    write_output(tmp_path / "link", f"{mark} 2\n", mark)
-    assert (tmp_path / "out").read_text("utf-8") == f"{mark} 2\n"
+    write_output(tmp_path / "link", f"second\n{mark}", mark)
+    assert (tmp_path / "out").read_text("utf-8") == f"second\n{mark}"
     assert (tmp_path / "link").is_symlink()
 
 

@@ -8,6 +8,7 @@ from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_output
 from provision.commands.evidence import emit, judge
 from provision.core.errors import UsageError
+from provision.core.home import with_home
 from provision.spec.reader import load_target
 from provision.ui.results import show_evidence
 
@@ -53,7 +54,7 @@ def handle(call: Call) -> Outcome:
             "emit is about one target", remedy="name one, such as cpu-linux"
         )
     target = load_target(project.specs, options.subjects[0])
-    key = options.key.expanduser()
+    key = with_home(options.key)
     signed = emit(
         project,
         target,
