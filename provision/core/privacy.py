@@ -17,30 +17,32 @@ from provision.core.findings import toml_table
 from provision.core.home import home_folder
 
 
-@cache
 def _table() -> dict[str, Any]:
-    """Return the list of what is private, with the parts of its patterns in their place."""
-    table = toml_table(Path(__file__).with_suffix(".toml"))
-    parts: dict[str, str] = table["part"]
+    return toml_table(Path(__file__).with_suffix(".toml"))
 
-    def whole(pattern: str) -> str:
-        for name in reversed(parts):  # one may have those before it in it
-            pattern = pattern.replace(f"<{name}>", parts[name])
-        return pattern
 
-    lists: dict[str, Any] = {"common": re.compile(parts["common"])}
-    for name, rows in (
-        ("output", table["output"]["patterns"]),
-        ("named", table["report"]["named"]),
-        ("report", table["report"]["patterns"]),
-    ):
-        lists[name] = [(re.compile(whole(pattern)), mark) for pattern, mark in rows]
-    return lists
+@cache
+def _patterns(section: str, key: str) -> list[tuple[re.Pattern[str], str]]:
+    """Return patterns of the list and what is written instead of what they match.
+
+    Each list is compiled when it is first used: those for a text for others take 20 ms, and no
+    other output needs them.
+    """
+    rows = _table()[section][key]
+    return [(re.compile(_whole(pattern)), mark) for pattern, mark in rows]
+
+
+def _whole(pattern: str) -> str:
+    """Return a pattern with the parts that it names in their place."""
+    parts: dict[str, str] = _table()["part"]
+    for name in reversed(parts):  # one may have those before it in it
+        pattern = pattern.replace(f"<{name}>", parts[name])
+    return pattern
 
 
 def redact(text: str) -> str:
     """Return a text with the credentials of every URL and HTTP header replaced by ``***``."""
-    for pattern, mark in _table()["output"]:
+    for pattern, mark in _patterns("output", "patterns"):
         text = pattern.sub(mark, text)
     return text
 
@@ -58,21 +60,21 @@ def anonymize(text: str, prefix: Path | None, user: str) -> str:
 
     ``prefix`` is the environment that the text is about, ``user`` the one of this process.
     """
-    table = _table()
     for path, mark in ((prefix, "ENV"), (home_folder(), "~")):
         if path is not None:
             text = _without_path(text, path, mark)
     names = set()
-    for pattern, mark in table["named"]:
+    for pattern, mark in _patterns("report", "named"):
         names |= {(name, mark) for name in pattern.findall(text)}
-    for pattern, mark in table["report"]:
+    for pattern, mark in _patterns("report", "patterns"):
         text = pattern.sub(mark, text)
+    common = _table()["part"]["common"]
     node = platform.node()
     own = {(node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")}
     # Those of a log may be another machine's. One with a domain comes first.
     for name, mark in sorted(names - own, reverse=True):
         # Who is called as a package keeps its name.
-        if not (table["common"].fullmatch(name) or f"-packages/{name}" in text):
+        if not (re.fullmatch(common, name) or f"-packages/{name}" in text):
             word = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
             text = re.sub(word, mark, text)
     return _without_own_names(text, sorted(own, reverse=True))
