@@ -7,6 +7,7 @@ Editors read what a key means from the schemas beside them, ``<kind>.schema.json
 
 import json
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -38,9 +39,13 @@ def _wheel(filename: str) -> str:
     return filename
 
 
-_Requirement = Annotated[
-    str, AfterValidator(lambda text: parse_requirement(text) and text)
-]
+@lru_cache(maxsize=10_000)  # those of a package are in each of its wheels
+def _requirement(text: str) -> str:
+    parse_requirement(text)
+    return text
+
+
+_Requirement = Annotated[str, AfterValidator(_requirement)]
 
 
 def _deb(filename: str) -> str:
@@ -251,12 +256,18 @@ def is_kind(folder: Path, name: str, model: type[Snapshot]) -> bool:
     )
 
 
+@lru_cache(maxsize=16)
+def _validated(model: type[Snapshot], content: bytes) -> Snapshot:
+    """Return what a file holds: by its bytes, as ``init`` reads an index for each package of it."""
+    return model.model_validate_json(content)
+
+
 def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     """Read a snapshot; SpecError, with all its errors, if it is missing or not valid."""
     path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
-        return model.model_validate_json(read_bytes(path))
+        found: Snapshot = _validated(model, read_bytes(path))
     except OSError as error:
         raise no_catalog(folder, name, str(error)) from error
     except ValidationError as error:
@@ -267,6 +278,7 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
             evidence="\n".join(faults),
             remedy="correct each of them, or restore the file from the last commit",
         ) from error
+    return found
 
 
 def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:

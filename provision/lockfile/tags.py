@@ -1,6 +1,7 @@
-"""Wheel tags of a platform, and the best of several wheels for it."""
+"""The best of several wheels for a platform."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
@@ -8,12 +9,13 @@ from packaging.utils import parse_wheel_filename
 from provision.core.platforms import PLATFORMS
 
 
-def tags(platform: str, python: str, glibc: str | None = None) -> list[Tag]:
-    """Return every wheel tag that a CPython minor version supports on a platform, best first."""
+@lru_cache(maxsize=32)  # `init` compares hundreds of wheels with those of one target
+def _ranks(platforms: tuple[str, ...], python: str) -> dict[Tag, int]:
+    """Return every wheel tag that a CPython minor version supports, with its place: 0 is best."""
     major, minor = map(int, python.split("."))
-    platforms = PLATFORMS[platform].with_glibc(glibc).tags
     own = cpython_tags((major, minor), platforms=platforms)
-    return [*own, *compatible_tags((major, minor), f"cp{major}{minor}", platforms)]
+    others = compatible_tags((major, minor), f"cp{major}{minor}", platforms)
+    return {tag: place for place, tag in enumerate([*own, *others])}
 
 
 def best_wheel(
@@ -23,7 +25,7 @@ def best_wheel(
 
     Of two with equal tags, the one with the higher build number wins, as in pip.
     """
-    rank = {tag: position for position, tag in enumerate(tags(platform, python, glibc))}
+    rank = _ranks(tuple(PLATFORMS[platform].with_glibc(glibc).tags), python)
     fitting: list[tuple[int, tuple[int, str] | tuple[()], str]] = []
     for filename in filenames:
         _, _, build, wheel_tags = parse_wheel_filename(filename)
