@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from provision.core.errors import UsageError
+from provision.core.program import naming
 from provision.core.project import Project
 
 _LOCKS = ("/.lock", "/edit.lock")  # which all who share an environment take
@@ -35,7 +36,7 @@ def require_own_project(project: Project, target: str | None) -> None:
         home,
         home / "current",
     ]
-    trust = f"if you trust its owner, name the project: `--project {root}`"
+    trust = f"if you trust its owner, name the project: {naming(root)}"
     require_own(parts, trust)
     if sys.platform != "win32" and os.geteuid() == 0:
         used = [root / "smoke", project.specs, project.lock(target or "")]
@@ -91,7 +92,7 @@ def _require_unwritable(path: str, state: os.stat_result, root: Path) -> None:
         evidence=f"its mode is {stat.filemode(mode)}, and you are root",
         cause="what it holds would run with the rights of root",
         remedy=f"read it, then `chmod o-w {shlex.quote(path)}`; where nobody else uses this "
-        f"machine, name the project: `--project {root}`",
+        f"machine, name the project: {naming(root)}",
     )
 
 

@@ -1,6 +1,7 @@
 """Programs: this command, as messages name it, and uv."""
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -32,3 +33,14 @@ def program_name() -> str:
         ValueError,
     ):  # the current folder is gone, or on another drive of Windows
         return str(script)
+
+
+def naming(project: Path) -> str:
+    """Return the option that names a project, and where nox started this command, nox's form of it."""
+    option = f"--project {shlex.quote(str(project))}"
+    session = os.environ.get("NOX_CURRENT_SESSION")
+    if not session:
+        return f"`{option}`"
+    # In a clone, `python3 noxfile.py` runs the nox of .tools, which is not on PATH.
+    nox = "nox" if shutil.which("nox") else "python3 noxfile.py"
+    return f"`{option}`, here `{nox} -s {shlex.quote(session)} -- {option}`"

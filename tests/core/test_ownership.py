@@ -108,6 +108,20 @@ def test_attack_root_runs_no_file_that_others_can_change(
         assert str(path) not in capsys.readouterr().err
 
 
+def test_who_typed_a_session_is_told_the_session(
+    project: Path,
+    give_away: Callable[[Path], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    give_away(project)
+    monkeypatch.setenv("NOX_CURRENT_SESSION", "targets")
+    monkeypatch.setenv("PATH", "")
+    assert main.main(["targets"]) == Exit.USAGE
+    typed = f"`python3 noxfile.py -s targets -- --project {project}`"
+    assert typed in capsys.readouterr().err
+
+
 @ROOT_ALONE
 def test_a_lock_that_all_may_take_is_no_file_that_runs(
     project: Path, capsys: pytest.CaptureFixture[str]
