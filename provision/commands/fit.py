@@ -139,12 +139,13 @@ class Fitter:
                     if requirement_name(text) == name:
                         return f"{name}{Requirement(text).specifier}"
         # No catalog has what the default index has, but the shipped lock is of its torch.
-        if self._index == "default" and name in self._locked:
-            return f"{name}=={self._locked[name]}"
+        if self._index == "default" and name in self.locked:
+            return f"{name}=={self.locked[name]}"
         return ""
 
     @cached_property
-    def _locked(self) -> dict[str, str]:
+    def locked(self) -> dict[str, str]:
+        """The versions of the shipped lock; empty where there is none."""
         folder = shipped().lock(self.target.name)
         return read_lock(folder).versions if folder.is_dir() else {}
 

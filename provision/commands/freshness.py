@@ -6,8 +6,10 @@ from pathlib import Path
 
 from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
+from provision.core.program import program_name
 from provision.core.project import Project
-from provision.lockfile.pip import Lock, read_lock
+from provision.environment.manifest import current_generation
+from provision.lockfile.pip import PIP_LAYER, Lock, read_lock
 from provision.spec.local import archive_digests, input_digests, local_digest
 from provision.spec.model import Target
 from provision.spec.reader import load_targets, misnamed_specs, target_names
@@ -80,6 +82,28 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
     return None
+
+
+def note_on_lock(target: Target, project: Project) -> str:
+    """Return which change the environment in use does not have, and the commands; "" for none.
+
+    A lock or a record that is absent or damaged is not compared: other verbs report it.
+    """
+    name, program = target.name, program_name()
+    build = f"`{program} build {name}`"
+    try:
+        lock = read_lock(project.lock(name))
+        why = staleness(target, project.catalog, lock)
+        built = current_generation(project.environments(name))
+    except SpecError:
+        return ""
+    if why:
+        then = f", then {build}" if built else ""
+        return f"{name}: {why}; `{program} lock {name}`{then}"
+    if built and built.record.lock != lock.digest:
+        path = f"lockfiles/{name}/{PIP_LAYER}"
+        return f"{name}: the environment in use is not that of {path}; {build}"
+    return ""
 
 
 def _changed(digests: Mapping[str, str], lock: Lock) -> str:

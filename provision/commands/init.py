@@ -32,7 +32,7 @@ from provision.core.progress import Progress
 from provision.core.project import Project, shipped
 from provision.lockfile.pip import PIP_LAYER
 from provision.spec.extends import read_spec_file
-from provision.spec.model import Target
+from provision.spec.model import Target, requirement_name
 from provision.spec.reader import (
     load_spec,
     load_target,
@@ -74,6 +74,10 @@ class InitializedTarget:
     """Requirements that are left out, each with its place and why."""
     locked: bool = False
     """Whether it has the shipped lock, since nothing was added."""
+    inherited: tuple[str, ...] = ()
+    """Names of what it requires because the shipped target does."""
+    packages: int | None = None
+    """How many packages the lock of the shipped target has; null where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +257,24 @@ def _write_spec(
     locked = False
     with contextlib.suppress(SpecError):  # said of all specs together
         locked = _take_lock(project, base, load_spec(path))
-    place, done = path.relative_to(project.root).as_posix(), tuple(fitted.done)
-    return InitializedTarget(base.name, place, done, tuple(fitted.left), locked)
+    place = path.relative_to(project.root).as_posix()
+    return InitializedTarget(
+        base.name,
+        place,
+        tuple(fitted.done),
+        tuple(fitted.left),
+        locked,
+        _inherited(base, fitted),
+        len(fitted.locked) or None,
+    )
+
+
+def _inherited(base: Target, fitted: Fitter) -> tuple[str, ...]:
+    """Return the names of the shipped requirements that a new spec does not replace."""
+    replaced = {*fitted.drop, *fitted.exclude}
+    replaced.update(map(requirement_name, (*fitted.requirements, *fitted.overrides)))
+    names = dict.fromkeys(map(requirement_name, base.pip.requirements))
+    return tuple(name for name in names if name not in replaced)
 
 
 def _faults(project: Project, specs: Iterable[str], known: Sequence[str]) -> list[str]:

@@ -10,6 +10,10 @@ from provision.commands.fit import Fitter
 from provision.spec.model import Target
 
 BASE = "envs/base/project.toml"
+_OF_INDEX = (
+    "This installs nothing. If a package requires one of these, `lock` takes the build for",
+    "this torch, from the index of torch and no other.",
+)
 _HEAD = "What all targets of this project have. A spec adds what is of its hardware."
 
 
@@ -43,6 +47,9 @@ def spec_text(base: Target, fitted: Fitter, common: Common) -> str:
     """Return the text of a spec that extends the common file and a shipped one."""
     document = tomlkit.document()
     document["extends"] = ["base/project", base.name]
+    document["extends"].comment(
+        f"requirements of this project, and of the shipped {base.name}"
+    )
     if fitted.target.python != base.python:
         document["python"] = fitted.target.python
     drop = [name for name in fitted.drop if name not in common.drop]
@@ -62,8 +69,10 @@ def spec_text(base: Target, fitted: Fitter, common: Common) -> str:
             overrides.append(entry)
         pip["overrides"] = overrides
     if fitted.index:
-        pip["index"] = fitted.index
-        pip["index"].comment("from torch's index, also if only others require them")
+        pip["index"] = tomlkit.table()
+        for line in _OF_INDEX:
+            pip["index"].add(tomlkit.comment(line))
+        pip["index"].update(fitted.index)
     if pip:
         document["pip"] = pip
     return tomlkit.dumps(document)

@@ -51,7 +51,7 @@ def show_overview(result: ProjectStatus, console: Console) -> None:
             console.remark(f"{row.name}: {row.summary}")
         if row.exclude:
             console.remark(f"{row.name}: excludes {', '.join(row.exclude)}")
-        if row.known_wrong:
+        if row.known_wrong and row.lock != "none":  # `lock` says it of one to be made
             names = ", ".join(row.known_wrong)
             console.remark(f"{row.name}: its torch is known to be wrong: {names}")
         if row.known_wrong_here:
@@ -147,6 +147,8 @@ def show_initialized(
         if target.spec is None:
             file = f"envs/{target.name}.toml"
             console.line(f"{target.name}: {file} exists and stays as it is")
+        elif target.inherited:
+            console.line(_inheritance(target))
     for text, names in _together({t.name: t.changed for t in result.targets}):
         console.line(f"{names}: {text}")
     for text, names in _together({t.name: t.left_out for t in result.targets}):
@@ -157,6 +159,15 @@ def show_initialized(
         console.line("none of the repository's requirements is in a spec", "red")
     else:
         _show_next(result.targets, console, platforms)
+
+
+def _inheritance(target: InitializedTarget) -> str:
+    """Return what a new spec has from the shipped one, as a line."""
+    names = ", ".join(target.inherited)
+    line = f"{target.name}: inherits {names} from the shipped target"
+    if target.packages:
+        line += f", whose lock has {plural(target.packages, 'package')}"
+    return line
 
 
 def _show_next(

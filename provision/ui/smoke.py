@@ -169,14 +169,23 @@ def show_comparison(result: Comparison, console: Console) -> None:
     for finding in result.findings:
         console.finding(finding)
     if result.new:
-        console.remark(f"no earlier result to compare with: {', '.join(result.new)}")
+        console.line(_first_results(result, console), "dim")
     for speed in result.speeds:
         console.line(_speed(speed), "dim")
-    if not result.findings:
+    if result.compared and not result.findings:
         line = f"as good as on {result.since}"
         if result.new:
             line = f"{plural(len(result.compared), 'check')} {line}"
         console.line(line, "green")
+
+
+def _first_results(result: Comparison, console: Console) -> str:
+    """Return that checks have no earlier result, as a line; -v names them."""
+    which = plural(len(result.new), "check") if result.compared else "these checks"
+    line = f"first run of {which} here: nothing to compare with yet"
+    if console.detailed:
+        line += f": {', '.join(result.new)}"
+    return line
 
 
 def _speed(speed: CheckSpeed) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -274,3 +276,36 @@ def test_attack_an_interpreter_that_is_gone_is_replaced_by_no_other(lab: Lab) ->
         python.symlink_to(target)
     assert (done.returncode, done.stdout) == (2, "")
     assert "provision build" in done.stderr
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("verb", ["run", "verify", "smoke", "doctor"])
+def test_each_verb_that_uses_an_environment_says_that_its_lock_changed(
+    ready: Lab, verb: str
+) -> None:
+    """Once on stderr: which file, and the commands; nothing where all is as it was built."""
+    root = ready.project.root
+    words = ["--project", str(root), *(["--target", TARGET] * (verb == "doctor"))]
+    words += [TARGET] * (verb != "doctor") + ["true"] * (verb == "run")
+    done = [sys.executable, "-I", "-m", "provision", verb, *words]
+
+    def notes() -> list[str]:
+        ended = subprocess.run(done, capture_output=True, text=True, check=False)
+        lines = [
+            line for line in ended.stderr.splitlines() if "provision build" in line
+        ]
+        return [re.sub(r"`\S*provision ", "`provision ", line) for line in lines]
+
+    assert notes() == []
+    ready.relock(ready.wheel("alpha", "2.0"), ready.wheel("beta", index="vendor"))
+    build, lock = f"`provision build {TARGET}`", f"`provision lock {TARGET}`"
+    path = f"lockfiles/{TARGET}/requirements.txt"
+    other = f"! {TARGET}: the environment in use is not that of {path}; {build}"
+    assert notes() == [other]
+    spec = ready.project.specs / f"{TARGET}.toml"
+    text = spec.read_text("utf-8")
+    spec.write_text(text.replace("requirements = [", 'requirements = ["gamma", '))
+    stale = f"envs/{TARGET}.toml changed since it was locked; {lock}, then {build}"
+    assert notes() == [f"! {TARGET}: {stale}"]
+    shutil.rmtree(ready.project.lock(TARGET))
+    assert notes() == []

@@ -51,9 +51,15 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "requirements.txt", "torch>=2\nnumpy\neinops\n")
     result = init(tmp_path)
     text = (tmp_path / "envs" / "cpu-linux.toml").read_text(encoding="utf-8")
-    why = "from torch's index, also if only others require them"  # in case that einops does
-    index = f'[pip.index] # {why}\npytorch-cpu = ["torchvision"]\n'
-    assert text == f'extends = ["base/project", "cpu-linux"]\n\n{index}'
+    extends, _, rest = text.partition(
+        " # requirements of this project, and of the shipped "
+    )
+    assert extends == 'extends = ["base/project", "cpu-linux"]'
+    about, lines = "# This installs nothing. If a package requires", rest.splitlines()
+    # In case that einops does.
+    assert lines[2] == "[pip.index]"
+    assert lines[3].startswith(about)
+    assert lines[5:] == ['pytorch-cpu = ["torchvision"]']
     assert (result.targets[0].changed, result.targets[0].left_out, result.to_do) == (
         (),
         (),

@@ -15,6 +15,7 @@ from provision.commands.init import initialize
 from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.program import program_name
 from provision.core.project import shipped
+from provision.lockfile.pip import read_lock
 from tests.commands.repositories import init, pip, said, trainer, write
 from tests.lab import Silent
 
@@ -103,6 +104,24 @@ def test_what_to_do_next_works_on_this_machine(
     assert main([*words, "--target", "mps-macos"]) == 0
     said = capsys.readouterr().out
     assert said.partition("Next:")[2] == f"\n  {program} lock {here} mps-macos\n"
+
+
+def test_what_the_shipped_target_brings_is_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "requirements.txt", "transformers==4.54.1\neinops\n")
+    words = ["init", "--project", str(tmp_path), "--target", "cpu-linux"]
+    assert main(words) == 0
+    locked = len(read_lock(shipped().lock("cpu-linux")).versions)
+    said = next(
+        line for line in capsys.readouterr().out.splitlines() if "inherits" in line
+    )
+    assert said == (
+        "cpu-linux: inherits torch, accelerate, numpy, safetensors, pytest from the shipped "
+        f"target, whose lock has {locked} packages"
+    )
+    assert main(words) == 0
+    assert "inherits" not in capsys.readouterr().out  # of a spec that stays as it is
 
 
 def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:

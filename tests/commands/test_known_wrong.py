@@ -21,6 +21,8 @@ from provision.core.errors import SpecError, ToolError
 from provision.core.project import Project
 from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
 from provision.spec.reader import load_target
+from provision.ui.console import Console
+from provision.ui.results import show_overview
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -155,9 +157,13 @@ def test_targets_marks_the_rows_of_a_target_and_of_this_machine(
 ) -> None:
     project = own_project(tmp_path, torch="2.13.0+xpu")
     main(["targets", "-C", str(tmp_path)])
+    assert "known to be wrong" not in capsys.readouterr().out  # it has no lock yet
+    (row,) = status.target_statuses(project).rows
+    locked = status.ProjectStatus((dataclasses.replace(row, lock="fresh"),))
+    show_overview(locked, Console("provision"))
     told = capsys.readouterr().out
     assert "own: its torch is known to be wrong: masks-torch-2-13, " in told
-    assert "on this machine" not in told  # nothing of it stands here
+    assert "on this machine" not in told  # it is not built here
     monkeypatch.setattr(status, "this_host", lambda _project: b70)
     monkeypatch.setattr(status, "this_platform", lambda: "linux-64")
     (row,) = status.target_statuses(project).rows

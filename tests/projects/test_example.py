@@ -48,7 +48,7 @@ def test_the_example_locks_real_requirements_for_three_accelerators(
     assert PROJECTS["comfyui"]["commit"] in text
     root = open_project("comfyui", tmp_path)
     lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    assert f"asks for {len(lines)} packages" in text
+    assert f"requires {len(lines)} packages" in text
     for block in typed_blocks():
         done = type_block(block, root)
         stale = "--check" in block.text

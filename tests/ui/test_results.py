@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from provision.commands.lock import ArtifactChange, LockResult
+from provision.core.project import shipped
+from provision.spec.reader import load_targets, target_names
 from provision.ui.console import Console
 from provision.ui.results import show_lock
 
@@ -25,3 +28,11 @@ def test_a_first_lock_lists_its_packages_only_if_asked(
     more = LockResult("tiny", 5, NEW, differs=True)  # two were there before
     show_lock(more, Console("provision"))
     assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_a_search_for_a_state_finds_no_summary() -> None:
+    """`provision targets | grep unproven` finds the rows of that state only."""
+    specs = shipped().specs
+    states = r"(un)?proven|skipped|fresh|stale|passed|failed|unreadable|none|no"
+    for target in load_targets(specs, target_names(specs))[0]:
+        assert not re.search(rf"\b({states})\b", target.summary), target.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 
 import pytest
@@ -12,7 +13,7 @@ from provision.report.model import NotRun
 from provision.ui.console import Console
 from provision.ui.courses import sparkline
 from provision.ui.html_report import render_page
-from provision.ui.smoke import show_report, show_smoke
+from provision.ui.smoke import show_comparison, show_report, show_smoke
 from tests.report.test_regressions import IDS, compared, report
 
 
@@ -37,6 +38,33 @@ def test_what_vanished_is_the_first_line(capsys: pytest.CaptureFixture[str]) -> 
     assert first == f"vanished since {before.started}: {IDS[1]}"
     page = render_page([before, after])
     assert page.index(f"Vanished since {before.started}") < page.index("suite on")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "shown"),
+    [
+        (
+            IDS[:1],
+            f"first run of {len(IDS) - 1} checks here: nothing to compare with yet",
+        ),
+        (
+            ("other.check",),
+            "first run of these checks here: nothing to compare with yet",
+        ),
+    ],
+)
+def test_first_results_are_no_alarm(
+    capsys: pytest.CaptureFixture[str], earlier: tuple[str, ...], shown: str
+) -> None:
+    after = report(day=2)
+    found = dataclasses.replace(compared(report(ids=earlier), after), findings=())
+    for detailed in (False, True):
+        show_comparison(found, Console("provision", detailed=detailed))
+        lines = capsys.readouterr().out.splitlines()
+        names = f": {', '.join(found.new)}" if detailed else ""
+        assert shown.replace("1 checks", "1 check") + names in lines
+        assert not any(line.startswith("!") for line in lines)
+        assert any("as good as" in line for line in lines) == (earlier == IDS[:1])
 
 
 def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

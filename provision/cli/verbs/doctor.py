@@ -10,8 +10,10 @@ from provision.commands.diagnose import (
     read_log_file,
     with_log,
 )
+from provision.commands.freshness import note_on_lock
 from provision.core.errors import Exit
 from provision.doctor.report import report
+from provision.spec.reader import load_targets, target_names
 from provision.ui.console import print_text
 from provision.ui.results import show_diagnosis
 
@@ -45,6 +47,7 @@ def handle(call: Call) -> Outcome:
     options, found, host, prefix = call.arguments, None, None, None
     log = None if options.log is None else read_log_file(options.log)
     environment = options.python or options.target
+    _note_locks(call)
     if options.project and not (environment or log or options.report):
         found = diagnose_repository(options.project.absolute(), call.project)
     if not found and (environment or not log):
@@ -60,3 +63,15 @@ def handle(call: Call) -> Outcome:
         text = report(result, host, prefix, log)
         return Outcome(text, lambda text, _: print_text(text), code)
     return Outcome(result, partial(show_diagnosis, log=options.log), code)
+
+
+def _note_locks(call: Call) -> None:
+    """Note which environments lack a change of the target, or project, that is named."""
+    options, specs = call.arguments, call.project.specs
+    if options.python or not (options.target or options.project):
+        return
+    names = [options.target] if options.target else target_names(specs)
+    targets, _ = load_targets(specs, names)
+    for target in targets:
+        if change := note_on_lock(target, call.project):
+            call.console.note(change)

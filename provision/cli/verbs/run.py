@@ -7,6 +7,7 @@ from provision.cli.call import Call
 from provision.cli.options import add_target
 from provision.commands.current import hold_current
 from provision.commands.dropped import not_yet_named
+from provision.commands.freshness import note_on_lock
 from provision.core.process import become
 from provision.core.variables import program_environment
 
@@ -34,6 +35,8 @@ def handle(call: Call) -> int:
         )
     if current.record.proof == "unproven":
         console.note(f"{target.name} is unproven: {current.record.reason}")
+    if change := note_on_lock(target, call.project):
+        console.note(change)
     environment, dropped = program_environment(
         os.environ,
         current.folder,

@@ -7,6 +7,7 @@ from provision.cli.call import Call, Outcome
 from provision.cli.options import add_contract, add_target, seconds
 from provision.commands import smoke
 from provision.commands.check import check, require_end
+from provision.commands.freshness import note_on_lock
 from provision.commands.machine import read_layers
 from provision.commands.subject import from_interpreter
 from provision.commands.suite import SmokeRequest
@@ -119,5 +120,7 @@ def handle(call: Call) -> Outcome:
         require_end(checked, subject)
         result = smoke.SmokeResult(checked.report, None)
     else:
+        if change := note_on_lock(call.target, call.project):
+            call.console.note(change)
         result = smoke.smoke(request, run, call.console)
     return Outcome(result, show_smoke, smoke.exit_code(result.report.word))

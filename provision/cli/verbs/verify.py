@@ -6,6 +6,7 @@ from dataclasses import replace
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_build, add_contract, add_target
 from provision.cli.verbs.build import build_request
+from provision.commands.freshness import note_on_lock
 from provision.commands.machine import host_reader
 from provision.commands.repair import finish, repair
 from provision.commands.verify import verify_current
@@ -29,6 +30,8 @@ def declare(parser: ArgumentParser) -> None:
 
 def handle(call: Call) -> Outcome:
     options, target = call.arguments, call.arguments.target
+    if change := note_on_lock(call.target, call.project):
+        call.console.note(change)
     deep = options.deep or options.repair
     if deep:
         call.console.step("comparing every file with its hash")
