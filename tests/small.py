@@ -61,8 +61,10 @@ def make_wheel(
     version: str,
     files: dict[str, str],
     requires: Sequence[str] = (),
+    *,
+    variant: str = "",
 ) -> Path:
-    """Write a pure wheel, the same bytes each time."""
+    """Write a pure wheel, the same bytes each time; ``variant`` is its label (PEP 825)."""
     info = f"{name}-{version}.dist-info"
     members = {path: text.encode() for path, text in files.items()}
     members[f"{info}/METADATA"] = metadata(name, version, requires).encode()
@@ -76,7 +78,8 @@ def make_wheel(
         )
     members[f"{info}/RECORD"] = "".join(lines).encode()
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    label = f"-{variant}" if variant else ""
+    wheel = folder / f"{name}-{version}-py3-none-any{label}.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for path, data in members.items():
             archive.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), data)

@@ -9,11 +9,7 @@ from typing import Any
 
 import pypi_simple
 from packaging.metadata import parse_email
-from packaging.utils import (
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_wheel_filename,
-)
+from packaging.utils import InvalidWheelFilename, canonicalize_name
 from packaging.version import Version
 from pypi_simple import DistributionPackage, ProjectPage
 from requests import Response, Session
@@ -21,7 +17,8 @@ from requests import Response, Session
 from provision.core.errors import ToolError
 from provision.core.limits import METADATA, bounded
 from provision.core.network import TIMEOUT
-from provision.lockfile.tags import best_wheel
+from provision.core.wheel_name import parse_wheel_name
+from provision.lockfile.tags import fits
 
 # The requirements in a wheel's metadata, in the fields of provision.catalog.snapshot.Wheel.
 CoreMetadata = dict[str, Any]
@@ -79,11 +76,11 @@ def is_wanted(
     Older wheels are not added to a catalog: a vendor's index lists hundreds of them.
     """
     try:
-        version = parse_wheel_filename(filename)[1]
+        version = parse_wheel_name(filename).version
     except InvalidWheelFilename:
         return False
     recent = oldest is None or version >= oldest
-    return recent and any(best_wheel([filename], *platform) for platform in platforms)
+    return recent and any(fits(filename, *platform) for platform in platforms)
 
 
 def published_metadata(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 from packaging.version import Version
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -22,6 +22,7 @@ from provision.core.privacy import holds_secret
 from provision.core.program import program_name
 from provision.core.project import fact, shipped
 from provision.core.text import nearest, plural
+from provision.core.wheel_name import parse_wheel_name
 from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
@@ -33,7 +34,7 @@ Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet", "Interpreters")
 
 def _wheel(filename: str) -> str:
     try:
-        parse_wheel_filename(filename)
+        parse_wheel_name(filename)
     except InvalidWheelFilename as error:
         raise ValueError(f"{filename!r} is not the name of a wheel: {error}") from error
     return filename
@@ -115,12 +116,17 @@ class Wheel(Table):
     @property
     def name(self) -> str:
         """The distribution, normalised."""
-        return str(parse_wheel_filename(self.filename)[0])
+        return parse_wheel_name(self.filename).name
 
     @property
     def version(self) -> str:
         """The version with its local part."""
-        return str(parse_wheel_filename(self.filename)[1])
+        return str(parse_wheel_name(self.filename).version)
+
+    @property
+    def variant(self) -> str:
+        """The label of its variant (PEP 825); "" of a wheel that is none."""
+        return parse_wheel_name(self.filename).variant
 
     @property
     def lacks(self) -> str:

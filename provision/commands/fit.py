@@ -21,7 +21,7 @@ from provision.core.findings import toml_table
 from provision.core.platforms import PYTHONS
 from provision.core.project import shipped
 from provision.lockfile.pip import read_lock
-from provision.lockfile.tags import best_wheel
+from provision.lockfile.tags import fits
 from provision.spec.model import Target, requirement_name
 
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
@@ -314,7 +314,7 @@ class Fitter:
             return []
         found = load_snapshot(self.catalog, index, Index).of(name)
         where = self.target.machine
-        return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
+        return [w for w in found if not w.lacks and fits(w.filename, *where)]
 
 
 def _minor(python: str) -> int:

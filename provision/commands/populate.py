@@ -118,7 +118,14 @@ def _install_and_compare(
     python = environment_python(prefix)
     before = generated_files(prefix)
     try:
-        install_pip_layer(python, plan.lock, plan.supply, run, progress)
+        install_pip_layer(
+            python,
+            plan.lock,
+            plan.project.variants,
+            plan.supply,
+            run=run,
+            progress=progress,
+        )
         install_local(
             python,
             plan.target,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
 from provision.artifacts.resumable_download import download
@@ -34,6 +33,7 @@ from provision.core.limits import read_text
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.core.wheel_name import parse_wheel_name
 from provision.resolver import conda_lock
 from provision.spec.model import Target
 from provision.spec.tables import faults_of
@@ -321,7 +321,7 @@ class CatalogUpdater:
         files: dict[str, Wheel],
         result: RefreshResult,
     ) -> None:
-        oldest = min((parse_wheel_filename(w.filename)[1] for w in old), default=None)
+        oldest = min((parse_wheel_name(w.filename).version for w in old), default=None)
         platforms = {target.machine for target in self.targets}
         for package in packages:
             before = files.get(package.filename)
@@ -430,8 +430,8 @@ def _sort_key(
     file: Wheel | ChannelPackage | DriverFile | Interpreter,
 ) -> tuple[object, ...]:
     if isinstance(file, Wheel):
-        name, version, _, _ = parse_wheel_filename(file.filename)
-        return name, version, file.filename
+        wheel = parse_wheel_name(file.filename)
+        return wheel.name, wheel.version, file.filename
     if isinstance(file, ChannelPackage):
         return file.subdir, file.name, file.filename
     if isinstance(file, Interpreter):

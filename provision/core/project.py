@@ -51,6 +51,11 @@ class Project(
         return self.root / ".cache" / "conda"
 
     @property
+    def variants(self) -> Path:
+        """Wheels with a variant label (PEP 825), which uv gets under another name."""
+        return self.root / ".cache" / "variants"
+
+    @property
     def wheelhouse(self) -> Path:
         """The folder of the wheels that were built from source."""
         return self.root / "wheelhouse"

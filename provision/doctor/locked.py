@@ -12,6 +12,7 @@ from types import MappingProxyType
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
 from provision.core.findings import Finding, Level
+from provision.core.wheel_name import split_variant
 from provision.doctor.context import DoctorContext
 from provision.doctor.environment import (
     Environment,
@@ -181,15 +182,15 @@ def _bad(env: Environment, target: Target) -> list[Finding]:
 
 
 def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistribution:
-    wheel = artifact.filename
+    plain, _ = split_variant(artifact.filename)
     return LockedDistribution(
         artifact.name,
         artifact.version,
         folder=Path(),
         index=artifact.index,
         requires=requires,
-        tags=("-".join(wheel.removesuffix(".whl").split("-")[-3:]),),
-        origin=wheel,
+        tags=("-".join(plain.removesuffix(".whl").split("-")[-3:]),),
+        origin=artifact.filename,
     )
 
 

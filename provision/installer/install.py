@@ -4,11 +4,12 @@ With several indexes in one call, a package of the same name on another index co
 (dependency confusion): the hash would stop it, but the build would fail without need.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from provision.artifacts.parallel_fetch import wanted_archive
+from provision.artifacts.parallel_fetch import fetch_all, wanted_archive, wanted_wheel
 from provision.artifacts.wheelhouse import (
     WantedFile,
     damaged_artifacts,
@@ -16,10 +17,11 @@ from provision.artifacts.wheelhouse import (
     may_unpack,
     size_on_disk,
 )
-from provision.core.errors import ToolError
+from provision.core.errors import ToolError, os_errors
 from provision.core.process import Completed, Run
 from provision.core.progress import Progress
 from provision.core.text import plural, shortened, size
+from provision.core.wheel_name import split_variant
 from provision.installer import uv
 from provision.installer.plan import ArtifactSources, InstallPlan
 from provision.lockfile.conda import conda_packages
@@ -53,12 +55,78 @@ def check_space(folder: Path, needed: int) -> None:
 
 
 def install_pip_layer(
-    python: Path, lock: Lock, supply: ArtifactSources, run: Run, progress: Progress
+    python: Path,
+    lock: Lock,
+    variants: Path,
+    supply: ArtifactSources,
+    *,
+    run: Run,
+    progress: Progress,
 ) -> None:
-    """Install every artifact of a lock; ToolError if one cannot be had with the lock's SHA-256."""
-    for index in sorted({artifact.index for artifact in lock.artifacts}):
-        artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
+    """Install every artifact of a lock; ToolError if one cannot be had with the lock's SHA-256.
+
+    Wheels with a variant label are kept in the folder ``variants``.
+    """
+    plain = [artifact for artifact in lock.artifacts if not artifact.variant]
+    for index in sorted({artifact.index for artifact in plain}):
+        artifacts = [artifact for artifact in plain if artifact.index == index]
         _install_of_index(python, index, artifacts, supply, run=run, progress=progress)
+    labelled = [artifact for artifact in lock.artifacts if artifact.variant]
+    if labelled:
+        _install_variants(
+            python, labelled, variants, supply, run=run, progress=progress
+        )
+
+
+def _install_variants(
+    python: Path,
+    artifacts: Sequence[Artifact],
+    folder: Path,
+    supply: ArtifactSources,
+    *,
+    run: Run,
+    progress: Progress,
+) -> None:
+    """Install wheels with a variant label under the names that they would have without it.
+
+    uv refuses a label, or installs such a wheel only where this machine has what it needs. Here
+    the lock has decided, and the machine that builds need not be the one that runs.
+    """
+    progress.step(f"installing {plural(len(artifacts), 'wheel variant')}")
+    wanted = [wanted_wheel(a, supply.indexes.get(a.index)) for a in artifacts]
+    missing = fetch_all(
+        wanted, folder, supply.wheelhouses, progress, offline=supply.offline
+    )
+    if missing:
+        raise ToolError(
+            f"could not get {plural(len(missing), 'wheel variant')}",
+            evidence="\n".join(map(str, missing)),
+            cause="neither a wheelhouse nor its index has a file with the name and the hash",
+            remedy="check the network, or put them into a folder and name it "
+            "with --wheelhouse DIR",
+        )
+    houses = [_without_label(artifact, folder) for artifact in artifacts]
+    # uv compares each file with the hash of the lock again.
+    uv.install_wheels(
+        python, artifacts, run, {}, wheelhouses=houses, offline=True, complete=True
+    ).require(
+        "could not install wheel variants",
+        remedy="every file had the right hash: check the disk and its free space",
+    )
+
+
+def _without_label(artifact: Artifact, folder: Path) -> Path:
+    """Give a wheel a second name without its variant label; return the folder that has it."""
+    house = folder / artifact.sha256
+    wheel, plain = folder / artifact.filename, split_variant(artifact.filename)[0]
+    with os_errors(f"cannot link {wheel}", "check the folder and the free space"):
+        house.mkdir(exist_ok=True)
+        (house / plain).unlink(missing_ok=True)
+        try:
+            os.link(wheel, house / plain)
+        except OSError:  # the file system has no hard links
+            shutil.copyfile(wheel, house / plain)
+    return house
 
 
 def _install_of_index(

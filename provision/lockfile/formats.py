@@ -42,6 +42,12 @@ def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
             "overrides and excluded packages: pip resolves again, and may refuse "
             "the versions, or add what is excluded"
         )
+    variants = [artifact.name for artifact in lock.artifacts if artifact.variant]
+    if variants:
+        losses.append(
+            f"that {', '.join(variants)} is a wheel variant: installers refuse its file, "
+            "or take another wheel and refuse its hash"
+        )
     if lock.local:
         own = " ".join(target.pip.local)
         losses.append(

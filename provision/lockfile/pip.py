@@ -25,11 +25,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from packaging.utils import InvalidWheelFilename
 from packaging.version import InvalidVersion, Version
 
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_text
+from provision.core.wheel_name import split_variant
 
 SCHEMA = "2"
 PIP_LAYER = "requirements.txt"
@@ -67,6 +69,11 @@ class Artifact:
     source: str = ""  # what it was built from, see provision.artifacts.sources
     build: tuple[str, ...] = ()  # the requirements of its build, each with hashes
     record: str | None = None  # digest of its RECORD; None where that could not be read
+
+    @property
+    def variant(self) -> str:
+        """The label of its variant (PEP 825); "" of a wheel that is none."""
+        return split_variant(self.filename)[1]
 
 
 @dataclass(frozen=True)
@@ -203,7 +210,11 @@ def _fault(entry: dict[str, str], found: dict[str, Artifact]) -> str:
 
 def _fits(entry: dict[str, str]) -> bool:
     """Whether a wheel's file name is a bare one, and that of the entry's name and version."""
-    match = _WHEEL.fullmatch(entry["file"])
+    try:
+        plain, _ = split_variant(entry["file"])
+    except InvalidWheelFilename:
+        return False
+    match = _WHEEL.fullmatch(plain)
     if not match or re.sub(r"[-_.]+", "-", match["name"]).lower() != entry["name"]:
         return False
     if match["version"] == entry["version"]:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import parse_wheel_filename
 
 from provision.core.platforms import PLATFORMS
+from provision.core.wheel_name import NULL, parse_wheel_name
 
 
 @lru_cache(maxsize=32)  # `init` compares hundreds of wheels with those of one target
@@ -18,18 +18,26 @@ def _ranks(platforms: tuple[str, ...], python: str) -> dict[Tag, int]:
     return {tag: place for place, tag in enumerate([*own, *others])}
 
 
+def fits(filename: str, platform: str, python: str, glibc: str | None = None) -> bool:
+    """Whether a machine can install a wheel by its tags; what a variant needs besides is not read."""
+    rank = _ranks(tuple(PLATFORMS[platform].with_glibc(glibc).tags), python)
+    return any(tag in rank for tag in parse_wheel_name(filename).tags)
+
+
 def best_wheel(
     filenames: Iterable[str], platform: str, python: str, glibc: str | None = None
 ) -> str | None:
     """Return the wheel that an installer would take on a platform, or None if none fits.
 
-    Of two with equal tags, the one with the higher build number wins, as in pip.
+    Of two with equal tags, the one with the higher build number wins, as in pip. Of variants only
+    that without properties counts, where there is no other wheel: it fits every machine.
     """
     rank = _ranks(tuple(PLATFORMS[platform].with_glibc(glibc).tags), python)
-    fitting: list[tuple[int, tuple[int, str] | tuple[()], str]] = []
+    fitting: list[tuple[bool, int, tuple[int, str] | tuple[()], str]] = []
     for filename in filenames:
-        _, _, build, wheel_tags = parse_wheel_filename(filename)
-        if ranks := [rank[tag] for tag in wheel_tags if tag in rank]:
+        wheel = parse_wheel_name(filename)
+        ranks = [rank[tag] for tag in wheel.tags if tag in rank]
+        if ranks and wheel.variant in {"", NULL}:
             # The name decides last, so that the order of an index cannot.
-            fitting.append((-min(ranks), build, filename))
-    return max(fitting)[2] if fitting else None
+            fitting.append((not wheel.variant, -min(ranks), wheel.build, filename))
+    return max(fitting)[3] if fitting else None

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from provision.catalog.snapshot import Wheel
 from provision.core.platforms import ACCELERATORS
-from provision.lockfile.tags import best_wheel
+from provision.lockfile.tags import fits
 from provision.resolver.derivation import LATE, ONLY_SOURCE, shortest_proof
 from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault, Way, WaysOut, toml
@@ -154,7 +154,7 @@ class Judge:
                 if (
                     usable
                     and _matches(asked, wheel)
-                    and best_wheel([wheel.filename], *self.target.machine)
+                    and fits(wheel.filename, *self.target.machine)
                 ):
                     return index
         return ""

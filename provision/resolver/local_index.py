@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from provision.catalog.snapshot import Wheel
 from provision.core.process import Completed, Run
+from provision.core.wheel_name import split_variant
 
 _PAGE = "application/vnd.pypi.simple.v1+json"
 # A snapshot is its own cut-off date, but a resolver with one skips files without an upload time.
@@ -53,10 +54,16 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
     }
 
 
+def served_name(wheel: Wheel) -> str:
+    """Return the name of a wheel without its variant label, which resolvers refuse."""
+    return split_variant(wheel.filename)[0]
+
+
 def _page_entry(wheel: Wheel) -> dict[str, object]:
+    served = served_name(wheel)
     entry = {
-        "filename": wheel.filename,
-        "url": f"../files/{quote(wheel.filename)}",
+        "filename": served,
+        "url": f"../files/{quote(served)}",
         "hashes": {"sha256": wheel.sha256},
         "upload-time": _UPLOADED,
         "core-metadata": True,
@@ -85,9 +92,9 @@ def respond(
 
 def _file(wheels: Sequence[Wheel], leaf: str) -> Response:
     for wheel in wheels:
-        if leaf == f"{wheel.filename}.metadata":
+        if leaf == f"{served_name(wheel)}.metadata":
             return Response(200, "text/plain", core_metadata(wheel).encode())
-        if leaf == wheel.filename:
+        if leaf == served_name(wheel):
             return Response(302, location=wheel.url)
     return Response(404)
 

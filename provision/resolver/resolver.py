@@ -20,6 +20,7 @@ from provision.core.hashing import sha256_bytes
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.core.wheel_name import NULL
 from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
@@ -67,9 +68,14 @@ class Resolver:
                 top["local"] = ", ".join(engine.local_names(resolvable))
             self._note_excluded(resolvable, pins, engine)
         self._warn(target, pins)
-        artifacts = [_artifact(target, wheel, built) for wheel, _ in files]
         urls = {wheel.sha256: url for wheel, url in files}
         listed = [wheel for index in wheels.values() for wheel in index]
+        # The local index serves variants without their labels.
+        names = {wheel.sha256: wheel.filename for wheel in listed}
+        artifacts = []
+        for wheel, _ in files:
+            named = replace(wheel, filename=names.get(wheel.sha256, wheel.filename))
+            artifacts.append(_artifact(target, named, built))
         known = list(known)
         artifacts = self._with_sizes(target, artifacts, urls, known, listed)
         artifacts = self._with_records(target, artifacts, urls, known, listed)
@@ -145,7 +151,8 @@ class Resolver:
         """Yield uv with the indexes of a target."""
         # Resolvers cache pages by their address, which has to differ where the content does.
         built = [str(wheel.sha256) for wheel in wheels.get(WHEELHOUSE, ())]
-        content = " ".join([catalog_digest(self.folder, target), *built])
+        labels = [f"{name} {label}" for name, label in target.pip.variants.items()]
+        content = " ".join([catalog_digest(self.folder, target), *built, *labels])
         with local_index.serve(wheels, sha256_bytes(content.encode())) as indexes:
             run = local_index.with_names(self.run, indexes)
             yield uv.UvResolver(indexes, self.sources.index_url, run)
@@ -263,9 +270,35 @@ def offered(target: Target, folder: Path) -> Served:
         wheels: list[Wheel] = []
         for name in names:
             if name not in target.pip.exclude:
-                wheels += _usable(target, index, name, snapshot.of(name))
+                usable = _usable(target, index, name, snapshot.of(name))
+                wheels += _of_variant(target, index, name, usable)
         served[index] = tuple(wheels)
     return served
+
+
+def _of_variant(
+    target: Target, index: str, name: str, wheels: Sequence[Wheel]
+) -> list[Wheel]:
+    """Return the wheels of the variant that a spec takes; by default those that are no variants.
+
+    An index's ``variants.json`` is not asked: it can change any day, and with it a lock.
+    """
+    labels = {wheel.variant for wheel in wheels}
+    label = target.pip.variants.get(name, NULL if "" not in labels else "")
+    if label in labels:
+        return [wheel for wheel in wheels if wheel.variant == label]
+    offered = ", ".join(sorted(labels - {""}))
+    spec = f"envs/{target.name}.toml"
+    raise SpecError(
+        f"{target.name}: {index} has no variant {label} of {name}",
+        evidence=f"variants in the catalog of {index}: {offered or 'none'}",
+        cause=f"{spec}, [pip.variants]: {name}"
+        if name in target.pip.variants
+        else "all its wheels are for some machines only, and the spec takes none of them",
+        remedy=f'write `{name} = "LABEL"` with one of them into [pip.variants] of {spec}'
+        if offered
+        else f"remove {name} from [pip.variants] of {spec}",
+    )
 
 
 def _usable(

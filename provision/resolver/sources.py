@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from provision.artifacts.sources import SourceBuilder
 from provision.catalog.simple_index import embedded_metadata
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_file
+from provision.core.wheel_name import parse_wheel_name
 from provision.lockfile.pip import WHEELHOUSE
-from provision.lockfile.tags import best_wheel
+from provision.lockfile.tags import fits
 from provision.resolver.uv import Pins, UvResolver
 from provision.spec.model import Override, Target, requirement_name
 
@@ -37,7 +38,7 @@ class BuiltWheel(NamedTuple):
     @property
     def name(self) -> str:
         """The distribution, normalised."""
-        return str(parse_wheel_filename(self.path.name)[0])
+        return parse_wheel_name(self.path.name).name
 
     def served(self) -> Wheel:
         """Return it as an entry of an index; its URL is never asked for."""
@@ -79,7 +80,7 @@ def build_urls(
                 )
             extras = ",".join(sorted(requirement.extras))
             pin = f"{wheel.name}[{extras}]" if extras else wheel.name
-            version = parse_wheel_filename(wheel.path.name)[1]
+            version = parse_wheel_name(wheel.path.name).version
             exact = f"{pin}=={version}"
             requirements.append(exact)
             built.append(wheel)
@@ -141,7 +142,7 @@ def _build(
     pinned = functools.partial(engine.build_requirements, target.with_pip(build=()))
     with _BUILDING:
         made, requires = builder.wheel(name, source, (), pinned)
-    if not best_wheel([made.name], target.platform, target.python):
+    if not fits(made.name, target.platform, target.python):
         raise SpecError(
             f"{name} is compiled: {made.name} does not fit {target.platform}",
             cause="a wheel with compiled code is built on its own platform",

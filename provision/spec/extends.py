@@ -132,6 +132,8 @@ def _extended_pip(file: SpecFile, inherited: Data) -> Data:
         if isinstance(value, list):
             pip[key] = _added(own.get(key, []), value, by_name=key in _BY_NAME)
     pip["cutoffs"] = inherited.get("cutoffs", {}) | own.get("cutoffs", {})
+    if "variants" in pip:
+        pip["variants"] = inherited.get("variants", {}) | own.get("variants", {})
     pip["index"] = _extended_index(own.get("index", {}), inherited.get("index", {}))
     return pip
 

@@ -26,6 +26,7 @@ from pydantic import (
 
 from provision.core.platforms import ACCELERATORS, PLATFORMS, markers
 from provision.core.privacy import holds_secret
+from provision.core.wheel_name import LABEL
 from provision.spec.tables import Table
 
 if TYPE_CHECKING:
@@ -222,6 +223,8 @@ class Pip(Table):
     accepted: tuple[Accepted, ...] = ()
     index: dict[FileStem, tuple[Distribution, ...]] = {}
     """Catalog index -> the distributions that come from it and nowhere else."""
+    variants: dict[Distribution, Annotated[str, Field(pattern=f"^{LABEL}$")]] = {}
+    """Distributions of a catalog -> the label of the wheel variant (PEP 825) to take."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
@@ -240,6 +243,16 @@ class Pip(Table):
                         f"{name} is assigned to both {seen[name]} and {index}"
                     )
                 seen[name] = index
+        return self
+
+    @model_validator(mode="after")
+    def _variants_of_catalogs(self) -> Self:
+        for name in self.variants:
+            if self.index_of(name) == "default":
+                raise ValueError(
+                    f"takes a variant of {name}, which no [pip.index] assigns to a catalog: "
+                    "variants of the default index are not locked"
+                )
         return self
 
     def index_of(self, name: str) -> str:
@@ -393,6 +406,7 @@ class Target(Table):
             "constraints",
             "local",
             "build",
+            "variants",
         ):  # unknown to older locks
             if not keys["pip"][later]:
                 del keys["pip"][later]

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from packaging.utils import parse_sdist_filename, parse_wheel_filename
+from packaging.utils import parse_sdist_filename
 
 from provision.core.limits import INCLUDED, LINE, NESTED, read_text
+from provision.core.wheel_name import parse_wheel_name
 from provision.spec.collected import OTHER_INDEX, Collected
 from provision.spec.conda_environment import CONDA, conda_lines
 from provision.spec.model import (
@@ -168,7 +169,7 @@ def _name_of(path: str) -> str:
     """Return the distribution of a wheel or an sdist, which its file's name says."""
     filename = path.rpartition("/")[2]
     if filename.endswith(".whl"):
-        return str(parse_wheel_filename(filename)[0])
+        return parse_wheel_name(filename).name
     return str(parse_sdist_filename(filename)[0])
 
 

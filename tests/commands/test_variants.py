@@ -1,0 +1,258 @@
+"""Wheel variants (PEP 825): which one is locked, and what is then installed and verified."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import ValidationError
+
+from provision.artifacts.pip_config import PipConfig
+from provision.catalog.simple_index import is_wanted
+from provision.catalog.snapshot import Index, Wheel, load_snapshot
+from provision.commands import lock
+from provision.core.errors import SpecError, ToolError
+from provision.core.process import run
+from provision.core.project import CURRENT, Project
+from provision.environment.contents import read_contents
+from provision.environment.verify import verify
+from provision.lockfile.formats import lost
+from provision.lockfile.pip import PIP_LAYER, parse_lock, read_lock
+from provision.resolver import local_index
+from provision.resolver.resolver import Resolver
+from provision.spec.reader import load_spec, load_target
+from provision.spec.tables import faults_of
+from tests.commands.test_lock import wheel
+from tests.lab import Lab, Silent, open_lab
+from tests.small import make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+VENDOR = (
+    wheel("torch-2.0-py3-none-any.whl", "filelock"),
+    wheel("torch-2.0-py3-none-any-null.whl", "filelock"),
+    wheel("torch-2.0-py3-none-any-cu13.whl", "filelock", "nvidia-runtime"),
+    wheel("torch-3.0-py3-none-any-cu12.whl", "filelock"),
+    wheel("kernels-1.0-py3-none-any-null.whl"),
+    wheel("kernels-1.0-py3-none-any-bmg.whl"),
+    wheel("only-1.0-py3-none-any-bmg.whl"),
+)
+DEFAULT = (
+    wheel("filelock-3.0-py3-none-any.whl"),
+    wheel("nvidia_runtime-13.0-py3-none-any.whl"),
+)
+SPEC = """
+summary = "a target"
+accelerator = "cpu"
+platform = "linux-64"
+python = "3.11"
+[pip]
+cutoff = 2026-11-01
+requirements = {requirements}
+[pip.index]
+vendor = {assigned}
+[pip.variants]
+{variants}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    folder = tmp_path / "envs" / "catalog"
+    folder.mkdir(parents=True)
+    files = [json.loads(each.model_dump_json(exclude_defaults=True)) for each in VENDOR]
+    document = {"$schema": "index.schema.json", "url": "https://example.org/"}
+    (folder / "vendor.json").write_text(json.dumps(document | {"files": files}))
+    return Project(tmp_path)
+
+
+def locked(
+    project: Project, requirements: list[str], variants: str = "", engine: str = "uv"
+) -> dict[str, str]:
+    """Lock a spec, and return the file of each distribution."""
+    assigned = [name for name in requirements if name != "filelock"]
+    text = SPEC.format(requirements=requirements, assigned=assigned, variants=variants)
+    (project.specs / "thing.toml").write_text(text)
+    target = load_spec(project.specs / "thing.toml")
+    with local_index.serve({"simple": DEFAULT}, "5" * 64) as urls:
+        config = PipConfig(index_url=urls["simple"])
+        resolver = Resolver(project.catalog, config, run, Silent(), engine)
+        (result,) = lock.lock([target], project, resolver, write=True)
+    if result.error:
+        raise result.error
+    artifacts = read_lock(project.lock("thing")).artifacts
+    hashes = {each.filename: each.sha256 for each in (*VENDOR, *DEFAULT)}
+    assert all(hashes[a.filename] == a.sha256 for a in artifacts)
+    return {artifact.name: artifact.filename for artifact in artifacts}
+
+
+@pytest.mark.machine
+def test_the_wheel_that_is_no_variant_is_locked_by_default(project: Project) -> None:
+    files = locked(project, ["torch", "kernels"])
+    # torch 3.0 has no other wheel than a variant, and is not taken for being newer.
+    assert files == {
+        "torch": "torch-2.0-py3-none-any.whl",
+        "filelock": "filelock-3.0-py3-none-any.whl",
+        # Where all are variants, that without properties: it fits every machine.
+        "kernels": "kernels-1.0-py3-none-any-null.whl",
+    }
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("engine", ["uv", "pip-tools"])
+def test_the_spec_names_the_variant_and_its_requirements_are_resolved(
+    project: Project, engine: str
+) -> None:
+    files = locked(project, ["torch"], 'torch = "cu13"', engine)
+    assert files["torch"] == "torch-2.0-py3-none-any-cu13.whl"
+    assert "nvidia-runtime" in files
+    # The label decides the lock, so a lock without it is not fresh.
+    assert locked(project, ["torch"])["torch"] == "torch-2.0-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("requirements", "variants", "what", "remedy"),
+    [
+        (["torch"], 'torch = "rocm"', "no variant rocm of torch", "one of them"),
+        (["only"], "", "no variant null of only", 'only = "LABEL"'),
+    ],
+)
+def test_a_variant_that_the_catalog_lacks_is_named_with_those_that_it_has(
+    project: Project, requirements: list[str], variants: str, what: str, remedy: str
+) -> None:
+    with pytest.raises(SpecError, match=what) as error:
+        locked(project, requirements, variants)
+    assert "variants in the catalog of vendor: " in error.value.evidence
+    assert remedy in error.value.remedy
+
+
+@pytest.mark.parametrize("label", ["CU13", "../cu13", "cu-13", ""])
+def test_attack_a_label_with_other_characters_is_refused_with_its_place(
+    project: Project, label: str
+) -> None:
+    """A label becomes part of a file name: a spec, a catalog and a lock refuse any separator."""
+    with pytest.raises(SpecError) as error:
+        locked(project, ["torch"], f'torch = "{label}"')
+    assert "thing.toml" in str(error.value)
+    assert "pip.variants.torch" in error.value.evidence
+    catalog = project.catalog / "vendor.json"
+    catalog.write_text(catalog.read_text().replace("any-cu13.whl", f"any-{label}.whl"))
+    with pytest.raises(SpecError) as error:
+        load_snapshot(project.catalog, "vendor", Index)
+    assert "vendor.json" in str(error.value)
+    assert "files[2].filename" in error.value.evidence
+
+
+def test_update_refuses_the_markers_of_variants_with_the_wheel() -> None:
+    marked = "nvidia-runtime; 'nvidia' in variant_namespaces"
+    with pytest.raises(ValidationError) as error:
+        wheel("torch-2.0-py3-none-any-cu13.whl", marked)
+    (fault,) = faults_of(error.value, Wheel)
+    assert "variant_namespaces" in fault
+
+
+def test_an_index_with_variants_is_read_and_each_fitting_one_wanted() -> None:
+    here = [("linux-64", "3.11", None)]
+    for name in ("t-1-py3-none-any-cu13.whl", "t-1-py3-none-any.whl"):
+        assert is_wanted(name, here, None)
+    for name in ("t-1-py3-none-win_amd64-cu13.whl", "t-1-py3-none-any-CU13.whl"):
+        assert not is_wanted(name, here, None)
+
+
+@pytest.mark.parametrize("kind", ["pylock", "requirements", "environment"])
+def test_export_says_that_other_installers_do_not_take_a_variant(
+    lab: Lab, kind: str
+) -> None:
+    target = load_target(lab.project.specs, "tiny")
+    said = lost(target, read_lock(lab.project.lock("tiny")), kind)
+    assert [text for text in said if text.startswith("that alpha is a wheel variant")]
+
+
+def test_a_variant_of_the_default_index_is_refused(project: Project) -> None:
+    with pytest.raises(SpecError) as error:
+        locked(project, ["filelock"], 'filelock = "cu13"')
+    assert "variants of the default index are not locked" in error.value.evidence
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """Return a lab whose alpha is a variant, with a wheel that is none beside it."""
+    with open_lab(tmp_path) as made:
+        made.wheel("alpha", text="version = 'of none'\n")
+        files = {
+            "alpha.py": "version = 'of bmg'\n",
+            "alpha-1.0.dist-info/variant.json": json.dumps({"variants": {"bmg": {}}}),
+        }
+        variant = make_wheel(
+            made.index.root / "default", "alpha", "1.0", files, variant="bmg"
+        )
+        made.relock(variant, made.wheel("beta", index="vendor"))
+        yield made
+
+
+@pytest.mark.machine
+def test_a_build_installs_the_variant_of_the_lock_on_a_machine_without_the_device(
+    lab: Lab,
+) -> None:
+    lab.build()
+    assert lab.says("import alpha; print(alpha.version)") == "of bmg"
+    asked = [
+        path
+        for path in lab.index.asked
+        if path.endswith("alpha-1.0-py3-none-any-bmg.whl")
+    ]
+    assert asked
+    lab.project.environments("tiny").joinpath(CURRENT).unlink()
+    # Kept for the next build; a wheelhouse serves as well.
+    lab.index.fault = 404
+    lab.build(offline=True)
+    assert lab.says("import alpha; print(alpha.version)") == "of bmg"
+
+
+@pytest.mark.machine
+def test_variant_json_is_verified_as_every_file_is(lab: Lab) -> None:
+    lab.build()
+    prefix = lab.home / CURRENT
+    (path,) = prefix.glob("**/alpha-1.0.dist-info/variant.json")
+    found = verify(
+        read_contents(prefix, "tiny"),
+        read_lock(lab.project.lock("tiny")),
+        (),
+        deep=True,
+    )
+    assert not found.findings
+    path.write_text("{}")
+    found = verify(
+        read_contents(prefix, "tiny"),
+        read_lock(lab.project.lock("tiny")),
+        (),
+        deep=True,
+    )
+    (finding,) = found.findings
+    assert "variant.json" in "".join(finding.evidence)
+
+
+@pytest.mark.machine
+def test_attack_another_file_under_the_name_of_the_variant_is_not_installed(
+    lab: Lab,
+) -> None:
+    """An index offers other bytes under the locked name: the hash of the lock decides."""
+    files = {"alpha.py": "version = 'of whoever'\n"}
+    make_wheel(lab.index.root / "default", "alpha", "1.0", files, variant="bmg")
+    with pytest.raises(ToolError, match="wheel variant") as error:
+        lab.build()
+    assert "another file of this name" in error.value.evidence
+    assert not (lab.home / CURRENT).exists()
+
+
+def test_attack_a_lock_refuses_a_label_that_is_none(lab: Lab) -> None:
+    """A lock comes with a repository: its file names must not lead out of a folder."""
+    folder = lab.project.lock("tiny")
+    text = (folder / PIP_LAYER).read_text()
+    for label in ("../bmg", "BMG", "b mg", ""):
+        edited = text.replace("any-bmg.whl", f"any-{label}.whl")
+        with pytest.raises(SpecError, match=r"line \d+: alpha is not in a wheel"):
+            parse_lock(folder, edited, None)
