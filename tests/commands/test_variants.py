@@ -162,6 +162,7 @@ def test_an_index_with_variants_is_read_and_each_fitting_one_wanted() -> None:
         assert not is_wanted(name, here, None)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("kind", ["pylock", "requirements", "environment"])
 def test_export_says_that_other_installers_do_not_take_a_variant(
     lab: Lab, kind: str
@@ -248,6 +249,7 @@ def test_attack_another_file_under_the_name_of_the_variant_is_not_installed(
     assert not (lab.home / CURRENT).exists()
 
 
+@pytest.mark.machine
 def test_attack_a_lock_refuses_a_label_that_is_none(lab: Lab) -> None:
     """A lock comes with a repository: its file names must not lead out of a folder."""
     folder = lab.project.lock("tiny")
