@@ -51,6 +51,7 @@ HOSTS = {
     "developer.nvidia.com",
     "docs.nvidia.com",
     "download.pytorch.org",
+    "peps.python.org",
 }
 # Places of any Linux system; no other absolute path belongs in a document.
 SYSTEM = (
