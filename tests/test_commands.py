@@ -290,6 +290,7 @@ NOT_RUN = {
     "provision evidence emit cpu-linux": "needs a key; tests/commands/test_evidence.py makes one",
     "provision evidence verify": "the project has no evidence",
     "provision gate cuda-linux --group": "needs a launcher; tests/smoke/test_group.py is one",
+    "provision explain torch -t arc-linux": "tests/commands/test_explain.py has such packages",
     "provision init requirements/train.txt --target arc-linux": "commands/test_repository.py has one",
     "provision init --extra audio --group dev --target arc-linux": "commands/test_repository.py does",
     "provision outdated --audit": "asks a service; tests/commands/test_outdated.py plays it",
@@ -306,6 +307,7 @@ def test_the_examples_of_a_verb_work(verb: str, world: World) -> None:
     commands = EXAMPLES[verb].keys() - NOT_RUN.keys()
     world.anew("cpu-linux".join(EXAMPLES[verb]))
     needs = {
+        "explain": "add cpu-linux einops --no-build",
         "fleet": "smoke cpu-linux --contract slurm",
         "remove": "add cpu-linux einops",
         "rollback": "add cpu-linux einops",

@@ -29,34 +29,42 @@ def catalog_digest(folder: Path, target: Target) -> str:
     this digest, also the one that finds nothing to do. SpecError: one is missing or is not JSON.
     """
     part = {
-        index: _part(
-            fact(folder, f"{index}.json"), "files", _is_of(names), _PROVENANCE | {"url"}
+        index: entries(
+            fact(folder, f"{index}.json"), "files", is_of(names), _PROVENANCE | {"url"}
         )
         for index, names in target.pip.index.items()
     }
     subdirs = {target.platform, "noarch"}
     for channel in target.conda.channels if target.conda else ():
         path = fact(folder, f"{channel}.json")
-        part[channel] = _part(
+        part[channel] = entries(
             path, "packages", lambda entry: entry["subdir"] in subdirs, _PROVENANCE
         )
     return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
 
 
-def _is_of(names: Collection[str]) -> Callable[[Entry], bool]:
+def is_of(names: Collection[str]) -> Callable[[Entry], bool]:
+    """Return whether a wheel of an index is of one of some distributions."""
     # The name is all before the first dash of a wheel's file name; to parse it whole costs more.
     return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
 
 
-def _part(
-    path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
+def entries(
+    path: Path,
+    key: str,
+    wanted: Callable[[Entry], bool],
+    without: Collection[str] = (),
 ) -> list[Entry]:
+    """Return the entries of a snapshot that are wanted, in a fixed order and not validated.
+
+    SpecError: it is missing or is not JSON.
+    """
     if not path.is_file():
         raise no_catalog(path.parent, path.stem)
     with damage_in(f"the catalog file {path}", "restore it from the last commit"):
-        entries = []
+        found = []
         for entry in read_parsed(path, json.loads)[key]:
             if wanted(entry):
-                entries.append({k: v for k, v in entry.items() if k not in without})
+                found.append({k: v for k, v in entry.items() if k not in without})
         # Sorted, because a refresh may list the same files in another order.
-        return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
+        return sorted(found, key=lambda entry: json.dumps(entry, sort_keys=True))

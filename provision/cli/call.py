@@ -1,10 +1,10 @@
 """What the handler of a verb gets, and what it returns."""
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from provision.core.errors import Exit
 from provision.core.project import Project
@@ -65,3 +65,9 @@ def each(
 def findings_if(bad: object) -> Exit:
     """The exit code of a verb that checks."""
     return Exit.FINDINGS if bad else Exit.OK
+
+
+def worst(code: int, results: Iterable[Any]) -> int:
+    """The exit code of several results: codes rise with severity, so the worst error decides."""
+    codes = [int(result.error.exit_code) for result in results if result.error]
+    return max([code, *codes])

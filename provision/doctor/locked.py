@@ -25,6 +25,7 @@ from provision.doctor.rules.companions import COMPANIONS, TRITONS, VISION_AHEAD
 from provision.environment.installed import InstalledDistribution, parse_version
 from provision.host.model import Host
 from provision.lockfile.pip import Artifact, Lock
+from provision.lockfile.requirers import shortest_chain
 from provision.spec.model import Target
 from provision.spec.places import Places, read_places
 
@@ -79,23 +80,10 @@ def _brought(lock: Lock, places: Places) -> dict[str, str]:
     via = {artifact.name: artifact.via for artifact in lock.artifacts}
     brought = {}
     for name in via:
-        chain = _chain(name, via)
+        chain = shortest_chain(name, via)
         users = "".join(f", for {user}" for user in chain[1:])
         brought[name] = f"{users}; {places.of(chain[-1])} requires {chain[-1]}"
     return brought
-
-
-def _chain(name: str, via: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the shortest way from a package to one that a line of the project requires."""
-    chains = [[name]]
-    seen = {name}
-    for chain in chains:
-        users = via.get(chain[-1], ())
-        if "the spec" in users or not users:
-            return chain
-        chains += [[*chain, user] for user in users if user not in seen]
-        seen.update(users)
-    return chains[0]
 
 
 def refuse_built(prefix: Path, target: Target) -> None:

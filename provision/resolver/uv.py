@@ -20,6 +20,7 @@ from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
+from provision.lockfile.requirers import THE_SPEC
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Override, Target
 from provision.spec.own import metadata_elsewhere, own_packages
@@ -105,7 +106,7 @@ def parse_pins(text: str) -> Pins:
         via = set()
         for name in (match["via"] or REQUIREMENTS).split(", "):
             if REQUIREMENTS in name or OVERRIDES in name:
-                via.add("the spec")
+                via.add(THE_SPEC)
             elif not name.startswith("-c "):  # which limits, and requires nothing
                 via.add(name)
         pins[match["name"]] = (match["version"], tuple(sorted(via)))

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from provision.core.limits import read_text
 from provision.core.project import shipped
-from provision.spec.extends import SpecFile, spec_chain
+from provision.spec.extends import Read, SpecFile, read_spec_file, spec_chain
 from provision.spec.model import Target
 
 Key = Literal["requirements", "constraints", "overrides", "local"]  # of [pip]
@@ -49,6 +49,7 @@ class Places(NamedTuple):
     common: str = (
         ""  # what targets of the project extend; the spec itself where it is alone
     )
+    files: tuple[SpecFile, ...] = ()  # the spec, and what it extends
 
     def line(self, text: str) -> Line:
         """Return the line with a text, or else that of its distribution: of the spec if none has."""
@@ -64,11 +65,24 @@ class Places(NamedTuple):
         """Return the lines of one distribution, by its normalised name."""
         return [line for line in self.lines if name and line.name == name]
 
+    def key(self, key: str, entry: str = "", table: str = "pip") -> str:
+        """Return where the specs say a key of a table, or an entry of it; "" if nowhere."""
+        for file in self.files:
+            said = file.data
+            for part in filter(None, table.split(".")):
+                said = said.get(part, {})
+            if key in said and not entry:
+                return _place(file, self.root, key, key)
+            for text in map(_entry_text, said.get(key, ()) if entry else ()):
+                if entry in {text, canonicalize_name(text)}:
+                    return _place(file, self.root, key, text)
+        return ""
 
-def read_places(target: Target, root: Path) -> Places:
+
+def read_places(target: Target, root: Path, read: Read = read_spec_file) -> Places:
     """Read where the lines of a target are; ``root`` is the folder of its project."""
     path = root / "envs" / f"{target.name}.toml"
-    chain = spec_chain(path) if path.is_file() else []
+    chain = spec_chain(path, read) if path.is_file() else []
     lines = list[Line]()
     for key, text in _entries(target):
         found = _in_specs(chain[:1], root, key, text)
@@ -86,6 +100,7 @@ def read_places(target: Target, root: Path) -> Places:
         root,
         own,
         _shown(common.path, root) if common else "",
+        tuple(chain),
     )
 
 
@@ -107,16 +122,26 @@ def _in_specs(
         listed = file.data.get("pip", {}).get(key, [])
         texts = [each["requirement"] if key == "overrides" else each for each in listed]
         if text in texts:
-            number = _line_of(read_text(file.path), key, text)
-            place = f"{_shown(file.path, root)}{f', line {number}' if number else ''}"
-            return Line(key, text, place, source)
+            return Line(key, text, _place(file, root, key, text), source)
     return None
 
 
-def _line_of(document: str, key: Key, entry: str) -> int:
-    """Return the number of the line with an entry of [pip]; 0 where it is written otherwise."""
-    begins = re.compile(rf"\s*(\[\[\s*pip\s*\.\s*{key}\s*\]\]|(pip\.)?{key}\s*=)")
-    written = json.dumps(entry, ensure_ascii=False), f"'{entry}'"
+def _place(file: SpecFile, root: Path, key: str, text: str) -> str:
+    number = _line_of(read_text(file.path), key, text)
+    return f"{_shown(file.path, root)}{f', line {number}' if number else ''}"
+
+
+def _entry_text(entry: object) -> str:
+    """Return an entry of a list, or of a table that names a distribution."""
+    return str(entry["name"] if isinstance(entry, dict) else entry)
+
+
+def _line_of(document: str, key: str, entry: str) -> int:
+    """Return the number of the line with an entry, or a key; 0 where it is written otherwise."""
+    name = re.escape(key)
+    begins = re.compile(rf"\s*(\[\[\s*pip\s*\.\s*{name}\s*\]\]|(\w+\.)*{name}\s*=)")
+    # In quotes in a list, as it is before a value.
+    written = json.dumps(entry, ensure_ascii=False), f"'{entry}'", f"{entry} ="
     is_inside = False
     for number, line in enumerate(document.splitlines(), 1):
         is_inside = is_inside or bool(begins.match(line))

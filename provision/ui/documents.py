@@ -12,6 +12,7 @@ from provision.commands.bundle import Bundle
 from provision.commands.detect import Detection
 from provision.commands.edit_spec import Edited
 from provision.commands.evidence import Evidence
+from provision.commands.explanation import Explanation
 from provision.commands.export import Export
 from provision.commands.freshness import Freshness
 from provision.commands.generations import Cleaned, RolledBack
@@ -82,6 +83,7 @@ RESULTS: dict[str, Any] = {
     "docker": BuiltImage | _said(Export, "With `--print`."),
     "doctor": Diagnosis | _said(str, "With `--report`: the text for an issue."),
     "evidence": list[Evidence],
+    "explain": list[Explanation],
     "export": Export,
     "fleet": Fleet,
     "gate": Verdict,

@@ -41,6 +41,7 @@ VERBS: dict[str, tuple[tuple[str, ...], int]] = {
     "detect": (("detect",), 0),
     "schema": (("schema",), 0),
     "sbom": (("sbom", TARGET), 0),
+    "explain": (("explain", "alpha"), 0),
     "lock --check": (("lock", "--check"), 0),
     "verify": (("verify", TARGET), 0),
     "verify --deep": (("verify", TARGET, "--deep"), 0),

@@ -60,3 +60,11 @@ def test_a_build_with_nothing_to_do_loads_nothing_that_builds(lab: Lab) -> None:
 
 def test_detect_loads_nothing_that_builds(lab: Lab) -> None:
     assert not loaded("detect", root=lab.project.root) & HEAVY
+
+
+def test_explain_loads_nothing_that_locks_or_asks_an_index(lab: Lab) -> None:
+    """It may take half a second, and what it loads is most of that."""
+    modules = loaded("explain", "alpha", root=lab.project.root)
+    assert not modules & (HEAVY - {"http.client", "multiprocessing"})
+    assert "provision.resolver" not in modules
+    assert "torch" not in modules

@@ -116,3 +116,38 @@ def test_what_serves_every_target_belongs_to_the_file_that_they_extend(
     (root / "envs" / "thing.toml").write_text("[pip]\n")
     found = read_places(load_spec(alone), root)
     assert found.common == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "entry", "table", "place"),
+    [
+        ("cutoff", "", "pip", "envs/thing.toml, line 8"),
+        ("local", "-e .", "pip", "envs/thing.toml, line 14"),
+        ("python", "", "", "envs/thing.toml, line 6"),
+        ("exclude", "some-thing", "pip", "envs/base/keys.toml, line 3"),
+        ("forbid", "some-thing", "pip", "envs/base/keys.toml, line 5"),
+        ("cutoffs", "torch", "pip", "envs/base/keys.toml, line 6"),
+        ("vendor", "torch", "pip.index", "envs/base/keys.toml, line 8"),
+        ("vendor", "torchvision", "pip.index", ""),
+        ("exclude", "torch", "pip", ""),
+        ("build", "", "pip", ""),
+    ],
+)
+def test_a_key_has_its_file_and_number(
+    root: Path, key: str, entry: str, table: str, place: str
+) -> None:
+    base = """
+[pip]
+exclude = ["Some_Thing"]
+forbid = [{ name = "else", reason = "of some-thing" },
+  { name = "some-thing", reason = "r" }]
+cutoffs = { numpy = 2026-01-01, torch = 2026-02-02 }
+[pip.index]
+vendor = ["torch"]
+"""
+    (root / "envs/base/keys.toml").write_text(base)
+    spec = root / "envs/thing.toml"
+    text = spec.read_text().replace('"base/common"', '["base/common", "base/keys"]')
+    spec.write_text(text)
+    places = read_places(load_spec(spec), root)
+    assert places.key(key, entry, table) == place

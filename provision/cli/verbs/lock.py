@@ -2,11 +2,9 @@
 
 import datetime as dt
 from argparse import ArgumentParser
-from collections.abc import Iterable
-from typing import Any
 
 from provision.artifacts.pip_config import read_pip_config
-from provision.cli.call import Call, Outcome, each, findings_if
+from provision.cli.call import Call, Outcome, each, findings_if, worst
 from provision.cli.options import add_targets
 from provision.commands import lock as locking
 from provision.commands.edit_journal import editing_alone, undo_killed_edit
@@ -106,12 +104,6 @@ def make_resolver(call: Call, engine: str = "uv") -> Resolver:
     """The resolver of a project, with this machine's pip configuration."""
     catalog = call.project.catalog
     return Resolver(catalog, read_pip_config(), run, call.console, engine=engine)
-
-
-def worst(code: int, results: Iterable[Any]) -> int:
-    """The exit code of several results: codes rise with severity, so the worst error decides."""
-    codes = [int(result.error.exit_code) for result in results if result.error]
-    return max([code, *codes])
 
 
 def _freshness(

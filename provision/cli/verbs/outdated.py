@@ -3,9 +3,9 @@
 from argparse import ArgumentParser
 from functools import partial
 
-from provision.cli.call import Call, Outcome, findings_if
+from provision.cli.call import Call, Outcome, findings_if, worst
 from provision.cli.options import add_targets
-from provision.cli.verbs.lock import make_resolver, worst
+from provision.cli.verbs.lock import make_resolver
 from provision.commands.freshness import chosen_targets
 from provision.commands.outdated import Outdated, outdated
 from provision.core.errors import Exit

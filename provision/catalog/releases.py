@@ -1,0 +1,66 @@
+"""The releases of a distribution that a catalog index has, and what rules each out for a machine."""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from provision.catalog.digest import entries, is_of
+from provision.catalog.snapshot import Wheel
+from provision.core.errors import damage_in
+from provision.core.project import fact
+from provision.lockfile.tags import best_wheel
+from provision.spec.model import Target
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRelease:
+    """A release of a catalog index."""
+
+    version: Version
+    requires: tuple[str, ...] | None  # of the wheel for a machine; None where not known
+    lacks: str  # why it cannot be locked for that machine; "" where it can
+
+
+def catalog_wheels(
+    folder: Path, index: str, names: Collection[str]
+) -> tuple[Wheel, ...]:
+    """Return the wheels of some distributions; the others, which are many, are not validated."""
+    path = fact(folder, f"{index}.json")
+    listed = entries(path, "files", is_of(names))
+    with damage_in(f"the catalog file {path}", "restore it from the last commit"):
+        return tuple(Wheel.model_validate_json(json.dumps(entry)) for entry in listed)
+
+
+def releases_of(
+    name: str, wheels: Iterable[Wheel], target: Target
+) -> list[CatalogRelease]:
+    """Return the releases of a distribution, the newest first."""
+    by_version: dict[Version, list[Wheel]] = {}
+    for wheel in wheels:
+        if wheel.name == name:
+            by_version.setdefault(Version(wheel.version), []).append(wheel)
+    newest = sorted(by_version, reverse=True)
+    return [_release(version, by_version[version], target) for version in newest]
+
+
+def _release(
+    version: Version, wheels: Sequence[Wheel], target: Target
+) -> CatalogRelease:
+    """Return what a target can do with a release, by the wheels that the catalog has of it."""
+    by_file = {wheel.filename: wheel for wheel in wheels}
+    whole = {name: wheel for name, wheel in by_file.items() if not wheel.lacks}
+    best = best_wheel(whole, *target.machine)
+    if best is None:
+        listed = best_wheel(by_file, *target.machine)
+        reason = f"it has no wheel for {target.platform} and Python {target.python}"
+        lacks = f"{listed}: {by_file[listed].lacks}" if listed else reason
+        return CatalogRelease(version, None, lacks)
+    python = whole[best].requires_python or ""
+    if not SpecifierSet(python).contains(target.python_version, prereleases=True):
+        lacks = f"it requires Python {python}"
+        return CatalogRelease(version, None, lacks)
+    return CatalogRelease(version, whole[best].requires_dist, "")
