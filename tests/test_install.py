@@ -17,6 +17,7 @@ BY_UV = 'uv tool install --with-executables-from nox ".[nox,conda]"'
 BY_PIP = 'pip install ".[nox,conda]"'
 OF_A_WHEEL = 'pip install "FILE[nox,conda]"'
 TOOLS = Path(sys.executable).parent
+README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_pages_tell_three_ways() -> None:
@@ -92,11 +93,17 @@ def test_uv_installs_the_clone_and_puts_both_commands_on_the_path(
 def test_pip_installs_the_clone_and_its_wheel(
     machine: Machine, from_a_wheel: bool
 ) -> None:
-    machine.type(f"{sys.executable} -m venv env", machine.folder)
     if from_a_wheel:
+        machine.type(f"{sys.executable} -m venv env", machine.folder)
         machine.type("uv build --wheel", machine.clone)
         (wheel,) = (machine.clone / "dist").glob("*.whl")
         machine.type(OF_A_WHEEL.replace("FILE", str(wheel)), machine.folder)
     else:
-        machine.type(BY_PIP, machine.clone)
+        block = re.search(r"python3 -m venv .*?(?=```)", README, re.DOTALL)
+        assert block
+        assert BY_PIP in block[0]
+        machine.commands = machine.folder / "provision-env" / "bin"
+        path = f"{machine.commands}{os.pathsep}{machine.variables['PATH']}"
+        machine.variables |= {"HOME": str(machine.folder), "PATH": path}
+        machine.type(block[0], machine.clone)
     machine.use()

@@ -23,12 +23,17 @@ from provision.core.privacy import redact
 from provision.core.process import run
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.core.text import plural
 from provision.installer.plan import ArtifactSources
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE, Lock
 from provision.spec.model import Target
 
 _PLAIN = re.compile(r"[\w./+-]+")
+_WAITS = (
+    "pip asks each index for each package: where one cannot be reached, it waits minutes; "
+    "`--retries 0 --timeout 5` shortens that"
+)
 Format = Literal["pylock", "requirements", "environment", "html", "docker"]
 Addresses = dict[str, str]  # distribution -> URL, or path from the file's folder
 
@@ -76,7 +81,7 @@ def export(
     built = _built_addresses(project, lock, supply, file, progress)
     if kind == "pylock":
         addresses = _catalog_addresses(project, lock, used) | built
-        addresses |= _default_addresses(lock, supply.indexes["default"])
+        addresses |= _default_addresses(lock, supply.indexes["default"], progress)
         _require_all(lock, addresses)
         text = formats.pylock(lock, indexes, addresses)
     elif kind == "requirements":
@@ -86,7 +91,10 @@ def export(
     if file:
         write_output(file, text, formats.SIGNATURES[kind])
     left_out = formats.lost(target, lock, kind)
-    return Export(target.name, kind, file, text, left_out, _notes(project, built, kind))
+    notes = _notes(project, built, kind)
+    if kind == "requirements" and indexes:
+        notes = (*notes, _WAITS)
+    return Export(target.name, kind, file, text, left_out, notes)
 
 
 def _refuse_file(file: Path, kind: Format) -> None:
@@ -168,14 +176,17 @@ def _notes(project: Project, built: Addresses, kind: Format) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _default_addresses(lock: Lock, index: str | None) -> Addresses:
+def _default_addresses(lock: Lock, index: str | None, progress: Progress) -> Addresses:
     """Ask the default index where its wheels can be downloaded."""
     artifacts = [a for a in lock.artifacts if a.index == "default"]
     names = [artifact.name for artifact in artifacts]
     addresses = {}
+    where = redact(index) if index else "the default index"
+    progress.step(f"asking {where} for the addresses of {plural(len(names), 'wheel')}")
     with network.session() as session:
         list_names = partial(list_files, session, index)
         pages = in_threads(list_names, names, network.PARALLEL_REQUESTS)
+    progress.step("")
     for artifact, packages in zip(artifacts, pages, strict=True):
         # By hash: a mirror may hold another file under the name.
         for package in packages:

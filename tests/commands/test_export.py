@@ -206,6 +206,15 @@ def test_pylock_installs_what_is_locked_and_no_other_file(
             installed(index, tmp_path / f"other-{name}", *words, str(file))
 
 
+def test_who_waits_for_an_index_reads_which(lab: Lab) -> None:
+    exported(lab, "pylock")
+    wheels = f"asking {lab.index.url}/default/ for the addresses of 1 wheel"
+    assert wheels in lab.listener.steps
+    assert lab.listener.steps[-1] == ""
+    (note,) = exported(lab, "requirements").notes
+    assert "`--retries 0 --timeout 5`" in note
+
+
 def test_a_file_is_replaced_only_if_an_earlier_export_made_it(
     lab: Lab, tmp_path: Path
 ) -> None:
