@@ -20,8 +20,8 @@ from tests.smoke.faults import FAULTS  # noqa: E402
 HEAD = """# What is checked, and which faults each check must find
 
 Made from the code by `docs/draw_checks.py`. `quick` checks run with every build, all of them with
-`smoke --full`; no target requires all of them, and a report says why. Each fault is injected by the
-tests, into the CPU or a pretend accelerator, and the check of its row is the one that must fail.
+`smoke --full`. No target requires every check: its report lists the others with the reason. The tests
+inject each fault into the CPU or a pretend accelerator, and then the check of its row must fail.
 
 | check | runs | what it proves | faults that it must find |
 |---|---|---|---|

@@ -31,8 +31,8 @@ Made by `docs/draw_known_wrong.py` from `envs/catalog/known-wrong.toml`. These p
 compute wrong numbers without an error, or end the process, as public reports say. This project measured
 none of it. `detect`, `build`, `lock`, `targets` and `doctor` name a row that fits your machine or your
 target, and `smoke` looks for each class on the device itself, whatever its driver: on a healthy one the
-checks `known-wrong.*` pass. You found another: `provision update --known-wrong FILE` adds rows of the
-form of `envs/catalog/known-wrong.toml`, each with its source.
+checks `known-wrong.*` pass. If you find another wrong result, `provision update --known-wrong FILE`
+adds it: the file has rows as `envs/catalog/known-wrong.toml`, each with its source.
 
 | what | torch | driver | row |
 |---|---|---|---|

@@ -34,16 +34,19 @@ CHIPS = PROJECT.catalog / "devices.toml"
 HEAD = """# Which GPU gets which target
 
 Made by `docs/draw_machines.py` from the catalog (`envs/catalog/devices.toml`), the specs and the
-code of `provision detect`. On each platform the first target is the one that `build auto` takes if
-the driver is new enough; `legacy` targets say at each build what is lost, `unlocked` ones wait for a
-hash. A dash: no target supports the GPU there, and `detect` says where to go instead. CPU targets run
-on every machine of their platform.
+code of `provision detect`. If the driver is new enough, `build auto` takes the first target of a
+platform. Each build of a `legacy` target prints what is lost. An `unlocked` target has no lock yet,
+because a hash is missing. A dash means that no target supports the GPU on this platform; `detect`
+says where to go instead. CPU targets run on every machine of their platform.
 
-Evidence is the best there is of the device: **signed** means that somebody who has it proved a
-target there ([how](../how-to/prove.md)); *simulated* that the checks ran on a pretend device, which
-behaves as that profile of `tests/smoke/profiles.toml`, of an NVIDIA GPU with the same compute
-capability; *facts* that only the ids, families and compiled architectures speak for it. A Mac
-that nobody has proved is called unproven.
+The last column has the best evidence for a device:
+
+- **signed**: somebody who has the device proved a target on it ([how](../how-to/prove.md)).
+- *simulated*: the checks ran on a pretend device, which behaves as the named profile of
+  `tests/smoke/profiles.toml`; for an NVIDIA GPU the profile has the same compute capability.
+- *facts*: nothing ran. The ids, families and compiled architectures fit.
+
+A Mac that nobody has proved is called unproven.
 """
 TABLE = """
 ## {title}

@@ -12,9 +12,9 @@ class Exit(IntEnum):
 
     OK = 0  # nothing to report
     FINDINGS = 1  # checks failed, files differ, or something was found
-    USAGE = 2  # the command line, a spec or a lock is at fault
+    USAGE = 2  # the command line, a spec or a lock has an error
     TOOL = 3  # a tool, the disk or the network failed
-    PROGRAM = 4  # `doctor --log`: the program's own fault
+    PROGRAM = 4  # `doctor --log`: an error of the program itself
     UNDECIDED = 5  # `doctor --log`: not recognised
     SLOWER = 6  # `smoke`: every check passed, and a speed fell below what is usual here
     NOT_EXECUTABLE = 126  # `run`: the program cannot be started
