@@ -12,7 +12,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.results import read_results, write_results
 from benchmarks.workbench import ROOT, Workbench
 
-SUBJECTS = ("build", "detect", "edit", "lock", "startup", "verify")
+SUBJECTS = ("build", "detect", "edit", "fleet", "lock", "startup", "verify")
 
 
 def main() -> None:

@@ -4,20 +4,16 @@ import datetime as dt
 import errno
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Literal, get_args
 
 from pydantic import ValidationError
 
 from provision.core.filesystem import is_link
 from provision.core.limits import read_bytes
-from provision.report.limits import FEWEST_NODES
-from provision.report.measures import is_rate, worse
-from provision.report.model import Measurement
-from provision.report.trend import outliers
+from provision.report.peers import Facts, Seen, deviations, seen
 from provision.report.verdict import Verdict, short, verdict_of
 
 State = Literal["remove", "silent", "stale", "deviates", "none", "keep"]  # worst first
@@ -26,7 +22,6 @@ _RUNTIMES = ("CUDA driver library", "compute-runtime", "Level Zero loader")
 _AHEAD = dt.timedelta(minutes=10)  # by which clocks may differ
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # in which alike texts differ
 _Key = tuple[str, str, str]  # node, target, suite
-_Deviation = tuple[Verdict, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +94,13 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     files: list[tuple[str, str]] = []
     expected = frozenset(hosts)
     newest = _newest(_read(folder, expected, files), files)
-    fresh = {key: new for key, new in newest.items() if _is_fresh(new, oldest)}
-    deviations = _deviations(fresh.values())
+    fresh = {key: new for key, new in newest.items() if _is_fresh(new.verdict, oldest)}
+    differs: dict[_Key, list[str]] = defaultdict(list)
+    for new, text in deviations(fresh.values()):
+        differs[_key(new.verdict)].append(text)
     nodes: list[Node] = []
-    for key, verdict in newest.items():
-        nodes.append(_node(verdict, deviations[key], fresh=key in fresh))
+    for key, new in newest.items():
+        nodes.append(_node(new.verdict, differs[key], fresh=key in fresh))
     for name in expected - {node.node for node in nodes}:
         nodes.append(Node(name, "silent", reason="no verdict of it was found"))
     nodes.sort(key=lambda node: (_STATES.index(node.state), node.code, node.node))
@@ -111,49 +108,36 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     return Fleet(dict(counts), _folded(nodes), nodes, files)
 
 
-def _deviations(verdicts: Iterable[Verdict]) -> dict[_Key, list[str]]:
-    """How nodes differ from those of the same target, suite, device and lock."""
-    groups: dict[tuple[str | None, ...], list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        if verdict.verdict != "none":  # which has no facts
-            alike = verdict.target, verdict.suite, verdict.device, verdict.lock
-            groups[alike].append(verdict)
-    deviations: dict[_Key, list[str]] = defaultdict(list)
-    for members in groups.values():
-        if len(members) >= FEWEST_NODES:
-            for verdict, text in (*_layers(members), *_numbers(members)):
-                deviations[_key(verdict)].append(text)
-    return deviations
-
-
 def _newest(
-    verdicts: Iterable[tuple[str, Verdict]], files: list[tuple[str, str]]
-) -> dict[_Key, Verdict]:
+    verdicts: Iterable[tuple[str, Seen]], files: list[tuple[str, str]]
+) -> dict[_Key, Seen]:
     """The newest verdict of each node on each target by each suite.
 
     ``none``, which learnt nothing, replaces no ``remove``: a node that is busy is not fit again.
     """
-    newest: dict[_Key, Verdict] = {}
-    decided: dict[_Key, Verdict] = {}
-    for path, verdict in verdicts:
+    newest: dict[_Key, Seen] = {}
+    decided: dict[_Key, Seen] = {}
+    for path, new in verdicts:
+        verdict = new.verdict
         key = _key(verdict)
-        other = newest.setdefault(key, verdict)
-        if _when(other) == _when(verdict) and other != verdict:
+        other = newest.setdefault(key, new)
+        if other != new and _when(other.verdict) == _when(verdict):
             fault = f"another verdict of {verdict.node} at {verdict.time}"
             files.append((path, fault))
-        newest[key] = max(other, verdict, key=_rank)
+        newest[key] = max(other, new, key=_rank)
         if verdict.verdict != "none":
-            decided[key] = max(decided.get(key, verdict), verdict, key=_rank)
-    for key, verdict in decided.items():
-        if verdict.verdict == "remove" and newest[key].verdict == "none":
-            newest[key] = verdict
+            decided[key] = max(decided.get(key, new), new, key=_rank)
+    for key, new in decided.items():
+        if new.verdict.verdict == "remove" and newest[key].verdict.verdict == "none":
+            newest[key] = new
     return newest
 
 
 def _read(
     folder: Path, hosts: Collection[str], files: list[tuple[str, str]]
-) -> Iterator[tuple[str, Verdict]]:
+) -> Iterator[tuple[str, Seen]]:
     """Yield the verdicts in a folder with their paths; what is none is added to ``files``."""
+    shared: dict[Facts, Facts] = {}
     for path in sorted(folder.rglob("[!.]*.json")):
         place = path.relative_to(folder)
         name = short(place.as_posix())
@@ -165,7 +149,7 @@ def _read(
         if fault := _speaks_for_another(verdict, place, hosts):
             files.append((name, fault))
         else:
-            yield name, verdict
+            yield name, seen(verdict, shared)
 
 
 def _content(path: Path) -> bytes:
@@ -210,20 +194,26 @@ def _utc(moment: str) -> dt.datetime:
     return dt.datetime.fromisoformat(moment).astimezone(dt.UTC)
 
 
-def _rank(verdict: Verdict) -> tuple[bool, dt.datetime, int]:
+def _rank(new: Seen) -> tuple[bool, dt.datetime, int]:
     """Order by time, of one moment the worse last.
 
     One of the future hides no other, or a wrong clock would rule for years.
     """
-    when, severity = _when(verdict), -_STATES.index(verdict.verdict)
-    return when <= dt.datetime.now(dt.UTC) + _AHEAD, when, severity
+    when = _when(new.verdict)
+    return not _is_ahead(when), when, -_STATES.index(new.verdict.verdict)
+
+
+def _is_ahead(when: dt.datetime) -> bool:
+    return when > dt.datetime.now(dt.UTC) + _AHEAD
 
 
 def _is_fresh(verdict: Verdict, oldest: dt.datetime) -> bool:
-    past, when, _ = _rank(verdict)
+    when = _when(verdict)
+    if _is_ahead(when):
+        return False
     if verdict.since:  # as old as the last one that said something
         when = min(when, _utc(verdict.since))
-    return past and when >= oldest
+    return when >= oldest
 
 
 def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
@@ -254,62 +244,6 @@ def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
         runtime=", ".join(runtimes),
         deviations=tuple(deviations),
     )
-
-
-def _layers(members: Sequence[Verdict]) -> Iterator[_Deviation]:
-    """Yield who has another version of a layer than more than half of a group has."""
-    stacks = [_without_addresses(verdict.stack) for verdict in members]
-    for layer in dict.fromkeys(name for stack in stacks for name in stack):
-        versions = [stack.get(layer, "absent") for stack in stacks]
-        ((usual, count),) = Counter(versions).most_common(1)
-        if 2 * count <= len(members):
-            continue
-        for verdict, version in zip(members, versions, strict=True):
-            if version != usual:
-                text = f"{layer} {version}, {usual} on {count} of {len(members)}"
-                yield verdict, text
-
-
-def _without_addresses(stack: dict[str, str]) -> dict[str, str]:
-    """Layers with all GPUs as one, whose addresses differ from machine to machine."""
-    layers: dict[str, str] = {}
-    gpus: list[str] = []
-    for layer, version in stack.items():
-        if layer.startswith("GPU "):
-            gpus.append(version)
-        else:
-            layers[layer] = version
-    return layers | {"GPUs": ", ".join(sorted(gpus)) or "none"}
-
-
-def _numbers(members: Sequence[Verdict]) -> Iterator[_Deviation]:
-    """Yield who measured worse than its group, beyond the noise from node to node."""
-    groups = _measured(members)
-    for (check, name, unit), group in groups.items():
-        if len(group) < FEWEST_NODES:
-            continue
-        values = [number.value for _, number in group]
-        middle = median(values)
-        usual = group[0][1].model_copy(update={"value": middle})
-        slow = outliers(values) if is_rate(usual) else []
-        for place, (verdict, number) in enumerate(group):
-            if place in slow or worse(name, number, usual):
-                amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
-                text = f"{check}: {name} {amount}, {middle:.4g} is usual in its group"
-                yield verdict, text
-
-
-def _measured(
-    members: Iterable[Verdict],
-) -> dict[_Key, list[tuple[Verdict, Measurement]]]:
-    """What can be compared, by check, name and unit: NaN of one would be the median of all."""
-    groups: dict[_Key, list[tuple[Verdict, Measurement]]] = defaultdict(list)
-    for verdict in members:
-        for check, numbers in verdict.numbers.items():
-            for name, number in numbers.items():
-                if number.comparable:
-                    groups[check, name, number.unit].append((verdict, number))
-    return groups
 
 
 def _folded(nodes: Iterable[Node]) -> list[tuple[str, str, str]]:

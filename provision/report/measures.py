@@ -5,6 +5,7 @@ devices are truth: each is compared with its own last good result. All others in
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from provision.report.limits import ERROR_GROWS, MEMORY_SHRINKS, NEGLIGIBLE
 from provision.report.model import Check, Measurement
@@ -23,17 +24,30 @@ def number_of(check: Check, name: str, unit: str) -> Measurement | None:
     return None
 
 
-def worse(name: str, now: Measurement, standard: Measurement) -> str:
-    """The code of the finding that a number calls for; "" if it is as good."""
-    if now.limit is not None:
-        rounding = NEGLIGIBLE * now.limit
-        allowed = ERROR_GROWS * max(standard.value, rounding)
-        if max(now.value, rounding) > allowed:
+class Kind(NamedTuple):
+    """What decides how a number is compared: its name in its check, its unit, its limit or none."""
+
+    name: str
+    unit: str
+    limit: float | None
+
+
+def kind_of(name: str, number: Measurement) -> Kind:
+    """Return the kind of a number of a check."""
+    return Kind(name, number.unit, number.limit)
+
+
+def worse(kind: Kind, value: float, standard: float) -> str:
+    """The code of the finding that a number calls for beside its standard; "" if it is as good."""
+    name, unit, limit = kind
+    if limit is not None:
+        rounding = NEGLIGIBLE * limit
+        if max(value, rounding) > ERROR_GROWS * max(standard, rounding):
             return "accuracy-lost"
-    elif (name, now.unit) == ("memory", "GiB"):
-        if now.value * MEMORY_SHRINKS < standard.value:
+    elif (name, unit) == ("memory", "GiB"):
+        if value * MEMORY_SHRINKS < standard:
             return "less-memory"
-    elif (name, now.unit) == ("count", "count") and now.value < standard.value:
+    elif (name, unit) == ("count", "count") and value < standard:
         return "fewer-devices"
     return ""
 

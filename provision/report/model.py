@@ -60,9 +60,13 @@ class Measurement(Part):
     @property
     def comparable(self) -> bool:
         """Whether it can be drawn and compared: an operation that fails may give NaN."""
-        numbers = (self.value, self.spread or 0.0, *self.rounds)
-        limited = not self.limit or 1e-100 < self.limit < 1e100
-        return limited and all(abs(n) < 1e100 for n in numbers)
+        spread, limit = self.spread, self.limit
+        return (
+            abs(self.value) < 1e100
+            and (not spread or abs(spread) < 1e100)
+            and (not limit or 1e-100 < limit < 1e100)
+            and (not self.rounds or all(abs(each) < 1e100 for each in self.rounds))
+        )
 
 
 class Check(Part):

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from provision.core.findings import Finding, Level, described, worst_first
 from provision.report.layers import LayerChange, cause_of, changed_layers
 from provision.report.limits import FEWEST, MORE_PRESSURE, STOLEN
-from provision.report.measures import is_rate, number_of, worse
+from provision.report.measures import is_rate, kind_of, number_of, worse
 from provision.report.model import Check, Measurement, Report
 from provision.report.trend import judge
 from provision.report.vanished import REFUSED, comparable_runs, lost_by
@@ -266,9 +266,9 @@ class _Comparer:
         measured = self._after
         for report, number in self._course(name, now, good):
             # What was worse is skipped, so that it never becomes the standard.
-            if standard is None or not worse(name, number, standard):
+            if standard is None or not _code(name, number, standard):
                 standard, measured = number, report
-        if standard and (code := worse(name, now, standard)):
+        if standard and (code := _code(name, now, standard)):
             unit = now.dimension
             evidence = f"{standard.value:.4g}{unit} -> {now.value:.4g}{unit}"
             if now.limit is not None:
@@ -318,3 +318,7 @@ class _Comparer:
         if load.get("steal", 0.0) > STOLEN or load.get("cpu pressure", 0.0) > usual:
             return "the host was busy"
         return ""
+
+
+def _code(name: str, now: Measurement, standard: Measurement) -> str:
+    return worse(kind_of(name, now), now.value, standard.value)

@@ -1,6 +1,7 @@
 """The verdict on one node: whether a scheduler keeps it, removes it, or has learnt nothing."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,12 +29,21 @@ _HOW_MANY = (
 )
 _OF_REPORT: Any = {"suite", "lock", "torch", "python", "stack", "counts"}
 _MOST_LAYERS = 300  # of a host; a machine with 16 GPUs has 60
+_LINE = 300  # characters
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,252}$"  # a part of the name of a file
 
 
 def short(text: str) -> str:
     """Return a text as a line of at most 300 characters: it is one in a scheduler's state."""
-    return " ".join(harmless(text).split())[:300]
+    return _kept(text) if len(text) <= _LINE else _line(text)
+
+
+def _line(text: str) -> str:
+    return " ".join(harmless(text).split())[:_LINE]
+
+
+# Nodes of a fleet share most texts, such as versions; a longer one could take all memory.
+_kept = lru_cache(maxsize=4096)(_line)
 
 
 Short = Annotated[str, AfterValidator(short)]

@@ -100,6 +100,21 @@ def test_a_number_that_is_worse_than_the_group_s_is_named(tmp_path: Path) -> Non
         assert text.endswith(" is usual in its group")
 
 
+def test_a_node_that_measured_more_than_the_others_is_compared_where_they_did(
+    tmp_path: Path,
+) -> None:
+    paths = write_fleet(tmp_path, 9, NOW)
+    numbers = numbers_of(paths[3])
+    own = {"once": {"rate": {"value": 1.0, "unit": "images/s"}}}
+    rate = {"value": 600.0, "unit": "images/s"}
+    numbers["operators.check3"]["rate"] = rate
+    change(paths[3], numbers=own | numbers)
+    fleet = report(tmp_path)
+    assert fleet.counts == {"deviates": 1, "keep": 8}
+    (text,) = node(fleet, "gpu00003").deviations
+    assert text.startswith("operators.check3: rate 600 images/s")
+
+
 def test_nodes_of_another_card_or_lock_are_another_group(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path, 12, NOW)
     for path in paths[:4]:
