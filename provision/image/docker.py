@@ -1,6 +1,6 @@
 """Build the image of a target with Docker, from nothing but its spec and lock.
 
-The last stage of ``docker/Dockerfile`` only copies: equal files give equal layers.
+The last stage of ``docker/Dockerfile`` only copies, so the files of a layer are the same every time.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from provision.core.variables import PROXIES
 from provision.image.base import find_base
 from provision.image.context import SBOM, prepare_context
 from provision.image.oci import is_layout, write_layout
-from provision.image.request import ImageRequest
+from provision.image.request import ImageRequest, added_layers
 
 _VERSIONS = "{{.Client.Version}} {{.Server.Version}}"
 
@@ -175,4 +175,6 @@ def _export(
         saved = temporary / "saved.tar"
         argv = [engine, "image", "save", "--output", str(saved), request.tag]
         run(argv, env=_environment()).require(f"could not save {request.tag}")
-        return write_layout(saved, layout, tag=request.tag, epoch=request.epoch)
+        return write_layout(
+            saved, layout, tag=request.tag, epoch=request.epoch, added=added_layers()
+        )

@@ -1,6 +1,7 @@
 """Write an image as an OCI layout whose digest depends on the content of the image only.
 
-All times are set to one, and layers stored uncompressed: engines differ in both.
+All times are set to one, and layers stored uncompressed and in one order: engines differ in each.
+The layers of the base image keep their bytes, so that they are still known by their digests.
 The format: https://specs.opencontainers.org/image-spec/image-layout/.
 """
 
@@ -9,6 +10,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import tempfile
@@ -17,9 +19,11 @@ from typing import IO, Any
 
 from provision.core.errors import ToolError
 from provision.core.limits import open_regular
+from provision.image.layer import write_sorted
 
 IMAGES = "provision/"  # where their names begin
 _IMAGE = "application/vnd.oci.image"
+_Stream = io.BufferedReader | io.BufferedRandom
 # Keys that engines write about the build and not about the image.
 _NOISE = (
     "container",
@@ -45,14 +49,25 @@ def is_layout(file: Path) -> bool:
         return False
 
 
-def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
-    """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest."""
-    # The epoch, in Unix seconds, is set everywhere; ``manifest.json`` is for engines before 25.
+def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int, added: int) -> str:
+    """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest.
+
+    Args:
+        saved: The output of ``docker save``.
+        layout: The file to write.
+        tag: Name and tag of the image.
+        epoch: The time to set, in Unix seconds.
+        added: The number of layers above those of the base image.
+
+    Raises:
+        ToolError: The layout cannot be written.
+    """
+    # ``manifest.json`` is for engines before 25.
     # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")
     try:
         with tarfile.open(saved) as source, tarfile.open(partial, "w") as target:
-            digest = _Layout(source, target, epoch).write(tag)
+            digest = _Layout(source, target, epoch, saved.parent).write(tag, added)
         partial.replace(layout)
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
         raise ToolError(
@@ -69,19 +84,29 @@ class _Layout:
     """One image while it is copied from an engine's archive to a layout."""
 
     def __init__(
-        self, source: tarfile.TarFile, target: tarfile.TarFile, epoch: int
+        self,
+        source: tarfile.TarFile,
+        target: tarfile.TarFile,
+        epoch: int,
+        scratch: Path,
     ) -> None:
         self._source = source
         self._target = target
         self._epoch = epoch
+        self._scratch = scratch  # as large as an image, which /tmp is often not
         self._written: set[str] = set()
 
-    def write(self, tag: str) -> str:
+    def write(self, tag: str, added: int) -> str:
         for folder in ("blobs", "blobs/sha256"):  # apptainer and Syft look for them
             self._folder(folder)
         (saved,) = json.load(self._open("manifest.json"))
+        first_added = len(saved["Layers"]) - added
+        layers = [
+            self._layer(name, added=number >= first_added)
+            for number, name in enumerate(saved["Layers"])
+        ]
         config = normalized_config(json.load(self._open(saved["Config"])), self._epoch)
-        layers = [self._layer(name) for name in saved["Layers"]]
+        config["rootfs"]["diff_ids"] = [layer["digest"] for layer in layers]
         config_blob = self._blob(_compact(config), "config.v1+json")
         head = {"schemaVersion": 2, "mediaType": f"{_IMAGE}.manifest.v1+json"}
         manifest = head | {"config": config_blob, "layers": layers}
@@ -98,16 +123,23 @@ class _Layout:
         self._add("manifest.json", _compact([archive]))
         return str(entry["digest"])
 
-    def _open(self, name: str) -> IO[bytes]:
+    def _open(self, name: str) -> io.BufferedReader:
         member = self._source.extractfile(name)
-        if member is None:
-            raise ValueError(f"{name} is not a file")
+        if not isinstance(member, io.BufferedReader):  # else None
+            raise tarfile.ReadError(f"{name} is not a file")
         return member
 
-    def _layer(self, name: str) -> dict[str, Any]:
-        with self._open(name) as stored, tempfile.TemporaryFile() as plain:
-            _unpack(stored, plain)
-            size = plain.tell()
+    def _layer(self, name: str, *, added: bool) -> dict[str, Any]:
+        with (
+            self._open(name) as stored,
+            tempfile.TemporaryFile(dir=self._scratch) as unpacked,
+            tempfile.TemporaryFile(dir=self._scratch) as ordered,
+        ):
+            plain = _plain(stored, unpacked)
+            if added:
+                write_sorted(plain, ordered)
+                plain = ordered
+            size = plain.seek(0, os.SEEK_END)
             plain.seek(0)
             digest = f"sha256:{hashlib.file_digest(plain, 'sha256').hexdigest()}"
             plain.seek(0)
@@ -144,12 +176,16 @@ def normalized_config(config: dict[str, Any], epoch: int) -> dict[str, Any]:
     return kept | {"created": moment, "history": history}
 
 
-def _unpack(stored: IO[bytes], plain: IO[bytes]) -> None:
-    """Copy a layer uncompressed: its digest in the configuration is that of the plain tar file."""
+def _plain(stored: io.BufferedReader, unpacked: io.BufferedRandom) -> _Stream:
+    """Return a layer uncompressed: its digest in the configuration is that of the plain tar file."""
     compressed = stored.read(2) == b"\x1f\x8b"  # gzip
     stored.seek(0)
-    with gzip.open(stored) if compressed else stored as unpacked:
-        shutil.copyfileobj(unpacked, plain, 1 << 20)
+    if not compressed:
+        return stored
+    with gzip.open(stored) as content:
+        shutil.copyfileobj(content, unpacked, 1 << 20)
+    unpacked.seek(0)
+    return unpacked
 
 
 def _compact(document: object) -> bytes:

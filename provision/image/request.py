@@ -63,3 +63,9 @@ class ImageRequest:
 def dockerfile_text() -> str:
     """Return the Dockerfile that comes with the toolkit."""
     return (shipped().root / "docker" / "Dockerfile").read_text(encoding="utf-8")
+
+
+def added_layers() -> int:
+    """Return the number of layers that the last stage of the Dockerfile adds to the base image."""
+    last = dockerfile_text().rpartition("\nFROM ")[2]
+    return sum(line.startswith(("COPY ", "WORKDIR ")) for line in last.splitlines())

@@ -27,11 +27,14 @@ def tar(files: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-LAYERS = [tar({"a": b"one"}), tar({"b": b"two"}), tar({"a": b"one"})]
+# Two layers of the base image, one as its maker ordered it; two added ones, one of them equal.
+BASE = [tar({"a": b"one"}), tar({"b": b"two", "a": b"one"})]
+LAYERS = [*BASE, tar({"a": b"one"}), tar({"d": b"two", "c": b"one"})]
+SORTED = [*LAYERS[:3], tar({"c": b"one", "d": b"two"})]
 
 
 def saved(path: Path, *, created: str, pack: bool = False) -> Path:
-    """Write what an engine saves: three layers, two of them equal."""
+    """Write what an engine saves: four layers, two of them equal."""
     config = {
         "architecture": "amd64",
         "os": "linux",
@@ -83,7 +86,10 @@ def test_builds_at_different_times_give_the_same_file(tmp_path: Path) -> None:
         source = saved(tmp_path / f"{number}.tar", created=created, pack=number == 1)
         layout = tmp_path / f"{number}.oci.tar"
         made.append(
-            (write_layout(source, layout, tag="x:1", epoch=EPOCH), layout.read_bytes())
+            (
+                write_layout(source, layout, tag="x:1", epoch=EPOCH, added=2),
+                layout.read_bytes(),
+            )
         )
     assert made[0] == made[1]
 
@@ -97,19 +103,21 @@ def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(
         layout,
         tag="x:1",
         epoch=EPOCH,
+        added=2,
     )
     files = members(layout)
     blobs = {name: data for name, data in files.items() if name.startswith("blobs/")}
-    assert len(blobs) == 4  # two layers, configuration, manifest
+    assert len(blobs) == 5  # three layers, configuration, manifest
     assert all(
         name == f"blobs/sha256/{digest(data)[7:]}" for name, data in blobs.items()
     )
     (entry,) = parsed(files, "index.json")["manifests"]
     assert entry["digest"] == reported
     manifest = parsed(files, f"blobs/sha256/{reported[7:]}")
-    assert [layer["digest"] for layer in manifest["layers"]] == list(
-        map(digest, LAYERS)
-    )
+    digests = list(map(digest, SORTED))
+    assert [layer["digest"] for layer in manifest["layers"]] == digests
+    config = parsed(files, f"blobs/sha256/{manifest['config']['digest'][7:]}")
+    assert config["rootfs"] == {"type": "layers", "diff_ids": digests}
     for part in (entry, manifest["config"], *manifest["layers"]):
         assert len(blobs[f"blobs/sha256/{part['digest'][7:]}"]) == part["size"]
     assert parsed(files, "oci-layout") == {"imageLayoutVersion": "1.0.0"}

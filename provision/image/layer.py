@@ -1,0 +1,60 @@
+"""Write a layer of an image in one order.
+
+Docker's engine lists a layer folder by folder, or sorted by whole paths: "a-1/x" comes before "a/x"
+in the second order only. The order depends on whether the engine finds the layer below among those
+of earlier images, and on which of two concurrent tasks ends first (``EnsureLayer`` in
+``builder/builder-next/adapters/snapshot/layer.go`` of moby/moby, and ``Diff`` of its overlay2).
+"""
+
+import stat
+import tarfile
+from typing import IO
+
+_ATTRIBUTE = (
+    "SCHILY.xattr."  # where a tar file has extended attributes, such as capabilities
+)
+
+
+def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
+    """Write the entries of a layer folder by folder, each with the same headers every time."""
+    with (
+        tarfile.open(fileobj=layer, mode="r:") as source,
+        tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as made,
+    ):
+        first: dict[
+            str, str
+        ] = {}  # by the name that has the content: the name to write it under
+        for member in sorted(source.getmembers(), key=_folder_order):
+            entry = _plain_header(member)
+            if not (member.isreg() or member.islnk()):
+                made.addfile(entry)
+                continue
+            owner = member.linkname if member.islnk() else member.name
+            linked = first.setdefault(owner, member.name)
+            if linked == member.name:
+                content = source.getmember(owner)
+                entry.type, entry.linkname = tarfile.REGTYPE, ""
+                entry.size = content.size
+                made.addfile(entry, source.extractfile(content))
+            else:
+                entry.type, entry.linkname = tarfile.LNKTYPE, linked
+                made.addfile(entry)
+
+
+def _folder_order(member: tarfile.TarInfo) -> list[str]:
+    return member.name.split("/")
+
+
+def _plain_header(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return a header with what decides about a file in a container, and nothing else."""
+    entry = tarfile.TarInfo(member.name)
+    entry.type, entry.linkname = member.type, member.linkname
+    entry.mode, entry.mtime = stat.S_IMODE(member.mode), int(member.mtime)
+    entry.uid, entry.gid = member.uid, member.gid
+    entry.devmajor, entry.devminor = member.devmajor, member.devminor
+    entry.pax_headers = {
+        key: value
+        for key, value in member.pax_headers.items()
+        if key.startswith(_ATTRIBUTE)
+    }
+    return entry
