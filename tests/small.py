@@ -155,7 +155,10 @@ def _answer(index: Index, request: BaseHTTPRequestHandler) -> None:
         _send_file(index, request, path.read_bytes())
         return
     folder, name = path.parent, path.name
-    wheels = sorted(folder.glob(f"{name.replace('-', '_')}-*.whl"))
+    stem = name.replace("-", "_")
+    wheels = sorted(
+        (*folder.glob(f"{stem}-*.whl"), *folder.glob(f"{stem}-*-variants.json"))
+    )
     links = "".join(f'<a href="{_address(w)}">{w.name}</a>' for w in wheels)
     body = f"<html><body>{links}</body></html>".encode()
     _send(request, body if wheels else b"", 200 if wheels else 404)

@@ -59,6 +59,9 @@ class Devices:
     intel_names: dict[
         str, tuple[str, ...]
     ]  # family to its marketing names, without "Intel"
+    branches: tuple[
+        tuple[int, str], ...
+    ] = ()  # of NVIDIA's driver, ascending, and the CUDA that each reports at least
     # Vendor, NVIDIA family or platform that no target is for, to where to go with it.
     elsewhere: dict[str, str] = field(default_factory=dict)
     known_wrong: dict[str, KnownWrong] = field(default_factory=dict)  # by name of row
@@ -96,6 +99,11 @@ class Devices:
                 release = name
         return f"{release}.{build}"
 
+    def cuda_of(self, branch: int) -> str | None:
+        """Return the CUDA that a branch of NVIDIA's driver reports at least; None before 450."""
+        listed = [cuda for first, cuda in self.branches if first <= branch]
+        return listed[-1] if listed else None
+
     def least_driver(self, cuda: str, platform: str) -> str | None:
         """Return the minimum NVIDIA driver for a CUDA version such as ``12.8``, or None."""
         return self.cuda.get(cuda.partition(".")[0], {}).get(platform)
@@ -123,6 +131,9 @@ def read_devices(catalog: Path) -> Devices:
             intel_windows=windows,
             cuda=drivers["cuda"],
             intel_names=names,
+            branches=tuple(
+                sorted((int(b), c) for b, c in drivers["cuda_of_branch"].items())
+            ),
             elsewhere=devices.get("elsewhere", {}),
             known_wrong=read_known_wrong(catalog),
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from provision.catalog.devices import read_devices
+from provision.catalog.variants import Properties
 from provision.commands.known_wrong import (
     known_wrong_here,
     locked_torch,
@@ -15,6 +17,7 @@ from provision.commands.known_wrong import (
     rows_here,
 )
 from provision.commands.machine import this_host
+from provision.commands.variants import properties_of_host
 from provision.core.errors import UsageError
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
 from provision.core.project import Project, shipped
@@ -78,6 +81,10 @@ class Detection:
     """The GPU, and the variable that hides it."""
     advice: tuple[str, ...]
     """Settings that help, and remarks on the machine."""
+    properties: Properties = field(default_factory=dict)
+    """Properties of wheel variants (PEP 825) that this machine has: namespace, feature, values, the
+    best one first.
+    """
 
 
 def detect_machine(project: Project, host: Host) -> Detection:
@@ -91,7 +98,11 @@ def detect_machine(project: Project, host: Host) -> Detection:
     wrong = known_wrong_here(project, host, torch)
     wrong += _wrong_besides(project, found, targets, torch)
     left_out = [f"{name} is left out: {fault.what}" for name, fault in broken.items()]
-    return dataclasses.replace(found, advice=(*found.advice, *wrong, *left_out))
+    return dataclasses.replace(
+        found,
+        advice=(*found.advice, *wrong, *left_out),
+        properties=properties_of_host(host, read_devices(project.catalog)),
+    )
 
 
 def _wrong_besides(

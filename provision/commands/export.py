@@ -1,5 +1,6 @@
 """The verb ``export``: a target in the format of another installer."""
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -12,9 +13,16 @@ from urllib.parse import urlsplit
 from packaging.pylock import is_valid_pylock_path
 
 from provision.artifacts.wheelhouse import find_artifacts
+from provision.catalog.devices import read_devices
 from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import Index, load_snapshot
+from provision.catalog.variants import (
+    read_variants_json,
+    static_list,
+    with_static_list,
+)
 from provision.commands.own_sources import with_built_wheels
+from provision.commands.variants import properties_of_target
 from provision.core import network
 from provision.core.errors import ToolError, UsageError
 from provision.core.interruption import in_threads
@@ -34,7 +42,7 @@ _WAITS = (
     "pip asks each index for each package: where one cannot be reached, it waits minutes; "
     "`--retries 0 --timeout 5` shortens that"
 )
-Format = Literal["pylock", "requirements", "environment", "html", "docker"]
+Format = Literal["pylock", "requirements", "environment", "variants", "html", "docker"]
 Addresses = dict[str, str]  # distribution -> URL, or path from the file's folder
 
 
@@ -95,6 +103,34 @@ def export(
     if kind == "requirements" and indexes:
         notes = (*notes, _WAITS)
     return Export(target.name, kind, file, text, left_out, notes)
+
+
+def export_variants(
+    project: Project, target: Target, file: Path | None, release: Path | None
+) -> Export:
+    """Return the properties of wheel variants that a target's machines have, and write the file.
+
+    It says what a machine has and not what is installed, so it needs no lock. With the
+    ``variants.json`` of a release, that file with these properties in place of its providers.
+    """
+    if file:
+        _refuse_file(file, "variants")
+    properties = properties_of_target(target, read_devices(project.catalog))
+    if release:
+        document = with_static_list(read_variants_json(release), properties)
+    else:
+        said = f"provision export {target.name} --format variants"
+        document = {"created-by": said, **static_list(properties)}
+    text = json.dumps(document, indent=2) + "\n"
+    if file:
+        write_output(file, text, formats.SIGNATURES["variants"])
+    notes = []
+    if len(families := properties.get("intel", {}).get("family", ())) > 1:
+        notes.append(
+            f"{', '.join(families)}: a wheel for one of these families counts as fitting; "
+            "a spec with one family has the list of that one"
+        )
+    return Export(target.name, "variants", file, text, (), tuple(notes))
 
 
 def _refuse_file(file: Path, kind: Format) -> None:
