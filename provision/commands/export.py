@@ -43,6 +43,7 @@ _WAITS = (
     "`--retries 0 --timeout 5` shortens that"
 )
 Format = Literal["pylock", "requirements", "environment", "variants", "html", "docker"]
+_OF_VARIANTS = '  "created-by": "provision export'  # how a list of ours begins
 Addresses = dict[str, str]  # distribution -> URL, or path from the file's folder
 
 
@@ -114,7 +115,7 @@ def export_variants(
     ``variants.json`` of a release, that file with these properties in place of its providers.
     """
     if file:
-        _refuse_file(file, "variants")
+        require_replaceable(file, begins_with(_OF_VARIANTS))
     properties = properties_of_target(target, read_devices(project.catalog))
     if release:
         document = with_static_list(read_variants_json(release), properties)
@@ -123,7 +124,7 @@ def export_variants(
         document = {"created-by": said, **static_list(properties)}
     text = json.dumps(document, indent=2) + "\n"
     if file:
-        write_output(file, text, formats.SIGNATURES["variants"])
+        write_output(file, text, _OF_VARIANTS)
     notes = []
     if len(families := properties.get("intel", {}).get("family", ())) > 1:
         notes.append(

@@ -27,7 +27,6 @@ SIGNATURES = {
     "pylock": 'created-by = "provision"\n',
     "requirements": "# pip install --require-hashes --only-binary :all: --no-deps -r FILE\n",
     "environment": "# provision export",
-    "variants": '  "created-by": "provision export',
 }
 
 

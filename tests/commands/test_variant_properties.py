@@ -17,7 +17,7 @@ from provision.catalog.variants import (
 )
 from provision.commands.export import export_variants
 from provision.commands.variants import properties_of_host, properties_of_target
-from provision.core.errors import SpecError
+from provision.core.errors import SpecError, UsageError
 from provision.core.process import clean_environment, run
 from provision.core.program import uv_program
 from provision.core.project import shipped
@@ -249,6 +249,8 @@ def test_the_export_has_a_list_for_people_and_a_file_for_an_index(
     assert export_variants(shipped(), target, file, None).text == exported.text
     source = tmp_path / "kernels-1.0-variants.json"
     source.write_text(json.dumps(RELEASE | {"variants": VARIANTS}))
+    with pytest.raises(UsageError, match="was not made by this command"):
+        export_variants(shipped(), target, source, None)
     again = export_variants(shipped(), target, None, source)
     served = json.loads(again.text)
     assert served["variants"].keys() == {"bmg", "newer_driver", "v3", "null"}
