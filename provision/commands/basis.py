@@ -15,6 +15,7 @@ from typing import Any
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.prefix import environment_python
 from provision.core.project import Project
+from provision.environment.conda_meta import InstalledCondaPackage
 from provision.environment.contents import Contents
 from provision.environment.installed import InstalledDistribution
 from provision.environment.naming import (
@@ -43,11 +44,12 @@ class Basis:
         str  # SHA-256 of all but distributions: machine, interpreter, suite, promises
     )
     closures: dict[str, str]  # what is installed of each distribution, by its name
-    # Whether anything but some distributions names one of them; the words are their modules.
-    named: Callable[[Collection[str], Collection[str]], bool]
+    # What else names one of some distributions, "" for nothing; the words are their modules.
+    named: Callable[[Collection[str], Collection[str]], str]
     in_suite: Callable[
         [Collection[str]], bool
     ]  # whether the suite has one of some words
+    layers: Mapping[str, str]  # of the host, which `basis` has
 
 
 def basis_of(
@@ -74,8 +76,13 @@ def basis_of(
     text = json.dumps([facts, python, machine, tools])
     # A prefix has the name of its lock, which says no more than the distributions.
     digest = sha256_bytes(text.replace(prefix.name, "").encode())
-    named = functools.partial(_is_named, contents, lock, project)
-    return Basis(digest, closures, named, lambda w: is_named(w, _suite(project)))
+    named = functools.partial(_named_by, contents, lock, project)
+    in_suite = functools.partial(_in_suite, project)
+    return Basis(digest, closures, named, in_suite, facts.get("layers", {}))
+
+
+def _in_suite(project: Project, words: Collection[str]) -> bool:
+    return is_named(words, _suite(project))
 
 
 def _is_active(dist: InstalledDistribution) -> bool:
@@ -111,7 +118,7 @@ def _own(dist: InstalledDistribution, contents: Contents, project: Project) -> s
     used = any(requires_any(one, [dist.name]) for one in contents.distributions)
     words = [dist.name, *modules_of(dist)]
     runs = _is_loaded_by_others(dist) or any(map(_runs_code, hooks))
-    if runs or used or is_named(words, _suite(project)):
+    if runs or used or _in_suite(project, words):
         return CHANGED
     # Its metadata change with each requirement that it gets.
     code = [path for path in files if path.is_file() and path.parent != dist.folder]
@@ -131,20 +138,24 @@ def _suite(project: Project) -> Iterator[Path]:
         yield from project.smoke.rglob(kind)
 
 
-def _is_named(
+def _named_by(
     contents: Contents,
     lock: Lock,
     project: Project,
     names: Collection[str],
     words: Collection[str],
-) -> bool:
+) -> str:
     # No check runs the user's own packages; see _own().
     known = {*names, *lock.local}
-    site = contents.site
     others = [one for one in contents.distributions if one.name not in known]
-    if any(requires_any(one, names) for one in others):
-        return True
-    files = [path for one in others for path in code_of(one, site)]
+    for one in others:
+        if requires_any(one, names):
+            return one.name
+    if is_named(words, _suite(project)):
+        return "the checks"
     # One of conda has no metadata that name one of pip.
-    files += [path for one in contents.conda for path in code_of(one, site)]
-    return is_named(words, [*_suite(project), *files])
+    packages: list[InstalledDistribution | InstalledCondaPackage] = [*others]
+    for package in [*packages, *contents.conda]:
+        if is_named(words, code_of(package, contents.site)):
+            return package.name
+    return ""

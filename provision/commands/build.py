@@ -156,7 +156,8 @@ def _prove(
     checks = SmokeRequest(request.project, request.target, request.stack())
     subject = from_generation(contents.prefix, request.lock)
     basis = functools.partial(basis_of, request.project, request.lock, contents)
-    if request.fresh:  # after a repair everything is run
+    if request.fresh:
+        progress.step("all checks run: the environment was repaired")
         kept = check(checks, subject, run, progress)
     else:
         kept = check(checks, subject, run, progress, basis)

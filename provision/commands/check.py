@@ -77,13 +77,18 @@ def check(
         require_device(request, subject, run)
     expected = _expected(request, subject)
     made_with = _made_with(request, subject)
-    earlier, rests_on = None, dict[str, Any]()
+    rests_on = dict[str, Any]()
+    earlier: Standing | None = None
     required = expected["requirements"]
     if basis_of:
         basis = basis_of(_facts(request, subject, expected))
         rests_on = {"basis": basis.basis, "closures": basis.closures}
         rests_on["imported"] = required
-        earlier = standing(request.project, request.target.name, basis)
+        found = standing(request.project, request.target.name, basis)
+        if isinstance(found, Standing):
+            earlier = found
+        elif found:
+            progress.step(f"all checks run: {found}")
     if earlier:
         expected["earlier"] = earlier.reusable(required)
     if earlier and earlier.is_whole(subject.lock, required):

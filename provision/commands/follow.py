@@ -5,11 +5,19 @@ from pathlib import Path
 from typing import Any
 
 
+def area_of(identifier: str) -> str:
+    """Return the area of a check: ``device`` of ``device.matmul``."""
+    return identifier.partition(".")[0]
+
+
 class Follower:
     """Reads what has been added to a journal, at each call; see smoke/engine/journal.py."""
 
-    def __init__(self, journal: Path) -> None:
+    def __init__(self, journal: Path, *, by_area: bool = False) -> None:
         self._journal = journal
+        self._by_area = by_area  # of a run that takes minutes
+        self._results: list[dict[str, Any]] = []
+        self._told: set[str] = set()  # areas
         self._read = 0  # bytes
         self._now = ""
         self._required: set[str] = set()
@@ -26,12 +34,25 @@ class Follower:
             self._required.update(head["id"] for head in event.get("required", ()))
             self._ended.update(head["id"] for head in event.get("excused", ()))
         self._ended.update(result["id"] for result in results)
-        return {
+        self._results += results
+        progress = {
             "completed": len(self._ended),
             "total": len(self._required | self._ended) if self._required else 0,
             "now": self._now,
             "ended": results,
         }
+        return progress | {"areas": self._areas()} if self._by_area else progress
+
+    def _areas(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the results of each area of which every check has ended since the last call."""
+        waiting = {area_of(each) for each in self._required - self._ended}
+        found: dict[str, list[dict[str, Any]]] = {}
+        for result in self._results:
+            area = area_of(result["id"])
+            if area not in self._told | waiting:
+                found.setdefault(area, []).append(result)
+        self._told.update(found)
+        return found
 
     def _new_events(self) -> list[dict[str, Any]]:
         try:

@@ -5,13 +5,14 @@ Python that nothing else names, and what was added is pure Python that no start 
 runs. In doubt all checks are run.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from provision.commands.basis import CHANGED, PURE, Basis
 from provision.core.errors import ToolError
 from provision.core.project import Project
 from provision.report.history import history
+from provision.report.layers import changed_layers
 from provision.report.model import Report, read_report
 
 
@@ -48,31 +49,59 @@ class Standing:
         return every and len(self._passed) == results
 
 
-def standing(project: Project, target: str, now: Basis) -> Standing | None:
-    """Return the earlier build whose results are still valid, or None."""
-    builds = [report for report in _proving(project, target) if report.basis]
+def standing(project: Project, target: str, now: Basis) -> Standing | str:
+    """Return the earlier build whose results are still valid, or why there is none.
+
+    Without any report, which a first build has not, that is "".
+    """
+    reports, why = _proving(project, target)
+    builds = [report for report in reports if report.basis]
+    if not builds:
+        return why or ("no earlier build ran the checks" if reports else "")
     alike = [_beside(report, now) for report in builds if report.basis == now.basis]
-    pure = [one for one in alike if _is_pure(one, now)]
+    if not alike:
+        return _other_basis(builds[0], now)
+    pure = [one for one in alike if not _impure(one, now)]
+    if not pure:
+        return _more_than_python(_impure(alike[0], now))
     # What is gone has to be looked for in all that is installed, what was added has not.
-    nearest = min(pure, key=lambda one: (len(one.gone), len(one.added)), default=None)
-    if nearest is None or _is_named(nearest, now):
-        return None
+    nearest = min(pure, key=lambda one: (len(one.gone), len(one.added)))
+    if named := _named(nearest, now):
+        return named
     if now.in_suite(_words(nearest.added, now.closures)):
         return nearest
     left = (entry.id for entry in nearest.report.not_run if not entry.required)
     return replace(nearest, excused=tuple(left))
 
 
-def _proving(project: Project, target: str) -> Iterator[Report]:
-    """Yield the reports since one that proves nothing or cannot be read, the newest first."""
+def _proving(project: Project, target: str) -> tuple[list[Report], str]:
+    """Return the reports since one that proves nothing or cannot be read, and that one's fault.
+
+    The newest is the first.
+    """
+    reports = list[Report]()
     for path in reversed(history(project, target)):
         try:
             report = read_report(path)
         except ToolError:
-            return
+            return reports, f"the report {path.name} cannot be read"
         if not report.proves:
-            return
-        yield report
+            return reports, f"no build has proved it since the run {report.shortfall}"
+        reports.append(report)
+    return reports, ""
+
+
+def _other_basis(last: Report, now: Basis) -> str:
+    """Return what is another, of all that is no distribution, than for the last build."""
+    changes = changed_layers(last, dict(now.layers), None)
+    layers = [str(change) for change in changes if change.layer != "lock"]
+    other = "; ".join(layers) or "machine, interpreter, checks, variables or spec"
+    return f"changed since the build of {last.started}: {other}"
+
+
+def _more_than_python(names: Collection[str]) -> str:
+    verb = "are" if len(names) > 1 else "is"
+    return f"{', '.join(sorted(names))} changed, and {verb} more than Python that others import"
 
 
 def _beside(report: Report, now: Basis) -> Standing:
@@ -81,20 +110,26 @@ def _beside(report: Report, now: Basis) -> Standing:
     return Standing(report, frozenset(gone), frozenset(after.keys() - before.keys()))
 
 
-def _is_pure(one: Standing, now: Basis) -> bool:
-    """Whether all that differs is pure Python, before and now."""
-    texts = [one.report.closures[name] for name in one.gone]
-    for name in (one.gone | one.added) & now.closures.keys():
-        texts.append(now.closures[name])
-    return all(PURE in text for text in texts)
-
-
-def _is_named(one: Standing, now: Basis) -> bool:
-    """Whether something names what is gone or another now."""
-    if not one.gone:
-        return False
+def _impure(one: Standing, now: Basis) -> set[str]:
+    """Return what differs and is more than pure Python, before or now."""
     before, after = one.report.closures, now.closures
-    return now.named(one.gone, _words(one.gone, before) | _words(one.gone, after))
+    found = {name for name in one.gone if PURE not in before[name]}
+    for name in (one.gone | one.added) & after.keys():
+        if PURE not in after[name]:
+            found.add(name)
+    return found
+
+
+def _named(one: Standing, now: Basis) -> str:
+    """Return that something names what is gone or another now; "" if nothing does."""
+    if not one.gone:
+        return ""
+    before, after = one.report.closures, now.closures
+    namer = now.named(one.gone, _words(one.gone, before) | _words(one.gone, after))
+    which = (
+        f"one of {', '.join(sorted(one.gone))}" if len(one.gone) > 1 else min(one.gone)
+    )
+    return f"{which} is named by {namer}" if namer else ""
 
 
 def _words(names: Collection[str], closures: Mapping[str, str]) -> set[str]:

@@ -124,7 +124,8 @@ def run_suite(
         start = functools.partial(run, env=environment, cwd=folder)
         argv = [*program, expect, written, *options]
         progress.step(
-            f"the {request.suite} checks of {request.target.name}", Follower(journal)
+            f"the {request.suite} checks of {request.target.name}",
+            Follower(journal, by_area=request.suite != "quick"),
         )
         broken = ""
         try:

@@ -14,7 +14,8 @@ class Progress(Protocol):
 
         ``look`` is asked again and again how far it is: ``files``, bytes done and in all by name;
         or how many checks of a ``total`` are ``completed``, the one that runs ``now``, and those
-        that have ``ended`` since the last look, as entries of a report.
+        that have ``ended`` since the last look, as entries of a report; of a long run also ``areas``,
+        those of each area whose last check has ended since then.
         """
 
     def note(self, text: str) -> None:

@@ -26,6 +26,7 @@ from provision.ui.table import Table
 
 if TYPE_CHECKING:
     from provision.core.progress import Look
+    from provision.ui.areas import Areas
     from provision.ui.live import Steps
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -58,6 +59,7 @@ class Console:
         self.alive = self.alive and not detailed
         self.told = set[str]()  # checks that the terminal of the results has shown
         self._steps: Steps | None = None
+        self._areas: Areas | None = None  # of the run of checks that this step is
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
         """Print a line of the result, or several: newlines are kept."""
@@ -121,8 +123,14 @@ class Console:
         if self.quiet or is_interrupted():
             return
         if not self.alive:
+            self._close_areas()
             if text:
                 show(self.err, f"· {_indented(text)}", "dim")
+            if "areas" in look():
+                from provision.ui.areas import Areas  # noqa: PLC0415 - as below
+
+                self._areas = Areas(look, self.err)
+                self._areas.start()
             return
         from provision.ui.live import Steps  # noqa: PLC0415 - it imports this module
 
@@ -131,8 +139,14 @@ class Console:
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""
+        self._close_areas()
         if self._steps:
             self._steps.close()
+
+    def _close_areas(self) -> None:
+        if self._areas:
+            self._areas.close()
+            self._areas = None
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.findings import Diagnosis
+from provision.core.findings import Diagnosis, Finding, worst_first
 from provision.core.platforms import this_platform
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
@@ -229,6 +230,43 @@ def show_verification(result: Verification, console: Console) -> None:
         console.line(f"as locked: {counts}, {depth}", "green")
 
 
+def differences(findings: Sequence[Finding]) -> Finding:
+    """Return all that a repair found as one finding, without the advice to repair it."""
+    remedies = [f.remedy for f in findings if "--repair" not in f.remedy]
+    remedy = "\n".join(dict.fromkeys(filter(None, remedies)))
+    first = worst_first([*findings])[0]
+    if len(findings) == 1:
+        return replace(first, remedy=remedy)
+    lines = [f"{f.symptom}: {', '.join(f.evidence)}" for f in findings]
+    return replace(
+        first,
+        symptom=f"{len(findings)} differences from the lock",
+        code=", ".join(dict.fromkeys(f.code for f in findings)),
+        evidence=tuple(lines),
+        cause="\n".join(dict.fromkeys(f.cause for f in findings)),
+        remedy=remedy,
+    )
+
+
+def show_repaired(
+    result: BuildResult, console: Console, drifted: Sequence[str]
+) -> None:
+    """Print the checks of a repaired environment, and what was done in one line."""
+    if result.generation is None:
+        show_build(result, console)
+        return
+    if result.report:
+        show_report(result.report, console)
+    record = result.generation.record
+    replaced = f"{', '.join(drifted)} replaced" if drifted else "built again"
+    checks = "checks passed"
+    if record.proof != "proven":
+        checks = f"unproven: {record.reason or 'the checks were left out'}"
+    files = f"{plural(record.files, 'file')} as locked"
+    line = f"repaired: {result.target}, {replaced}, {files}, {checks}"
+    console.verdict(line, good=True)
+
+
 def show_rollback(result: RolledBack, console: Console) -> None:
     """Print the generation that is current now."""
     record = result.now.record
@@ -238,6 +276,9 @@ def show_rollback(result: RolledBack, console: Console) -> None:
     console.line(
         f"in use now: built {record.built}, Python {record.python}, {record.proof}"
     )
+    again = f"`{console.program} smoke {result.target}` runs them"
+    line = f"no check was run, as no file differs from that build; {again}"
+    console.line(line, "dim")
 
 
 def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) -> None:

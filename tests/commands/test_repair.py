@@ -78,6 +78,47 @@ def test_a_repair_does_not_advise_itself(
     shown = capsys.readouterr().out
     assert "[" in shown.splitlines()[0], "what is repaired is said"
     assert "--repair" not in shown
+    assert shown.splitlines()[-1] == (
+        f"repaired: {TARGET}, alpha replaced, 12 files as locked, "
+        "unproven: the checks were left out"
+    )
+
+
+def test_a_repair_prints_one_error_and_at_its_end_what_it_did(
+    lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", f"{lab.index.url}/default/")
+    lab.build()
+    poison(lab)
+    current = (lab.home / "current").resolve()
+    (module,) = current.rglob("beta.py")
+    module.unlink()
+    (current / "bin" / "added").write_text("x", encoding="utf-8")
+    capsys.readouterr()
+    argv = ["verify", TARGET, "--project", str(lab.project.root), "--repair"]
+    assert main(argv) == 0
+    out, err = capsys.readouterr()
+    assert out.count("error:") == 1
+    assert out.startswith(
+        "error: 3 differences from the lock [changed-file, changed-prefix]\n"
+    )
+    for name in ("alpha.py", "beta.py", "bin/added"):
+        assert name in out.partition("cause:")[0]
+    assert "remedy:" not in out
+    last = (
+        f"repaired: {TARGET}, alpha, beta replaced, 12 files as locked, checks passed"
+    )
+    assert out.splitlines()[-1] == last
+    assert "· all checks run: the environment was repaired" in err.splitlines()
+    # Of what cannot be installed, it says no such thing.
+    poison(lab)
+    suite = lab.project.smoke / "run.py"
+    text = suite.read_text(encoding="utf-8")
+    suite.write_text(text.replace('find_spec("broken") is not', "find_spec is not"))
+    assert main(argv) == 1
+    out, _ = capsys.readouterr()
+    assert "repaired:" not in out
+    assert "the checks failed, nothing was changed" in out
 
 
 def test_what_a_killed_repair_left_is_removed_though_nothing_drifted(lab: Lab) -> None:

@@ -215,12 +215,12 @@ def test_the_rule(ready: Lab) -> None:
     def stands(
         closures: dict[str, str], basis: str = "b", *, named: bool = True
     ) -> bool:
-        def is_named(names: Collection[str], words: Collection[str]) -> bool:
+        def named_by(names: Collection[str], words: Collection[str]) -> str:
             unnamed[tuple(sorted(names))] = tuple(sorted(words))
-            return named
+            return "torch" if named else ""
 
-        now = Basis(basis, closures, is_named, lambda words: "gamma" in words)
-        return standing(ready.project, TARGET, now) is not None
+        now = Basis(basis, closures, named_by, lambda words: "gamma" in words, {})
+        return isinstance(standing(ready.project, TARGET, now), Standing)
 
     gone = {"torch": had["torch"]}
     another = had | {"alpha": "2.0 c pure: other"}
@@ -262,6 +262,44 @@ def test_the_rule(ready: Lab) -> None:
     _kept(ready, basis="b", closures=had)
     new_report(ready.project, TARGET, "quick").write_text("{")
     assert not stands(had)
+
+
+def test_why_all_checks_run_is_one_line(lab: Lab, tmp_path: Path) -> None:
+    """The first build says nothing: there is nothing that it could reuse."""
+    bench, beta = Bench(lab, tmp_path), lab.wheels[1]
+    bench.wheels += [lab.wheel("theta", text="try: import alpha\nexcept: ...\n")]
+
+    def why(*added: Path) -> list[str]:
+        lab.relock(*bench.wheels, *added)
+        silent = Silent()
+        assert build(lab.order(), run, silent).generation
+        return [step for step in silent.steps if step.startswith("all checks run")]
+
+    assert why() == []
+    assert why(lab.wheel("gamma")) == []
+    alpha = bench.wheels[0]
+    bench.wheels[0] = lab.wheel("alpha", "2.0")
+    assert why() == ["all checks run: alpha is named by theta"]
+    bench.wheels[bench.wheels.index(beta)] = lab.wheel("beta", "2.0", index="vendor")
+    bench.wheels[0] = alpha
+    assert why() == []  # as the first build, but for beta, which nothing names
+    files = {"native.so": ""}
+    native = make_wheel(lab.index.root / "default", "native", "1.0", files)
+    (line,) = why(native)
+    assert line == (
+        "all checks run: native changed, and is more than Python that others import"
+    )
+    with (lab.project.smoke / "run.py").open("a") as stream:
+        stream.write("# changed\n")
+    (line,) = why()
+    assert "machine, interpreter, checks, variables or spec" in line
+    (bench.flags / "device.other").touch()
+    lab.relock(*bench.wheels, native)
+    assert build(lab.order(), run, Silent()).generation is None
+    (bench.flags / "device.other").unlink()
+    (line,) = why(native)
+    assert "no build has proved it since the run failed on 20" in line
+    assert f"1 of {len(EVERY)} failed" in line
 
 
 def _kept(lab: Lab, **changes: object) -> None:

@@ -238,6 +238,43 @@ def test_off_a_terminal_each_step_is_one_line_once(lab: Lab) -> None:
     assert done.stdout.count("4 required") == 1, "a verdict is said twice"
 
 
+def test_off_a_terminal_a_long_run_prints_each_area_as_it_ends(built: Lab) -> None:
+    suite = built.project.root / "smoke" / "run.py"
+    areas = "f\"{'area' if n < 3 else 'other'}.check"
+    suite.write_text(SUITE.replace('f"area.check', areas), encoding="utf-8")
+    lines = []
+    try:
+        with halted(built, "other.check-4"):
+            process = piped(built, "--full")
+            # The other area still runs: this line did not wait for the end.
+            while not lines or "area:" not in lines[-1]:
+                lines.append(process.stderr.readline().rstrip())
+                assert lines[-1], "it ended without a word"
+        lines += process.communicate()[1].splitlines()
+        quick = piped(built).communicate()[1]
+    finally:
+        suite.write_text(SUITE, encoding="utf-8")
+    assert lines[-3:] == [
+        f"· the full checks of {TARGET}",
+        "· area: 1 passed, 1 warned (area.check-2), 1.0 s",
+        "· other: 2 passed, 1.0 s",
+    ]
+    assert "quick checks" in quick
+    assert "area:" not in quick, "a run of seconds needs no more than its step"
+
+
+def piped(lab: Lab, *options: str) -> subprocess.Popen[str]:
+    """Start the checks with their output in a pipe."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-m", "provision", "smoke", TARGET, *options],
+        cwd=lab.project.root,
+        env=environment(lab, "piped"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
 def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(
     built: Lab,
 ) -> None:

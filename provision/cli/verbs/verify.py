@@ -1,7 +1,7 @@
 """compare an environment with its lock."""
 
 from argparse import ArgumentParser
-from dataclasses import replace
+from functools import partial
 
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_build, add_contract, add_target
@@ -11,7 +11,7 @@ from provision.commands.machine import host_reader
 from provision.commands.repair import finish, repair
 from provision.commands.verify import verify_current
 from provision.core.process import run
-from provision.ui.results import show_build, show_verification
+from provision.ui.results import differences, show_repaired, show_verification
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -43,9 +43,8 @@ def handle(call: Call) -> Outcome:
     if not verification.findings:
         finish(call.project, target, call.console)
         return Outcome(verification, show_verification)
-    for finding in verification.findings:
-        advised = "--repair" in finding.remedy  # which this is
-        call.console.finding(replace(finding, remedy="") if advised else finding)
+    call.console.finding(differences(verification.findings))
     request = build_request(call, target, host_reader(call.project))
     built = repair(verification, request, run, call.console)
-    return Outcome(built, show_build, findings_if(not built.generation))
+    show = partial(show_repaired, drifted=verification.drifted)
+    return Outcome(built, show, findings_if(not built.generation))
