@@ -130,8 +130,9 @@ class NotRun(Part):
     @property
     def why(self) -> str:
         """The reason in the words of screen, page and JUnit."""
-        why = NOT_EVALUATED + self.reason
-        return f"required, {why}" if self.required else why
+        if self.required:
+            return f"required, {NOT_EVALUATED}{self.reason}"
+        return f"not required: {self.reason}"
 
 
 def moment(text: str) -> str:

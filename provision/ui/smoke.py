@@ -109,19 +109,23 @@ def _show_missing(result: Report, console: Console) -> None:
 
 
 def _show_left_out(result: Report, console: Console) -> None:
-    """Print the checks that the run did not require, the most by their reason and the rest together."""
+    """Print how many checks the run did not require, and the main reason; -v shows each reason."""
+    left_out = [entry for entry in result.not_run if not entry.required]
     reasons: dict[str, list[str]] = {}
-    for entry in result.not_run:
-        if not entry.required:
-            reasons.setdefault(entry.why, []).append(entry.id)
+    for entry in left_out:
+        reasons.setdefault(entry.reason, []).append(entry.id)
     most_first = sorted(reasons.items(), key=lambda each: -len(each[1]))
-    shown = most_first if console.detailed else most_first[:1]
-    rest = sum(len(ids) for _, ids in most_first[len(shown) :])
-    for why, ids in shown:
-        line = f"n/a  {_few(ids, 'check')}: {why}"
-        if rest:
-            line += f"; {rest} more for other reasons, which -v shows"
-        console.line(line, "dim", _HANG)
+    if console.detailed:
+        for reason, ids in most_first:
+            line = f"n/a  {_few(ids, 'check')}: not required: {reason}"
+            console.line(line, "dim", _HANG)
+    elif most_first:
+        reason, ids = most_first[0]
+        main = f"{len(ids)} of them " if len(most_first) > 1 else ""
+        line = (
+            f"n/a  {plural(len(left_out), 'check')} not required here: {main}{reason}"
+        )
+        console.line(f"{line} (-v shows all)", "dim", _HANG)
 
 
 def _few(names: list[str], noun: str) -> str:

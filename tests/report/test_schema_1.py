@@ -31,7 +31,9 @@ def test_a_report_is_read_with_todays_names(tmp_path: Path) -> None:
     assert report.proves
     (entry,) = WRITTEN["report"]["not_run"]
     missing = read_report(stored(tmp_path, "report", not_run=[entry | {"owed": True}]))
-    assert [e.why for e in missing.missing] == [f"required, {report.not_run[0].why}"]
+    assert [e.why for e in missing.missing] == [
+        f"required, not evaluated: {report.not_run[0].reason}"
+    ]
     assert not missing.proves
 
 

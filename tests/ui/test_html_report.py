@@ -77,7 +77,7 @@ def test_what_was_not_run_is_listed_with_its_reason() -> None:
     assert "1 of 3 not run" in text
     assert "<details open><summary>2 not run, 1 required" in text
     assert "required, not evaluated: the run ended before it" in text
-    assert "not evaluated: needs &lt;accelerate&gt;" in text
+    assert "not required: needs &lt;accelerate&gt;" in text
 
 
 def test_throughput_and_changes_come_first() -> None:

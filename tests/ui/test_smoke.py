@@ -108,17 +108,17 @@ def test_what_passed_is_summed_up_by_area_and_each_failure_is_a_line(
     show_report(run, Console("provision", detailed=detailed))
     shown = capsys.readouterr().out
     rows = [line for line in shown.splitlines() if line[:4] in {"ok  ", "FAIL", "n/a "}]
-    of_full = "n/a  4 checks: not evaluated: of the full suite"
+    of_full = "n/a  4 checks: not required: of the full suite"
     if detailed:
         measured = "distributions 39, output off by 2e-07, loss 0.5 nats"
         assert rows[0] == f"ok   {'identity.a':<28} {measured}"
         assert [row[5:15].strip() for row in rows[:5]] == [each[:10] for each in ids]
-        assert rows[5:] == [of_full, "n/a  other.a: not evaluated: needs a GPU"]
+        assert rows[5:] == [of_full, "n/a  other.a: not required: needs a GPU"]
     else:
         assert rows[0].startswith("FAIL device.bad ")
         assert rows[1:] == [
             "ok   identity 2, device 2",
-            f"{of_full}; 1 more for other reasons, which -v shows",
+            "n/a  5 checks not required here: 4 of them of the full suite (-v shows all)",
         ]
     assert " count" not in shown + junit_xml(run) + render_page([run])
 
@@ -143,7 +143,7 @@ def test_screen_page_and_junit_say_alike_what_is_not_offered_and_not_evaluated(
         ("lstm float16", "not offered: torch's table"),
         ("power", "not evaluated: Permission denied"),
         ("compile.step", "required, not evaluated: the run ended"),
-        ("offload.cpu", "not evaluated: no accelerate"),
+        ("offload.cpu", "not required: no accelerate"),
     ):
         for text in (screen, html.unescape(page), junit):
             assert words in text
