@@ -595,10 +595,9 @@ def release(session: nox.Session) -> None:
     ensure_tools(dev=True)
     judge = apart(session, "release")
     tool(session, "release", judge)
-    wheel, source = (
-        str(next((HERE / "dist").glob(name))) for name in ("*.whl", "*.tar.gz")
-    )
-    session.run(judge, "-m", "twine", "check", "--strict", wheel, source, external=True)
+    made = sorted(map(str, (HERE / "dist").glob("provision_*.[wt]*")))
+    session.run(judge, "-m", "twine", "check", "--strict", *made, external=True)
+    wheel = str(next((HERE / "dist").glob("provision_torch-*.whl")))
     tool(
         session,
         "pytest",

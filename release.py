@@ -1,7 +1,7 @@
-"""Build the wheel and the sdist of a commit twice, and keep them only if the bytes are the same.
+"""Build the wheels and the sdists of a commit twice, and keep them only if the bytes are the same.
 
 ``nox -s release`` runs it, then judges and tries what it made. Beside them it puts an SBOM of what
-the wheel needs, in the versions of ``lockfiles/tools``, and the checksums of all.
+the toolkit's wheel needs, in the versions of ``lockfiles/tools``, and the checksums of all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 SUMS = "SHA256SUMS"
 DYNAMIC = 'dynamic = ["version"]'
+TOOLKIT = "provision_torch-*.whl"
+# Folders of what is published: the toolkit, and the provider of wheel variants, which needs nothing.
+PACKAGES = (".", "packages/provision-intel-variants")
 UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 # What may not reach the bytes: each build has other permissions, another time zone and language.
 WAYS = (
@@ -52,7 +55,7 @@ def main(lister: Path, out: Path) -> None:
             raise SystemExit(f"two builds of one commit differ: {', '.join(found)}")
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(made[0], out)
-        list_parts(next(out.glob("*.whl")), version, lister, Path(scratch), epoch)
+        list_parts(next(out.glob(TOOLKIT)), version, lister, Path(scratch), epoch)
     sums = {path.name: _digest(path) for path in sorted(out.iterdir())}
     text = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
     (out / SUMS).write_text(text, encoding="utf-8")
@@ -84,7 +87,7 @@ def committed(root: Path) -> tuple[str, bytes]:
 def build(
     source: bytes, folder: Path, epoch: str, umask: int, variables: dict[str, str]
 ) -> Path:
-    """Build an archive's wheel, by way of its sdist, in a folder; return that of the results."""
+    """Build an archive's wheels, by way of their sdists, in a folder; return that of the results."""
     out, tree = folder / "dist", folder / "source"
     before = os.umask(umask)
     try:
@@ -96,22 +99,23 @@ def build(
             os.utime(path, (1e9 + umask, 1e9 + umask), follow_symlinks=False)
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode & ~umask)
-        _run(
-            UV,
-            "build",
-            "--quiet",
-            "--offline",
-            "--no-config",
-            "--no-build-isolation",
-            "--no-create-gitignore",
-            "--python",
-            sys.executable,
-            "--out-dir",
-            out,
-            tree,
-            SOURCE_DATE_EPOCH=epoch,
-            **variables,
-        )
+        for package in PACKAGES:
+            _run(
+                UV,
+                "build",
+                "--quiet",
+                "--offline",
+                "--no-config",
+                "--no-build-isolation",
+                "--no-create-gitignore",
+                "--python",
+                sys.executable,
+                "--out-dir",
+                out,
+                tree / package,
+                SOURCE_DATE_EPOCH=epoch,
+                **variables,
+            )
     finally:
         os.umask(before)
     return out

@@ -108,14 +108,16 @@ def test_two_builds_of_one_commit_are_the_same_bytes(tmp_path: Path) -> None:
         for name, way in zip("ab", WAYS, strict=True)
     ]
     assert differing(*made) == []
-    wheel, sdist = sorted(path.name for path in made[0].iterdir())
+    variants, of_variants, wheel, sdist = sorted(p.name for p in made[0].iterdir())
     assert (wheel[-4:], sdist[-7:]) == (".whl", ".tar.gz")
+    assert variants == "provision_intel_variants-0.1.0-py3-none-any.whl"
     with tarfile.open(made[0] / sdist) as archive:
         names = archive.getnames()
     assert not [name for name in names if name.endswith("stray.py")]
     # Neither another time of the commit nor such a backend passes.
     late = build(source, tmp_path / "late", str(int(epoch) + 86400), *WAYS[0])
-    assert differing(made[0], late) == [wheel, sdist]
+    everything = [variants, of_variants, wheel, sdist]
+    assert differing(made[0], late) == everything
     stamped = [
         build(stamping(source), tmp_path / name, epoch, *way)
         for name, way in zip("cd", WAYS, strict=True)

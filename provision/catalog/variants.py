@@ -2,7 +2,8 @@
 
 A property is ``namespace :: feature :: value``; the values of a feature are in order, the best one
 first. The features of ``nvidia`` and ``x86_64`` are those of the providers that uv 0.13.8 contains,
-of ``aarch64`` those of provider-variant-aarch64, and of ``intel`` those of packages/intel-variants.
+of ``aarch64`` those of provider-variant-aarch64, and of ``intel`` those of
+packages/provision-intel-variants.
 """
 
 from collections.abc import Iterable, Mapping

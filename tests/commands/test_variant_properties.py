@@ -56,7 +56,7 @@ RELEASE = {
             "requires": ["nvidia-variant-provider"],
             "plugin-api": "nvidia_variant_provider.plugin:NvidiaVariantPlugin",
         },
-        "intel": {"requires": ["intel-variants"]},
+        "intel": {"requires": ["provision-intel-variants"]},
         "x86_64": {"requires": ["x86-64-variant-provider"]},
     },
 }

@@ -1,0 +1,276 @@
+"""The provider of wheel variants for Intel GPUs, as it is built, installed and asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provision.artifacts.pip_config import read_pip_config
+from provision.catalog.devices import read_devices
+from provision.catalog.variants import SCHEMA, intel_properties
+from provision.core.process import clean_environment, run
+from provision.core.program import uv_program
+from provision.core.project import shipped
+from tests.small import make_wheel, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from provision.core.process import Completed
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "packages" / "provision-intel-variants"
+RELEASE: dict[str, Any] = {
+    "$schema": SCHEMA,
+    "default-priorities": {"namespace": ["intel"]},
+    "providers": {"intel": {"requires": ["provision-intel-variants"]}},
+}
+VARIANTS: dict[str, Any] = {
+    "bmg": {"intel": {"family": ["bmg"], "driver_lower_bound": ["25.18"]}},
+    "dg2": {"intel": {"family": ["dg2"]}},
+    "null": {},
+}
+# Prints what the provider says of a machine, the processor's milliseconds, and what it imported.
+ASK = """
+import sys, time
+begin = time.process_time()
+from pathlib import Path
+import provision_intel_variants as provider
+found = provider.get_supported_configs(Path(sys.argv[1]))
+spent = (time.process_time() - begin) * 1000
+import json
+print(json.dumps([{f.name: f.values for f in found}, spent, sorted(sys.modules)]))
+"""
+pytestmark = pytest.mark.machine
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the package as a release does: the wheel from the sdist, far from the catalog."""
+    folder = tmp_path_factory.mktemp("build")
+    copy = folder / "packages" / SOURCE.name
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("catalog.json"))
+    catalog = folder / "envs" / "catalog"
+    catalog.mkdir(parents=True)
+    for name in ("devices.toml", "drivers.toml"):
+        shutil.copy(ROOT / "envs" / "catalog" / name, catalog)
+    argv = [uv_program(), "build", "--quiet", "--offline", "--no-config"]
+    argv += ["--no-build-isolation", "--python", sys.executable]
+    run([*argv, "--out-dir", folder / "dist", copy]).require("it is built")
+    (made,) = (folder / "dist").glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack the wheel into a folder with nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def asked(
+    installed: Path, root: Path, variables: Mapping[str, str] | None = None
+) -> tuple[dict[str, list[str]], float, list[str]]:
+    script = f"import sys; sys.path.insert(0, {str(installed)!r})\n{ASK}"
+    env = clean_environment(extra=variables or {})
+    done = run([sys.executable, "-I", "-S", "-c", script, root], env=env)
+    found, spent, modules = json.loads(done.require("it answers").stdout)
+    return found, spent, modules
+
+
+def machine(root: Path, *ids: str, driver: str = "", display: str = "0x030000") -> Path:
+    """Write the part of a Linux that the provider reads."""
+    for number, device_id in enumerate(ids):
+        device = root / "sys/bus/pci/devices" / f"0000:0{number}:00.0"
+        device.mkdir(parents=True)
+        facts = {"vendor": "0x8086", "class": display, "device": f"0x{device_id}"}
+        for name, text in facts.items():
+            (device / name).write_text(f"{text}\n")
+    if driver:
+        (root / "usr/lib64").mkdir(parents=True)
+        (root / "usr/lib64" / driver).touch()
+    return root
+
+
+def test_it_has_the_families_and_the_driver_of_a_machine(
+    installed: Path, tmp_path: Path
+) -> None:
+    root = machine(
+        tmp_path, "7d55", "e20b", "1916", driver="libze_intel_gpu.so.1.6.33578.51"
+    )
+    found, _, _ = asked(installed, root)
+    # Separate cards first; Provision says the same of such a machine.
+    assert found["family"] == ["bmg", "mtl", "skl"]
+    assert found["driver_lower_bound"][:2] == ["25.18", "25.13"]
+    devices = read_devices(shipped().catalog)
+    releases = [name for build, name in reversed(devices.releases) if build <= 33578]
+    (own,) = intel_properties(found["family"], releases).values()
+    assert found == {name: list(values) for name, values in own.items()}
+
+
+def test_every_device_of_the_catalog_is_known(installed: Path) -> None:
+    path = installed / "provision_intel_variants" / "catalog.json"
+    carried = json.loads(path.read_text(encoding="utf-8"))
+    devices = read_devices(shipped().catalog)
+    families = {i: device.family for i, device in devices.intel.items()}
+    assert carried["families"] == families
+    assert [tuple(pair) for pair in reversed(carried["releases"])] == [
+        *devices.releases
+    ]
+
+
+def test_a_machine_without_such_a_gpu_has_nothing_at_once(
+    installed: Path, tmp_path: Path
+) -> None:
+    found, spent, modules = asked(installed, tmp_path)
+    assert found == {}
+    assert spent < 50
+    top = {name.partition(".")[0] for name in modules}
+    assert not top & {"torch", "provision", "packaging", "subprocess", "ctypes"}
+    # A network card of Intel's is no GPU, and neither is an id that nobody knows.
+    assert (
+        asked(installed, machine(tmp_path / "a", "1533", display="0x020000"))[0] == {}
+    )
+    assert asked(installed, machine(tmp_path / "b", "ffff"))[0] == {}
+    damaged = machine(tmp_path / "c", "e20b", driver="libze_intel_gpu.so.1.6.x")
+    (damaged / "sys/bus/pci/devices/0000:00:00.0/device").write_bytes(b"\xff\xfe\n")
+    assert asked(installed, damaged)[0] == {}
+
+
+def test_it_answers_for_a_machine_that_is_not_here(
+    installed: Path, tmp_path: Path
+) -> None:
+    named = {"PROVISION_INTEL_FAMILY": "bmg", "PROVISION_INTEL_DRIVER": "24.52"}
+    found, _, _ = asked(installed, tmp_path, named)
+    assert found["family"] == ["bmg"]
+    assert found["driver_lower_bound"][0] == "24.52"
+    root = machine(tmp_path / "arc", "56a0")
+    for family in ("", "no such"):
+        assert asked(installed, root, {"PROVISION_INTEL_FAMILY": family})[0] == {}
+    unknown = {"PROVISION_INTEL_DRIVER": "99.1"}
+    assert asked(installed, root, unknown)[0] == {"family": ["dg2"]}
+
+
+def test_it_needs_nothing_and_names_its_endpoint(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (info,) = [n for n in archive.namelist() if n.endswith("/METADATA")]
+        metadata = archive.read(info).decode()
+        points = archive.read(info.replace("METADATA", "entry_points.txt")).decode()
+    assert "Requires-Dist" not in metadata
+    project = tomllib.loads((SOURCE / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dependencies"] == []
+    # PEP 850 takes it from the name of the distribution where a release states none.
+    assert (
+        "[variant_plugins]\nprovision_intel_variants = provision_intel_variants"
+        in points
+    )
+
+
+def stock(folder: Path, wheel: Path, providers: dict[str, Any]) -> None:
+    """Put a release with variants into an index, and the provider beside it."""
+    folder.mkdir(parents=True)
+    shutil.copy(wheel, folder)
+    stated = RELEASE | {"providers": providers}
+    for label, needed in VARIANTS.items():
+        inside = json.dumps(stated | {"variants": {label: needed}})
+        files = {
+            "kernels-1.0.dist-info/variant.json": inside,
+            "kernels.py": f"label = {label!r}\n",
+        }
+        make_wheel(folder, "kernels", "1.0", files, variant=label)
+    text = json.dumps(stated | {"variants": VARIANTS})
+    (folder / "kernels-1.0-variants.json").write_text(text)
+
+
+def installs(root: Path, place: Path, *options: str) -> Completed:
+    with serve(root) as index:
+        argv: Sequence[str | Path] = [
+            uv_program(),
+            "pip",
+            "install",
+            "--no-config",
+            "--no-cache",
+            "--preview-features",
+            "wheel-variants",
+            "--python",
+            sys.executable,
+            "--target",
+            place,
+            "--default-index",
+            f"{index.url}/default/",
+            *options,
+            "kernels",
+        ]
+        return run(argv)
+
+
+def test_uv_runs_no_provider_but_its_own(wheel: Path, tmp_path: Path) -> None:
+    """So a release needs the static list; where this fails, uv has learnt to load providers."""
+    stock(tmp_path / "index" / "default", wheel, RELEASE["providers"])
+    done = installs(tmp_path / "index", tmp_path / "place", "--verbose")
+    assert "unsupported wheel variant provider for namespace `intel`" in done.stderr
+    assert (tmp_path / "place" / "kernels.py").read_text() == "label = 'null'\n"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "label"),
+    [
+        (("e20b", "libze_intel_gpu.so.1.6.33578"), "bmg"),
+        (("e20b", "libze_intel_gpu.so.1.3.30872"), "null"),  # an older driver
+        (("56a0", ""), "dg2"),
+    ],
+)
+def test_uv_chooses_by_what_the_provider_says(
+    wheel: Path,
+    installed: Path,
+    tmp_path: Path,
+    gpu: tuple[str, str],
+    label: str,
+) -> None:
+    found, _, _ = asked(installed, machine(tmp_path / "machine", gpu[0], driver=gpu[1]))
+    provider: dict[str, Any] = {"static-properties": found}
+    if len(found) > 1:
+        provider["feature-order"] = list(found)
+    stock(tmp_path / "index" / "default", wheel, {"intel": provider})
+    installs(tmp_path / "index", tmp_path / "place").require("uv installs")
+    assert (tmp_path / "place" / "kernels.py").read_text() == f"label = {label!r}\n"
+
+
+@pytest.mark.network
+def test_the_reference_implementation_loads_it(wheel: Path, tmp_path: Path) -> None:
+    """It asks the provider that an index beside the release has, in an environment of its own."""
+    stock(tmp_path / "index" / "default", wheel, RELEASE["providers"])
+    prefix = tmp_path / "env"
+    uv = [uv_program(), "--no-config"]
+    run([*uv, "venv", "--python", sys.executable, prefix]).require("an environment")
+    install = [*uv, "pip", "install", "--quiet", "--python", prefix]
+    reference = [*install, "variantlib==0.2.2"]
+    if default := read_pip_config().index_url:
+        reference += ["--default-index", default]
+    run(reference).require("variantlib is installed")
+    with serve(tmp_path / "index") as index:
+        own = ["--default-index", f"{index.url}/default/", "provision-intel-variants"]
+        run([*install, *own]).require("the provider is installed")
+    script = (
+        "import json, sys; from variantlib.api import get_variants_by_priority\n"
+        "release = json.loads(open(sys.argv[1]).read())\n"
+        "print(*(v.label for v in get_variants_by_priority(variants_json=release)))"
+    )
+    listed = tmp_path / "index" / "default" / "kernels-1.0-variants.json"
+    ours = {"bmg": "bmg null", "dg2": "dg2 null", "": "null"}
+    for family, expected in ours.items():
+        named = {"PROVISION_INTEL_FAMILY": family, "PROVISION_INTEL_DRIVER": "25.18"}
+        python = prefix / "bin" / "python"
+        done = run(
+            [python, "-I", "-c", script, listed], env=clean_environment(extra=named)
+        )
+        assert done.require("variantlib answers").stdout.split() == expected.split()
