@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 CLONE = Path(__file__).parents[2]
 HOOK = CLONE / "fleet/runner/job-started.sh"
+POWERSHELL_HOOK = CLONE / "fleet/runner/job-started.ps1"
+WINDOWS_HOOK = CLONE / "fleet/runner/job_started.py"
 NHC_CHECK = CLONE / "fleet/nhc/provision.nhc"
 PROVISION = Path(sys.executable).with_name("provision")
 FAILS = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
@@ -65,25 +68,45 @@ def suite_of(lab: Lab, text: str) -> None:
     (lab.project.smoke / "run.py").write_text(text, encoding="utf-8")
 
 
-def github(lab: Lab, **settings: str) -> subprocess.CompletedProcess[str]:
-    """As GitHub's runner does it: by bash, with -e."""
-    bash = shutil.which("bash") or "bash"
-    return start(lab, bash, "-e", HOOK, environ=GITHUB | OF_JOB | settings)
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook as GitHub's runner starts it, and its exit code that stops a job."""
+
+    argv: tuple[str | Path, ...]
+    stop: int
 
 
-def test_a_job_runs_on_a_fit_runner(ready: Lab) -> None:
-    done = github(ready)
+STOP = 3  # of job_started.py
+# https://docs.github.com/actions/how-tos/manage-runners/self-hosted-runners/run-scripts
+BASH = Hook((shutil.which("bash") or "bash", "-e", HOOK), 1)
+HOOKS = [
+    pytest.param(BASH, id="bash"),
+    pytest.param(Hook(("sh", HOOK), 1), id="sh"),
+    # job-started.ps1 starts it.
+    pytest.param(Hook((sys.executable, "-I", WINDOWS_HOOK), STOP), id="windows"),
+]
+each_hook = pytest.mark.parametrize("hook", HOOKS)
+
+
+def github(lab: Lab, hook: Hook, **settings: str) -> subprocess.CompletedProcess[str]:
+    return start(lab, *hook.argv, environ=GITHUB | OF_JOB | settings)
+
+
+@each_hook
+def test_a_job_runs_on_a_fit_runner(ready: Lab, hook: Hook) -> None:
+    done = github(ready, hook)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("keep: tiny on ")
     assert "::" not in done.stdout
 
 
+@each_hook
 def test_a_job_fails_on_a_runner_that_is_not_fit_and_its_log_says_why(
-    ready: Lab,
+    ready: Lab, hook: Hook
 ) -> None:
     suite_of(ready, FAILS)
-    done = github(ready, PROVISION_TARGET=TARGET)
-    assert done.returncode == 1
+    done = github(ready, hook, PROVISION_TARGET=TARGET)
+    assert done.returncode == hook.stop
     last = done.stdout.splitlines()[-1]
     assert last.startswith(
         "::error title=provision gate::this machine is not fit: tiny"
@@ -92,9 +115,10 @@ def test_a_job_fails_on_a_runner_that_is_not_fit_and_its_log_says_why(
     assert "code    op-fails" in done.stdout
 
 
+@each_hook
 @pytest.mark.parametrize("trouble", ["suite", "program", "python"])
 def test_no_verdict_warns_and_fails_the_job_only_where_that_is_asked_for(
-    ready: Lab, tmp_path: Path, trouble: str
+    ready: Lab, tmp_path: Path, trouble: str, hook: Hook
 ) -> None:
     suite_of(ready, BREAKS)
     settings = {}
@@ -105,13 +129,17 @@ def test_no_verdict_warns_and_fails_the_job_only_where_that_is_asked_for(
         program.write_text("#!/bin/sh\nexit 1\n")
         program.chmod(0o755)
         settings["PROVISION"] = str(program)
-    done = github(ready, **settings)
+    done = github(ready, hook, **settings)
     assert done.returncode == 0, done.stderr
     assert "::warning title=provision gate::no verdict" in done.stdout
-    assert github(ready, **settings, PROVISION_NO_VERDICT="fail").returncode == 1
+    stopped = github(ready, hook, **settings, PROVISION_NO_VERDICT="fail")
+    assert stopped.returncode == hook.stop
 
 
-def test_what_a_gate_says_is_no_command_of_github(ready: Lab, tmp_path: Path) -> None:
+@each_hook
+def test_what_a_gate_says_is_no_command_of_github(
+    ready: Lab, tmp_path: Path, hook: Hook
+) -> None:
     program = tmp_path / "gate"
     program.write_text(
         "#!/bin/sh\ncat << 'EOF'\n"
@@ -119,20 +147,45 @@ def test_what_a_gate_says_is_no_command_of_github(ready: Lab, tmp_path: Path) ->
         " ::error::c\n::stop-commands::d\n##[error]e\nEOF\nexit 1\n"
     )
     program.chmod(0o755)
-    shells = [("bash", "-e", str(HOOK)), ("sh", str(HOOK))]
-    for shell in shells:
-        done = start(ready, *shell, environ=GITHUB | {"PROVISION": str(program)})
-        assert done.returncode == 1
-        commands = [
-            line
-            for line in done.stdout.splitlines()
-            if line.lstrip().startswith("::") or "##[" in line
-        ]
-        (command,) = commands
-        assert command == (
-            "::error title=provision gate::this machine is not fit: "
-            "tiny: 50%25 of it\\n::add-mask::a%250A::add-mask::b"
-        )
+    done = start(ready, *hook.argv, environ=GITHUB | {"PROVISION": str(program)})
+    assert done.returncode == hook.stop
+    commands = [
+        line
+        for line in done.stdout.splitlines()
+        if line.lstrip().startswith("::") or "##[" in line
+    ]
+    (command,) = commands
+    assert command == (
+        "::error title=provision gate::this machine is not fit: "
+        "tiny: 50%25 of it\\n::add-mask::a%250A::add-mask::b"
+    )
+
+
+# Prints each place that the grammar does not know.
+PARSE = """
+import sys, tree_sitter, tree_sitter_powershell as grammar
+text = open(sys.argv[1], "rb").read()
+parser = tree_sitter.Parser(tree_sitter.Language(grammar.language()))
+nodes = [parser.parse(text).root_node]
+for node in nodes:
+    nodes.extend(node.children)
+    if node.type == "ERROR" or node.is_missing:
+        print(node.start_point, node.text)
+"""
+
+
+@pytest.mark.fleet
+def test_the_hook_of_windows_is_powershell(tools: Path, tmp_path: Path) -> None:
+    def errors(path: Path) -> str:
+        argv = map(str, [tools / "python", "-I", "-c", PARSE, path])
+        return subprocess.check_output(list(argv), text=True)
+
+    text = POWERSHELL_HOOK.read_text(encoding="ascii")
+    assert errors(POWERSHELL_HOOK) == ""
+    broken = tmp_path / "broken.ps1"
+    broken.write_text(text.replace("{ exit 1 }", "{ exit 1 ", 1))
+    assert errors(broken)
+    assert f"-eq {STOP}) {{ exit 1 }}" in text
 
 
 @pytest.mark.parametrize(("suite", "code"), [(SUITE, 0), (FAILS, 1)])

@@ -41,6 +41,28 @@ def test_a_fresh_clone_sets_itself_up_and_builds(windows: Windows) -> None:
     assert "as locked" in windows.provision("verify", TARGET, "--deep")[0]
 
 
+def test_the_hook_of_a_runner_lets_a_job_run_or_says_why_not(windows: Windows) -> None:
+    """What job-started.ps1 starts; Wine has no PowerShell."""
+    root = windows.project.root
+    hook = [root / ".tools/Scripts/python.exe", "-I", "fleet/runner/job_started.py"]
+    job = {"GITHUB_ACTIONS": "true", "PYTHONHOME": "C:\\nowhere"}
+    fit, _ = windows.call(*hook, PROVISION_TARGET=TARGET, **job)
+    assert fit.startswith("keep: tiny on ")
+    suite = windows.project.smoke / "run.py"
+    whole = suite.read_text(encoding="utf-8")
+    try:
+        suite.write_text(whole.replace('"broken"', '"sys"'), encoding="utf-8")
+        unfit, _ = windows.call(*hook, PROVISION_TARGET=TARGET, code=3, **job)
+    finally:
+        suite.write_text(whole, encoding="utf-8")
+    last = unfit.splitlines()[-1]
+    assert last.startswith("::error title=provision gate::this machine is not fit: ")
+    assert "tiny.check: it fails" in last
+    absent = {"PROVISION": "C:\\absent.exe", "PROVISION_NO_VERDICT": "fail"}
+    warned, _ = windows.call(*hook, code=3, **absent, **job)
+    assert "::warning title=provision gate::no verdict" in warned
+
+
 def test_it_swaps_while_a_python_of_the_old_environment_runs(windows: Windows) -> None:
     old = windows.current()
     code = "import alpha, time; print(alpha.version, flush=True); time.sleep(600)"
