@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
+# The servers of tests are on this machine: one that does not answer will not do so later. uv waits
+# for seconds before it asks again, and so does the toolkit.
+RETRIES = "UV_HTTP_RETRIES"
+os.environ[RETRIES] = "0"
+
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("any machine", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("any machine")
@@ -74,6 +79,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.fixture(autouse=True)
 def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if any(map(request.node.get_closest_marker, ("network", "faults"))):
+        monkeypatch.delenv(RETRIES)
     if not any(request.node.get_closest_marker(name) for name in REAL):
 
         def refuse(*_args: object, **_kwargs: object) -> NoReturn:

@@ -12,7 +12,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
 from provision.core import limits
-from provision.core.errors import ToolError
+from provision.core.errors import ToolError, UsageError
 from provision.core.interruption import in_threads
 from provision.core.privacy import redact
 
@@ -21,16 +21,32 @@ TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
 # share the bandwidth, and public indexes throttle clients that open dozens of connections.
 PARALLEL_REQUESTS = 16
 PARALLEL_DOWNLOADS = 8
-_RETRIES = 3
+# uv's variable, and how often uv repeats without it.
+_RETRIES = ("UV_HTTP_RETRIES", "3")
+
+
+def _retries() -> int:
+    """Return how often a request is repeated; UsageError where the variable is no number."""
+    name, default = _RETRIES
+    text = os.environ.get(name, default)
+    if not text.isdecimal():
+        raise UsageError(
+            f"{name} is {text!r}, which is no number of retries",
+            remedy=f"set it to a number such as {default}, or unset it",
+        )
+    return int(text)
 
 
 def session() -> requests.Session:
-    """Return an HTTP session that retries temporary failures and uses the user's CA bundle."""
+    """Return an HTTP session that retries temporary failures and uses the user's CA bundle.
+
+    Raises UsageError where ``UV_HTTP_RETRIES`` is no number.
+    """
     shared = requests.Session()
     shared.hooks["response"].append(_limit)
     # raise_on_status: the caller reports the last response, which MaxRetryError would hide.
     retry = Retry(
-        total=_RETRIES,
+        total=_retries(),
         backoff_factor=0.3,
         status_forcelist=(429, 502, 503, 504),
         raise_on_status=False,

@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core import network
-from provision.core.errors import ToolError
+from provision.core.errors import ToolError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(network, "_RETRIES", 0)
+def server() -> Iterator[str]:
+    failures = [503, 503]  # of a server that starts
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
-            if self.path == "/own.whl" and self.headers["Authorization"] is None:
+            if self.path == "/late.whl" and failures:
+                self.send_response(failures.pop())
+            elif self.path == "/own.whl" and self.headers["Authorization"] is None:
                 self.send_response(401)
             elif self.path == "/moved.whl":
                 self.send_response(302)
                 self.send_header("Location", "/a.whl")
             else:
                 self.send_response(403 if self.path == "/secret.whl" else 200)
-                if self.path in {"/a.whl", "/own.whl"}:
+                if self.path in {"/a.whl", "/own.whl", "/late.whl"}:
                     self.send_header("Content-Length", "12345")
             self.end_headers()
 
@@ -61,3 +63,18 @@ def test_a_mirrors_password_is_used_on_its_own_host_only(server: str) -> None:
     assert network.content_lengths([url], f"{mirror}/simple/") == {url: 12345}
     with pytest.raises(ToolError):
         network.content_lengths([url], "https://me:secret@elsewhere.example/simple/")
+
+
+@pytest.mark.machine
+def test_a_request_is_repeated_as_often_as_uv_repeats_its_own(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{server}/late.whl"
+    monkeypatch.setenv("UV_HTTP_RETRIES", "few")
+    with pytest.raises(UsageError, match="UV_HTTP_RETRIES is 'few'"):
+        network.content_lengths([url])
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with pytest.raises(ToolError):
+        network.content_lengths([url])
+    monkeypatch.setenv("UV_HTTP_RETRIES", "1")
+    assert network.content_lengths([url]) == {url: 12345}
