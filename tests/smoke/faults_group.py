@@ -26,14 +26,14 @@ def a_process_is_slow(exchange, operations):
 @fault(CHECK, "", "group")
 def the_group_waits_for_seconds_only():
     group = module("smoke.device.group")
-    with patch.object(group, "LIMIT", 8.0), patch.object(group, "_LAST_WORDS", 3.0):
+    with patch.object(group, "LIMIT", 20.0), patch.object(group, "_LAST_WORDS", 3.0):
         yield
 
 
 @fault(CHECK, "network-failure", "group")
 def a_process_hangs():
     distributed, sleep = module(DISTRIBUTED), module("time").sleep
-    with patch.object(distributed, "all_reduce", lambda *_, **__: sleep(30)):
+    with patch.object(distributed, "all_reduce", lambda *_, **__: sleep(60)):
         yield
 
 

@@ -52,7 +52,7 @@ def test_a_worker_that_ends_early_is_no_success(
     codes, required, exit_code = ENDS[end]
     worker, report = tmp_path / "worker.py", tmp_path / "report.json"
     worker.write_text(WORKER + end, encoding="utf-8")
-    argv = [str(sound), str(report), "--limit", "10"]
+    argv = [str(sound), str(report), "--limit", "3"]
     argv += ["--only", "identity.import", "--only", "device.ready"]
     assert run.main(argv, worker=worker) == exit_code
     document = json.loads(report.read_text(encoding="utf-8"))

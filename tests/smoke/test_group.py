@@ -138,7 +138,7 @@ def test_the_best_speed_with_other_nodes_counts() -> None:
 def job(
     harness: Callable[..., None], base: dict[str, Any], tmp_path: Path
 ) -> Callable[..., list[dict[str, Any]]]:
-    """Start four processes of a job, each under a fault; return their checks."""
+    """Start the processes of a job, each under a fault; return their checks."""
 
     def start(*faults: str, code: int) -> list[dict[str, Any]]:
         with socket.socket() as free:
@@ -148,7 +148,7 @@ def job(
         def process(rank: int) -> dict[str, Any]:
             if not faults[rank]:
                 return {}  # it never comes
-            place = {"rank": str(rank), "size": "4", "address": "127.0.0.1"}
+            place = {"rank": str(rank), "size": str(len(faults)), "address": "127.0.0.1"}
             own = {"group": place | {"port": port, "store": "own"}}
             expect, report = tmp_path / f"expect{rank}", tmp_path / f"report{rank}"
             expect.write_text(json.dumps(base | own), encoding="utf-8")
@@ -157,8 +157,8 @@ def job(
             checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
             return next(check for check in checks if check["id"] == "group.exchange")
 
-        with ThreadPoolExecutor(4) as pool:
-            return list(pool.map(process, range(4)))
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(process, range(len(faults))))
 
     return start
 
@@ -183,18 +183,18 @@ def job(
         pytest.param(
             "",
             "failed",
-            "rank 2 did not come within 8 s",
+            "rank 2 did not come within 20 s",
             marks=pytest.mark.slow,
         ),
     ],
 )
-def test_one_of_four_processes_is_at_fault(
+def test_one_of_three_processes_is_at_fault(
     job: Callable[..., list[dict[str, Any]]], fault: str, outcome: str, words: str
 ) -> None:
-    found = job(NOTHING, NOTHING, fault, NOTHING, code=int(outcome == "failed"))
+    found = job(NOTHING, NOTHING, fault, code=int(outcome == "failed"))
     node = socket.gethostname()
     symptom = f"rank 2 on {node}{words}" if words[0] == ":" else words.format(node)
-    for rank in (0, 1, 3):
+    for rank in (0, 1):
         check = found[rank]
         assert check["outcome"] == outcome, check
         assert check["finding"]["code"] == CODES.get(fault, "network-failure")
