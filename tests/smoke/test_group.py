@@ -148,7 +148,11 @@ def job(
         def process(rank: int) -> dict[str, Any]:
             if not faults[rank]:
                 return {}  # it never comes
-            place = {"rank": str(rank), "size": str(len(faults)), "address": "127.0.0.1"}
+            place = {
+                "rank": str(rank),
+                "size": str(len(faults)),
+                "address": "127.0.0.1",
+            }
             own = {"group": place | {"port": port, "store": "own"}}
             expect, report = tmp_path / f"expect{rank}", tmp_path / f"report{rank}"
             expect.write_text(json.dumps(base | own), encoding="utf-8")
