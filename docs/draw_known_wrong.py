@@ -1,13 +1,15 @@
-"""Write the pages of the numbers that are known to be wrong, from ``envs/catalog/known-wrong.toml``.
+"""Write the matrix of what is proven and what is known to be wrong, and a page for each wrong number.
 
-``docs/errors/wrong-<row>.md`` for each row, under the words that people paste into a search, and
-``docs/reference/known-wrong.md``, which lists them. ``nox -s docs`` runs it, and
-``tests/test_docs.py`` fails where a committed page differs.
+``docs/errors/wrong-<row>.md`` for each row of ``envs/catalog/known-wrong.toml``, under the words that
+people paste into a search, and ``docs/reference/known-wrong.md``: these rows, the signed reports of
+``docs/evidence``, and what nobody has proven. ``nox -s docs`` runs it, and ``tests/test_docs.py``
+fails where a committed page differs. Texts of signed reports were written by anybody: see `escaped`.
 """
 # ruff: noqa: INP001 - a program, not a module of a package
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -18,6 +20,8 @@ sys.path.append(str(ROOT))
 
 from provision.catalog.known_wrong import KnownWrong, read_known_wrong  # noqa: E402
 from provision.commands.known_wrong import pinned_torch  # noqa: E402
+from provision.commands.matrix import Cell, matrix  # noqa: E402
+from provision.commands.submissions import Entry  # noqa: E402
 from provision.core.project import Project  # noqa: E402
 from provision.host.known_wrong import contains_release  # noqa: E402
 from provision.spec.model import Target  # noqa: E402
@@ -25,19 +29,45 @@ from provision.spec.reader import load_target, target_names  # noqa: E402
 
 PROJECT = Project(ROOT)
 FULL = {"memory.exhausted"}  # checks that the quick suite leaves out
-HEAD = """# Wrong results on Intel GPUs: which torch and driver
+HEAD = """# What is proven, and what is wrong: torch, driver, device, system
 
-Made by `docs/draw_known_wrong.py` from `envs/catalog/known-wrong.toml`. These pairs of torch and driver
-compute wrong numbers without an error, or end the process, as public reports say. This project measured
-none of it. `detect`, `build`, `lock`, `targets` and `doctor` name a row that fits your machine or your
-target, and `smoke` looks for each class on the device itself, whatever its driver: on a healthy one the
-checks `known-wrong.*` pass. If you find another wrong result, `provision update --known-wrong FILE`
-adds it: the file has rows as `envs/catalog/known-wrong.toml`, each with its source.
+Made by `docs/draw_known_wrong.py` from the signed reports in `docs/evidence` and from
+`envs/catalog/known-wrong.toml`.
 
-| what | torch | driver | row |
-|---|---|---|---|
+| state | means |
+|---|---|
+| **green** | somebody ran all checks on this device, and every required one passed |
+| **slow** | the same, and a check of speed warned |
+| **wrong** | public reports: wrong numbers without an error, or a dead process |
+| unknown | nobody has proven this torch with the target; the command that does |
+
+**Signed reports.** Anybody can sign one, with a key of their own: the fingerprint tells which reports
+are of one signer, not who that is ([what a signature says](../how-to/prove.md#what-a-signature-says)).
+A **stale** report is of an earlier lock or suite of checks than that of the last `nox -s docs`. [You
+have such a device?](../how-to/prove.md) One command and about five minutes add a report.
+
+**Wrong numbers.** This project measured none of them. `detect`, `build`, `lock`, `targets` and `doctor`
+name a row that fits your machine or your target, and `smoke` looks for each class on the device itself,
+whatever its driver: on a healthy one the checks `known-wrong.*` pass. If you find another wrong result,
+`provision update --known-wrong FILE` adds it: the file has rows as `envs/catalog/known-wrong.toml`,
+each with its source.
+
+Families are those of [the list of GPUs](machines.md). Drivers of Intel GPUs are releases of
+compute-runtime on Linux, and the driver's own version on Windows; a signed report has what torch says.
 """
-LINE = "| [{title}](../errors/wrong-{name}.md) | {torch} | {driver} | `{name}` |\n"
+TABLE = """
+## {title}
+
+| device | system | torch | driver | state | see |
+|---|---|---|---|---|---|
+"""
+TITLES = {
+    "intel": "Intel GPUs",
+    "nvidia": "NVIDIA GPUs",
+    "apple": "Apple",
+    "cpu": "CPU",
+}
+STATES = ("green", "slow", "wrong", "unknown")
 PAGE = """# {title}
 
 {symptom}. Your program is not the cause: this is known for {where}.
@@ -83,13 +113,6 @@ def link(source: str) -> str:
     return f"[{source}](https://github.com/{repository}/issues/{number})"
 
 
-def drivers(row: KnownWrong) -> str:
-    """Return the affected drivers of each system, in a cell of a table."""
-    parts = [row.driver.linux and f"compute-runtime `{row.driver.linux}`"]
-    parts.append(row.driver.windows and f"Windows `{row.driver.windows}`")
-    return ", ".join(filter(None, parts)) or "any, or not known"
-
-
 def concerned(row: KnownWrong) -> list[Target]:
     """Return the supported targets of a row's families and systems."""
     found = []
@@ -132,20 +155,61 @@ def page(name: str, row: KnownWrong) -> str:
     )
 
 
-def pages() -> dict[str, str]:
+def escaped(text: str) -> str:
+    """Return a text that somebody else wrote, which neither Markdown nor HTML reads as more."""
+    return re.sub(r"[^A-Za-z0-9 .,+()-]", lambda sign: f"&#{ord(sign[0])};", text)
+
+
+def coded(text: str, otherwise: str) -> str:
+    """Return a specifier of ours as code."""
+    return f"`{text}`" if text else otherwise
+
+
+def line_of(cell: Cell, rows: dict[str, KnownWrong]) -> str:
+    """Return a row of the table."""
+    device = ", ".join(f"`{family}`" for family in cell.families if family) or "any"
+    torch, driver = coded(cell.torch, "any"), coded(cell.driver, "any, or not known")
+    state = cell.state if cell.state == "unknown" else f"**{cell.state}**"
+    if cell.vendor == "cpu":
+        device, driver = "CPU", "-"
+    if cell.row:
+        see = f"[{rows[cell.row].title}](../errors/wrong-{cell.row}.md) `{cell.row}`"
+    elif cell.entry is None:
+        see = f"`python3 noxfile.py -s evidence-{cell.target}`"
+    else:
+        evidence = cell.entry.evidence
+        device = f"{escaped(evidence.device)} ({escaped(', '.join(cell.families))})"
+        torch, driver = escaped(cell.torch), escaped(cell.driver) or "-"
+        state += f", stale: {escaped(evidence.reason)}" if evidence.reason else ""
+        file = f"evidence/{cell.target}/{evidence.file.name}"
+        see = f"[signed report of {evidence.day}](../{file}), `{cell.target}`, {signer(cell.entry)}"
+    return f"| {device} | {cell.system} | {torch} | {driver} | {state} | {see} |\n"
+
+
+def signer(entry: Entry) -> str:
+    """Return the key of a report: its name where the project gave it one, and its fingerprint."""
+    name = (
+        ""
+        if entry.evidence.key == entry.fingerprint
+        else f"{escaped(entry.evidence.key)}, "
+    )
+    return f"{name}key `{entry.fingerprint}`"
+
+
+def table(vendor: str, cells: list[Cell], rows: dict[str, KnownWrong]) -> str:
+    """Return the part of one vendor."""
+    own = [cell for cell in cells if cell.vendor == vendor]
+    own.sort(key=lambda cell: STATES.index(cell.state))
+    lines = [line_of(cell, rows) for cell in own]
+    return TABLE.format(title=TITLES[vendor]) + "".join(lines)
+
+
+def pages(project: Project = PROJECT) -> dict[str, str]:
     """Return the text of each page by its path in docs/."""
-    rows = read_known_wrong(PROJECT.catalog)
-    lines = [
-        LINE.format(
-            title=row.title,
-            name=name,
-            torch=f"`{row.torch}`" if row.torch else "any",
-            driver=drivers(row),
-        )
-        for name, row in rows.items()
-    ]
+    rows, cells = read_known_wrong(project.catalog), matrix(project)
     made = {f"errors/wrong-{name}.md": page(name, row) for name, row in rows.items()}
-    return made | {INDEX: HEAD + "".join(lines)}
+    tables = [table(vendor, cells, rows) for vendor in TITLES]
+    return made | {INDEX: HEAD + "".join(tables)}
 
 
 if __name__ == "__main__":

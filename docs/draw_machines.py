@@ -18,7 +18,8 @@ sys.path.append(str(ROOT))
 
 from provision.catalog.devices import Device, read_devices  # noqa: E402
 from provision.commands.detect import FitVerdict, detect  # noqa: E402
-from provision.commands.evidence import Evidence, judge  # noqa: E402
+from provision.commands.evidence import Evidence  # noqa: E402
+from provision.commands.submissions import read_matrix  # noqa: E402
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS  # noqa: E402
 from provision.core.project import Project  # noqa: E402
 from provision.host.model import Driver, Gpu, Host, Runtimes  # noqa: E402
@@ -60,8 +61,7 @@ HEALTHY = Runtimes(level_zero="1.99", compute_runtime="99.1.99999")
 
 def draw() -> str:
     """Return the page."""
-    files = sorted((ROOT / "docs" / "evidence").glob("*.json"))
-    signed = judge(PROJECT, files, PROJECT.evidence / "keys") if files else []
+    signed = [entry.evidence for entry in read_matrix(PROJECT)]
     return HEAD + "".join(
         _table(vendor, list(rows), signed)
         for vendor, rows in (
@@ -144,7 +144,7 @@ def _evidence(vendor: str, name: str, device: Device, signed: list[Evidence]) ->
     proven = [
         f"{each.device}, `{each.target}`, {each.day}"
         for each in signed
-        if each.state == "valid" and _is_of(each.device, name)
+        if _is_of(each.device, name)
     ]
     if proven:
         return "**signed**: " + "; ".join(proven)

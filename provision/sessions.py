@@ -87,7 +87,11 @@ def _target_sessions(root: Path) -> Iterator[tuple[str, str, str, list[str]]]:
                 f"{verb}-{target}",
                 verb,
                 doc,
-                [target, *_TABLES["words"].get(verb, ())],
+                [
+                    *_TABLES["before"].get(verb, ()),
+                    target,
+                    *_TABLES["words"].get(verb, ()),
+                ],
             )
 
 

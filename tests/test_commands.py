@@ -288,6 +288,7 @@ NOT_RUN = {
     "provision docker cuda-linux": "needs an engine",
     "provision docker cuda-linux --print": "the index has no tools of its own",
     "provision evidence emit cpu-linux": "needs a key; tests/commands/test_evidence.py makes one",
+    "provision evidence submit cpu-linux": "takes minutes; tests/commands/test_evidence.py does it",
     "provision evidence verify": "the project has no evidence",
     "provision gate cuda-linux --group": "needs a launcher; tests/smoke/test_group.py is one",
     "provision explain torch -t arc-linux": "tests/commands/test_explain.py has such packages",

@@ -43,7 +43,7 @@ class Evidence:
     target: str = ""
     """Name of the target; empty where the file cannot be read."""
     key: str = ""
-    """Name of the key's file, without its ending; whose it is."""
+    """Name of the key's file, without its ending; in `check` its fingerprint where nobody named it."""
     device: str = ""
     """As torch describes it."""
     driver: str = ""
@@ -79,7 +79,7 @@ def emit(
         )
     made = statement(report)
     write_output(file, sign(made, key, passphrase), MARK)
-    return _evidence(file, made, key.stem)
+    return evidence_of(file, made, key.stem, "")
 
 
 def _last_full(project: Project, target: str) -> tuple[Path, Report]:
@@ -166,11 +166,14 @@ def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]
             reason = f"it is of the same run as {first}, which counts once"
             found.append(Evidence(file, "refused", reason))
             continue
-        found.append(_evidence(file, content, key, _staleness(project, content, suite)))
+        found.append(
+            evidence_of(file, content, key, staleness(project, content, suite))
+        )
     return found
 
 
-def _staleness(project: Project, content: Statement, suite: str) -> str:
+def staleness(project: Project, content: Statement, suite: str) -> str:
+    """Return which of the lock and the suite changed since a statement; "" where neither did."""
     (subject,) = content.subject
     try:
         now = read_lock(project.lock(subject.name)).digest
@@ -183,7 +186,8 @@ def _staleness(project: Project, content: Statement, suite: str) -> str:
     return ""
 
 
-def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evidence:
+def evidence_of(file: Path, content: Statement, key: str, stale: str) -> Evidence:
+    """Return what a valid or stale file of evidence says."""
     seen = content.predicate
     device, driver = seen.device.get("name", ""), seen.device.get("driver") or "-"
     return Evidence(

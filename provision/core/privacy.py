@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 from provision.core.findings import toml_table
 from provision.core.home import home_folder
 
+_SHORT = 4  # letters: names of users that long are words of devices, such as "max"
+
 
 def _table() -> dict[str, Any]:
     return toml_table(Path(__file__).with_suffix(".toml"))
@@ -53,6 +55,11 @@ def holds_secret(url: str) -> bool:
     shown = (parts.password or "$").startswith("$")
     rest = parts._replace(netloc="host").geturl()
     return not shown or redact(rest) != rest
+
+
+def is_telling(name: str) -> bool:
+    """Whether a name of a user or machine is one that few have, and no part of a device's name."""
+    return len(name) > _SHORT and not re.fullmatch(_table()["part"]["common"], name)
 
 
 def anonymize(text: str, prefix: Path | None, user: str) -> str:

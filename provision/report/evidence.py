@@ -1,28 +1,36 @@
 """Signed evidence: an in-toto statement about one report, in a DSSE envelope.
 
-The subject is the lock; the predicate says on which device and driver it was proven. The formats:
+The subject is the lock; the predicate says on which device and driver it was proven. Beside the
+envelope's own fields is the public key: who reads it sees which files are of one key. The formats:
 https://github.com/in-toto/attestation/tree/main/spec/v1, https://github.com/secure-systems-lab/dsse
 """
 
+import base64
+import contextlib
+import hashlib
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
 
-from provision.core.errors import SpecError, ToolError, UsageError
+from provision.core.errors import SpecError, ToolError, UsageError, os_errors
 from provision.core.limits import read_bytes
 from provision.report.model import Report, moment
 from provision.spec.tables import Table, faults_of
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_LINE = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+_KEY = "publicKey"  # a field that other readers of DSSE ignore
 _LONGEST = 300  # signs of a text; a name of a device has 60
 _LEAST_RSA = 2048  # bits
 # Of a device: no serial number, no UUID.
@@ -37,7 +45,11 @@ _FAULTS = (
     AttributeError,
     RecursionError,
     FormatError,
+    UnsupportedAlgorithm,
     VerificationError,
+)
+_NAMES_NO_KEY = (
+    "it names no public key: it was written by an earlier version, emit it again"
 )
 _EARLIER = "urn:provision:smoke-evidence:v1"
 _TOO_EARLY = (
@@ -212,15 +224,30 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
     payload = content.model_dump_json(by_alias=True).encode()
     envelope = Envelope(payload, _PAYLOAD_TYPE, {})
     envelope.sign(signer)
-    return _render(envelope)
+    return _render(envelope, private.public_key().public_bytes(*_LINE).decode())
+
+
+def new_key(file: Path) -> None:
+    """Write a new private key without a passphrase, which only its owner may read."""
+    private = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    with os_errors(f"cannot make the key {file}", "name a key with --key"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(private)
 
 
 # The first line of an envelope with a statement, which begins with `{"_type":`.
 MARK = ' "payload": "eyJfdHlwZSI6'
 
 
-def _render(envelope: Envelope) -> str:
-    return json.dumps(envelope.to_dict(), indent=1) + "\n"
+def _render(envelope: Envelope, key: str = "") -> str:
+    named = {_KEY: key} if key else {}  # files of earlier versions name none
+    return json.dumps(envelope.to_dict() | named, indent=1) + "\n"
 
 
 def _require_long(key: object) -> None:
@@ -240,7 +267,7 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
             public = serialization.load_ssh_public_key(read_bytes(path))
             _require_long(public)
             key = SSlibKey.from_crypto(public)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, UnsupportedAlgorithm) as error:
             raise SpecError(
                 f"{path} is no public key in the format of OpenSSH",
                 evidence=str(error),
@@ -264,21 +291,76 @@ def _require_current(file: Path, payload: bytes) -> None:
 
 def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Statement]:
     """Return whose key signed a file, and its statement; ToolError if it is no evidence."""
-    try:
-        data = read_bytes(file)
-        envelope = Envelope.from_dict(json.loads(data))
-        # What the signature does not cover (spaces, further fields, padding) must not vary either.
-        if _render(envelope).encode() != data:
-            raise ValueError(_VARIED)
-        if envelope.payload_type != _PAYLOAD_TYPE or len(envelope.signatures) != 1:
-            raise ValueError("it is not one signed in-toto statement")
+    with _refusing(file):
+        envelope, _ = _read(file)
         (keyid,) = envelope.signatures
         if keyid not in keys:
             raise ValueError(f"the key {keyid} is not known here")
         name, key = keys[keyid]
-        envelope.verify([key], 1)
-        _require_current(file, envelope.payload)
-        return name, Statement.model_validate_json(envelope.payload)
+        return name, _signed_with(key, envelope, file)
+
+
+class Signer(NamedTuple):
+    """A key that signed a file and that the file names."""
+
+    keyid: str
+    fingerprint: str  # as `ssh-keygen -l` prints it
+
+
+def self_signed(file: Path) -> tuple[Signer, Statement]:
+    """Return the key that a file names and that signed it, and its statement.
+
+    ToolError if it is no evidence. Anybody can make a key: it tells which files are of one signer.
+    """
+    with _refusing(file):
+        envelope, line = _read(file)
+        if not line:
+            raise ValueError(_NAMES_NO_KEY)
+        key = _public_key(line)
+        digest = hashlib.sha256(base64.b64decode(line.split()[1])).digest()
+        fingerprint = "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+        return Signer(key.keyid, fingerprint), _signed_with(key, envelope, file)
+
+
+def _read(file: Path) -> tuple[Envelope, str]:
+    """Return an envelope with one signature, and the public key beside it, "" without any."""
+    data = read_bytes(file)
+    try:
+        document = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    line = document.pop(_KEY, "")
+    envelope = Envelope.from_dict(document)
+    # What the signature does not cover (spaces, further fields, padding) must not vary either.
+    if _render(envelope, line).encode() != data:
+        raise ValueError(_VARIED)
+    if envelope.payload_type != _PAYLOAD_TYPE or len(envelope.signatures) != 1:
+        raise ValueError("it is not one signed in-toto statement")
+    if line and list(envelope.signatures) != [_public_key(line).keyid]:
+        raise ValueError("it was signed with another key than the one that it names")
+    return envelope, line
+
+
+def _public_key(line: str) -> Key:
+    """Return a public key in the format of OpenSSH; ValueError for a comment, too."""
+    public = serialization.load_ssh_public_key(line.encode())
+    _require_long(public)
+    if public.public_bytes(*_LINE).decode() != line:
+        raise ValueError(_VARIED)
+    return SSlibKey.from_crypto(public)
+
+
+def _signed_with(key: Key, envelope: Envelope, file: Path) -> Statement:
+    envelope.verify([key], 1)
+    _require_current(file, envelope.payload)
+    return Statement.model_validate_json(envelope.payload)
+
+
+@contextlib.contextmanager
+def _refusing(file: Path) -> Iterator[None]:
+    """Raise what reading a damaged or forged file raises as one ToolError."""
+    try:
+        yield
     except _FAULTS as error:
         raise ToolError(
             f"{file} is no evidence",

@@ -2,8 +2,8 @@
 
 import datetime as dt
 import os
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
@@ -92,7 +92,15 @@ def baseline(
 def suite_digest(project: Project) -> str:
     """Hash the names and contents of the files of the suite, but for bytecode; SHA-256."""
     folder = project.smoke
-    lines: list[str] = []
-    for file in sorted(path for kind in _OF_SUITE for path in folder.rglob(kind)):
-        lines.append(f"{file.relative_to(folder).as_posix()} {sha256_file(file)}\n")
+    files: dict[str, str] = {}
+    for file in (path for kind in _OF_SUITE for path in folder.rglob(kind)):
+        files[file.relative_to(folder).as_posix()] = sha256_file(file)
+    return digest_of_suite(files)
+
+
+def digest_of_suite(files: Mapping[str, str]) -> str:
+    """Return the digest of a suite, given the SHA-256 of its files by their paths in its folder."""
+    names = [PurePosixPath(name) for name in files]
+    ours = (name for name in names if any(name.match(kind) for kind in _OF_SUITE))
+    lines = [f"{name} {files[str(name)]}\n" for name in sorted(ours)]
     return sha256_bytes("".join(lines).encode())

@@ -21,6 +21,7 @@ from provision.commands.lock import Confirmation, LockResult
 from provision.commands.outdated import Outdated
 from provision.commands.smoke import SmokeResult, SmokeSkipped
 from provision.commands.status import ProjectStatus
+from provision.commands.submissions import Submission
 from provision.commands.update import RefreshResult
 from provision.core.docstrings import field_docstrings
 from provision.core.findings import Diagnosis
@@ -82,7 +83,12 @@ RESULTS: dict[str, Any] = {
     "detect": Detection,
     "docker": BuiltImage | _said(Export, "With `--print`."),
     "doctor": Diagnosis | _said(str, "With `--report`: the text for an issue."),
-    "evidence": list[Evidence],
+    "evidence": list[Evidence]
+    | _said(Submission, "With `submit`.")
+    | _said(
+        BuildResult | SmokeResult,
+        "With `submit TARGET`, where the build or a check failed.",
+    ),
     "explain": list[Explanation],
     "export": Export,
     "fleet": Fleet,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # a verb loads what makes its own result
         LockResult,
     )
     from provision.commands.status import ProjectStatus
+    from provision.commands.submissions import Submission
     from provision.commands.update import RefreshResult
     from provision.environment.verification import Verification
     from provision.image.docker import BuiltImage
@@ -126,6 +127,15 @@ def show_evidence(result: Evidence, console: Console) -> None:
         console.line(f"  {device}, {run}")
     if result.reason:
         console.line(f"  {result.reason}")
+
+
+def show_submission(result: Submission, console: Console) -> None:
+    """Print where a submission is, and what proposes it."""
+    show_evidence(result.evidence, console)
+    console.line("Next: propose the file; nothing else belongs into the pull request")
+    for command in result.commands:
+        console.command(command)
+    console.line(f"Title of the pull request: {result.title}")
 
 
 def show_image(result: BuiltImage, console: Console) -> None:

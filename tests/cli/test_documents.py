@@ -125,6 +125,13 @@ def _checks(play: Played, folder: Path) -> None:
     play("evidence", "verify", str(file), "--keys", str(folder / "keys"))
     play("evidence", "verify", str(file), "--keys", str(folder), code=1)
     play("evidence", "emit", TARGET, "--key", str(folder / "none"), code=2)
+    play("evidence", "submit", str(file))
+    play("evidence", "submit", str(key), code=2)
+    play("evidence", "submit", TARGET, "--key", str(key))
+    (stray := play.lab.project.evidence / "stray.json").touch()
+    play("evidence", "check", code=1)
+    stray.unlink()
+    play("evidence", "check")
     broken = SUITE.replace(
         'find_spec("broken") is not None', 'find_spec("sys") is not None'
     )

@@ -196,3 +196,40 @@ def test_attack_a_report_of_another_host_is_not_signed(
     probe = "provision.commands.evidence.read_layers"
     monkeypatch.setattr(probe, lambda _: {"kernel": "5.0"})
     assert "the host changed: kernel" in emit(proven)
+
+
+@pytest.fixture
+def newcomer(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab of somebody without a key."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PIP_INDEX_URL", f"{lab.index.url}/default/")
+    (lab.project.evidence / "keys").mkdir(parents=True)
+    return lab
+
+
+def test_one_command_builds_checks_signs_and_puts_into_the_matrix(
+    newcomer: Lab,
+) -> None:
+    said = call(newcomer, "evidence", "submit", TARGET)
+    assert said[0] == "0", said
+    (file,) = newcomer.project.evidence.rglob("*.json")
+    assert f"git add {file.relative_to(newcomer.project.root)}" in said
+    (key,) = (newcomer.project.private or file).glob("evidence-key")
+    assert key.stat().st_mode & 0o777 == 0o600
+    checked = call(newcomer, "evidence", "check")
+    assert checked.startswith(f"0 valid: {file}")
+    assert "SHA256:" in checked
+    assert call(newcomer, "evidence", "verify").startswith(
+        "1 refused"
+    )  # whose key is it?
+    again = json.loads(call(newcomer, "evidence", "submit", file, "--json", "-q")[2:])
+    assert again["result"]["file"] == str(file)
+
+
+def test_nothing_is_signed_or_submitted_where_a_check_fails(newcomer: Lab) -> None:
+    newcomer.relock(*newcomer.wheels, newcomer.wheel("broken"))
+    said = call(newcomer, "evidence", "submit", TARGET)
+    assert said[0] == "1", said
+    assert "it fails" in said
+    assert not list(newcomer.project.evidence.rglob("*.json"))

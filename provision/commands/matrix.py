@@ -1,0 +1,136 @@
+"""The public matrix: torch, driver, device and system, each pair proven, slow, wrong or unknown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from provision.catalog.devices import read_devices
+from provision.catalog.known_wrong import KnownWrong
+from provision.commands.known_wrong import locked_torch, pinned_torch
+from provision.commands.submissions import Entry, read_matrix
+from provision.core.project import Project
+from provision.report.evidence import Statement
+from provision.spec.model import Target
+from provision.spec.reader import load_target, target_names
+
+# The checks that warn of nothing but a low speed.
+_OF_SPEED = (
+    "throughput.training",
+    "transfer.speed",
+    "health.bandwidth",
+    "health.speed",
+)
+_SYSTEMS = {"linux": "Linux", "win": "Windows", "osx": "macOS"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is known of one torch, with one driver, on one device and system."""
+
+    vendor: Literal["intel", "nvidia", "apple", "cpu"]
+    families: tuple[str, ...]
+    """Families of the device."""
+    system: str
+    """Such as `Linux`."""
+    torch: str
+    """Release, or a specifier of releases."""
+    driver: str
+    """Version, or a specifier of versions; "" for a CPU, and for any driver."""
+    state: Literal["green", "slow", "wrong", "unknown"]
+    target: str = ""
+    """The target that was proven, or that waits for somebody with the device."""
+    entry: Entry | None = None
+    """The signed report behind a green or slow cell."""
+    row: str = ""
+    """Name of the row of known-wrong.toml behind a wrong cell."""
+
+
+def matrix(project: Project) -> list[Cell]:
+    """Return all cells: what was proven, what is known to be wrong, and what waits for a proof."""
+    targets = [load_target(project.specs, name) for name in target_names(project.specs)]
+    entries = read_matrix(project)
+    by_name = {target.name: target for target in targets}
+    found = [_proven(entry, by_name[entry.evidence.target]) for entry in entries]
+    for name, row in read_devices(project.catalog).known_wrong.items():
+        found += _wrong(name, row)
+    for target in targets:
+        found += _unknown(project, target, found)
+    return found
+
+
+def system_of(platform: str) -> str:
+    """Return the name of a platform's system for people, with its processor where that is rare."""
+    system, _, processor = platform.partition("-")
+    rare = " aarch64" if (system, processor) == ("linux", "aarch64") else ""
+    return f"{_SYSTEMS.get(system, system)}{rare}"
+
+
+def is_slow(content: Statement) -> bool:
+    """Whether a check of speed warned; every required check passed or warned in any evidence."""
+    warned = {
+        check.id for check in content.predicate.checks if check.outcome == "warned"
+    }
+    return not warned.isdisjoint(_OF_SPEED)
+
+
+def _vendor(target: Target) -> Literal["intel", "nvidia", "apple", "cpu"]:
+    match target.accelerator:
+        case "xpu":
+            return "intel"
+        case "cuda":
+            return "nvidia"
+        case "mps":
+            return "apple"
+    return "cpu"
+
+
+def _proven(entry: Entry, target: Target) -> Cell:
+    seen = entry.content.predicate
+    return Cell(
+        _vendor(target),
+        entry.families,
+        system_of(target.platform),
+        seen.torch or "",
+        str(seen.device.get("driver") or ""),
+        "slow" if is_slow(entry.content) else "green",
+        target.name,
+        entry,
+    )
+
+
+def _wrong(name: str, row: KnownWrong) -> Iterator[Cell]:
+    for system in row.systems:
+        if row.drivers_of(system) or not (row.driver.linux or row.driver.windows):
+            yield Cell(
+                "intel",
+                row.families,
+                _SYSTEMS["win" if system == "windows" else "linux"],
+                str(row.torch or ""),
+                str(row.drivers_of(system) or ""),
+                "wrong",
+                row=name,
+            )
+
+
+def _unknown(project: Project, target: Target, known: list[Cell]) -> Iterator[Cell]:
+    """Yield the families on which nobody has proven a target's torch, with whatever lock."""
+    torch = locked_torch(project.lock(target.name)) or pinned_torch(target)
+    proven = {
+        family
+        for cell in known
+        if cell.target == target.name and _release(cell.torch) == _release(torch)
+        for family in cell.families
+    }
+    named = target.hardware.families
+    waiting = tuple(family for family in named if family not in proven)
+    if waiting or not (named or proven):
+        driver = target.hardware.driver or ""
+        system = system_of(target.platform)
+        yield Cell(
+            _vendor(target), waiting, system, torch, driver, "unknown", target.name
+        )
+
+
+def _release(torch: str) -> str:
+    """Return a version without its local part, which torch and the lock may write differently."""
+    return torch.partition("+")[0]

@@ -1,0 +1,180 @@
+"""What a statement has to say before it may be in the public matrix, and in which file.
+
+Whoever signs can write anything: nothing here makes a number true. It refuses what contradicts the
+target, the lock or the suite, what would harm a reader, and what tells more than the device.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from provision.catalog.devices import Devices
+from provision.core.privacy import anonymize
+from provision.lockfile.pip import Lock
+from provision.report.evidence import Statement
+from provision.report.suite_checks import Suite
+from provision.spec.model import Target
+
+LARGEST = 1_000_000  # bytes of a file; one with 70 checks has 60,000
+_CLOCK = dt.timedelta(days=1)  # by which the clock of a machine may be ahead
+# Markup, escapes and addresses, which no name of a device or driver has.
+_UNSAFE = re.compile(r"[<>`\\&|]|://|www\.|[^\x20-\x7e®™]")
+_PATH = re.compile(r"(?<![\w.)])(?:~|[A-Za-z]:)?[/\\][\w.-]+[/\\]")
+_SERIAL = re.compile(r"(?i)(?<![\w-])(?:[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-)")
+_LOCKED = re.compile(r"needs (\S+), which is not locked")
+# What the suite says of a check that the target does not require -> whether that is so of a target.
+_REASONS: dict[str, Callable[[Target], bool]] = {
+    "only for targets with a GPU": lambda target: target.accelerator == "cpu",
+    "the spec names no fused operators": lambda target: not target.smoke.fused_ops,
+    "the spec names no minimum driver": lambda target: not target.hardware.driver,
+}
+
+
+def families_of(content: Statement, target: Target, devices: Devices) -> list[str]:
+    """Return the families that a statement's device can be of; none if the target has no such one."""
+    shown = content.predicate.device
+    name, capability = str(shown.get("name") or ""), str(shown.get("capability") or "")
+    match target.accelerator:
+        case "cpu":
+            return [] if capability or shown.get("driver") else ["cpu"]
+        case "cuda":
+            return [capability] if re.fullmatch(r"sm_\d{2,3}", capability) else []
+        case "mps":
+            return ["apple"] if "Apple" in name else []
+    # Drivers older than a device give it no name; the system's list of GPUs has one.
+    names = [name, *(v for k, v in content.predicate.stack.items() if k[:4] == "GPU ")]
+    found = next(
+        filter(None, (_intel_families(each, devices) for each in names)), set()
+    )
+    return sorted(found & set(target.hardware.families))
+
+
+def _intel_families(name: str, devices: Devices) -> set[str]:
+    """Return the families in which an Intel GPU is sold under a name, by its id where it has one."""
+    by_id = re.search(r"\[0x([0-9a-f]{4})\]", name, re.IGNORECASE)
+    if by_id and (device := devices.find("intel", by_id[1].lower())):
+        return {device.family} if device.family else set()
+    short = _essence(name)
+    return {
+        family
+        for family, names in devices.intel_names.items()
+        if short and any(short in map(_essence, _models(each)) for each in names)
+    }
+
+
+def _models(name: str) -> list[str]:
+    """Return both names of ``Arc Pro A40/A50``, which one id stands for."""
+    head, space, models = name.rpartition(" ")
+    return [head + space + model for model in models.split("/")]
+
+
+def _essence(name: str) -> str:
+    """Return what all spellings share: ``arc 140v`` of ``Intel(R) Arc(TM) 140V GPU (16GB)``."""
+    words = re.sub(r"\(.*?\)|\[.*?\]", " ", name.lower()).split()
+    return " ".join(word for word in words if word not in {"intel", "gpu", "graphics"})
+
+
+def place_of(content: Statement, families: Iterable[str]) -> str:
+    """Return the path of a statement's file below the folder of evidence: one run has one path."""
+    seen = content.predicate
+    parts = (
+        f"torch-{seen.torch}",
+        "-".join(families),
+        str(seen.device.get("driver") or "no-driver"),
+        seen.report[:16],
+    )
+    name = "_".join(re.sub(r"[^a-z0-9.+]+", "-", part.lower()) for part in parts)
+    return f"{content.subject[0].name}/{name}.json"
+
+
+def objections(
+    content: Statement, target: Target, devices: Devices, names: Iterable[str] = ()
+) -> Iterator[str]:
+    """Yield, each in a sentence, what keeps a statement out of the matrix whatever was locked.
+
+    ``names`` are those of this machine and of its user, where the statement was made here.
+    """
+    seen = content.predicate
+    for place, text in _texts(seen.model_dump(mode="json"), "predicate"):
+        yield from _unfit(place, text, names)
+    if not families_of(content, target, devices):
+        device = seen.device.get("name") or "its device"
+        yield f"{device} is no device that {target.name} is for"
+    platform = seen.stack.get("platform")
+    if platform != target.platform:
+        yield f"it was made on {platform}, and {target.name} is for {target.platform}"
+    started = dt.datetime.fromisoformat(seen.started).astimezone(dt.UTC)
+    if started > dt.datetime.now(dt.UTC) + _CLOCK:
+        yield f"it was made on {seen.started}, which is in the future"
+
+
+def _unfit(place: str, text: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield why a text must not be published; its content is not repeated."""
+    if _UNSAFE.search(text):
+        yield f"{place} has markup, an address or signs that no name has"
+    elif _PATH.search(text) or anonymize(text, None, "") != text:
+        yield f"{place} has a path, a name, an address or a token"
+    elif _SERIAL.search(text):
+        yield f"{place} has what looks like a serial number"
+    for name in names:
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+            yield f"{place} has the name of this machine or of its user"
+
+
+def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON
+    """Yield each text of a document with its place, the digests and the time of the run left out."""
+    if isinstance(value, str):
+        if not re.fullmatch(r"[0-9a-f]{64}", value) and not place.endswith(".started"):
+            yield place, value
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _texts(part, f"{place}[{number}]")
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield f"a name in {place}", name
+            yield from _texts(part, f"{place}.{name}")
+
+
+def contradictions(content: Statement, lock: Lock) -> Iterator[str]:
+    """Yield what a statement says of its environment that its own lock does not have."""
+    locked, said = lock.versions.get("torch"), content.predicate.torch or ""
+    if locked and locked.partition("+")[0] != said.partition("+")[0]:
+        yield f"it was made with torch {said}, and its lock has {locked}"
+
+
+def unchecked(
+    content: Statement, target: Target, lock: Lock, suite: Suite
+) -> Iterator[str]:
+    """Yield the checks that the target requires of its first device and that a statement lacks."""
+    ran = {check.id for check in content.predicate.checks}
+    reasons = {
+        entry.get("id"): entry.get("reason", "") for entry in content.predicate.not_run
+    }
+    known = suite.known.get(target.accelerator, {})
+    for check in suite.checks:
+        if check.id in ran or (
+            check.id in known and known[check.id] == reasons.get(check.id)
+        ):
+            continue
+        reason = reasons.get(check.id)
+        if reason is None:
+            yield f"the check {check.id} is missing, which the suite has"
+        elif not check.conditional:
+            yield f"the check {check.id} was not run, and every target requires it"
+        elif not _is_so(reason, target, lock):
+            yield f"the check {check.id} was not run, and {reason!r} is not so of {target.name}"
+
+
+def _is_so(reason: str, target: Target, lock: Lock) -> bool:
+    """Whether a reason holds, as far as spec and lock tell; that of a device is its owner's word."""
+    if holds := _REASONS.get(reason):
+        return holds(target)
+    package = _LOCKED.fullmatch(reason)
+    return not (package and package[1].lower() in lock.versions)
+
+
+def is_publishable(file: Path) -> bool:
+    """Whether a file is no link and not larger than evidence is."""
+    return file.is_file() and not file.is_symlink() and file.stat().st_size <= LARGEST

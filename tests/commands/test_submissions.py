@@ -1,0 +1,536 @@
+"""The public matrix takes what fits target, lock and suite, and refuses each forgery in a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import markdown
+import pytest
+import yaml
+
+from provision.commands import submissions
+from provision.commands.submissions import check_folder, submit
+from provision.core.errors import SpecError, UsageError
+from provision.core.project import Project
+from provision.lockfile.pip import read_lock
+from provision.report.evidence import statement
+from provision.report.history import suite_digest
+from provision.report.suite_checks import read_suite
+from tests.checkout import commit_all, copy_files, git
+from tests.report.test_evidence import forged, make_key, report
+from tests.test_docs import ROOT, script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.machine  # git
+TARGETS = ("cpu-linux", "arc-linux", "max-linux")
+ABSENT = "only for targets with a GPU"
+ARC = {
+    "name": "Intel(R) Arc(TM) A770 Graphics",
+    "driver": "1.6.33578+15",
+    "count": 1,
+    "memory": 2**30,
+}
+CPU = {"name": "AMD EPYC 7R13 w/ Radeon", "count": 1, "threads": 2}
+Content = dict[str, Any]
+
+
+def signed_content(project: Project, target: str, device: Content) -> Content:
+    """Return the statement of a run in which every check of the suite passed."""
+    (template,) = report().checks[:1]
+    numbers = {
+        "count": {"value": 1, "unit": "count"},
+        "memory": {"value": device.get("memory", 0) / 2**30, "unit": "GiB"},
+    }
+    checks = [
+        template.model_copy(update={"id": check.id})
+        for check in read_suite(project.smoke).checks
+    ]
+    ready = next(
+        number for number, check in enumerate(checks) if check.id == "device.ready"
+    )
+    checks[ready] = type(template).model_validate(
+        checks[ready].model_dump() | {"numbers": numbers}
+    )
+    lock = read_lock(project.lock(target))
+    made = report(
+        target=target,
+        lock=lock.digest,
+        files=suite_digest(project),
+        torch=lock.versions["torch"],
+        device=device,
+        stack={"platform": "linux-64", "kernel": "6.1.0-13-generic"},
+        not_run=[],
+    ).model_copy(update={"checks": tuple(checks)})
+    return json.loads(statement(made).model_dump_json(by_alias=True))  # type: ignore[no-any-return]
+
+
+class Repository:
+    """A project in git, a key, and what a signer writes there."""
+
+    def __init__(self, root: Path) -> None:
+        self.project = Project(root / "project")
+        self.key = make_key(root, "signer")
+        self.path = root / "run.json"
+
+    def content(self, target: str = "cpu-linux", device: Content = CPU) -> Content:
+        return signed_content(self.project, target, device)
+
+    def write(self, content: Content) -> Path:
+        self.path.write_text(forged(content, self.key))
+        return self.path
+
+    def place(self, content: Content) -> Path:
+        """Put a file where its content says, past all checks, as a pull request can."""
+        place = submit(self.project, self.write(self.content())).file
+        target = place.parent.with_name(content["subject"][0]["name"])
+        target.mkdir(exist_ok=True)
+        moved = target / place.name
+        place.rename(moved)
+        self.write(content).replace(moved)
+        return moved
+
+    def reasons(self, since: str = "HEAD") -> list[str]:
+        return [each.reason for each in check_folder(self.project, since)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, str]:
+    folder = tmp_path_factory.mktemp("matrix")
+    root = folder / "project"
+    for name in ("envs", "smoke", *(f"lockfiles/{name}" for name in TARGETS)):
+        shutil.copytree(
+            ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc")
+        )
+    (root / "docs" / "evidence" / "keys").mkdir(parents=True)
+    (root / "docs" / "evidence" / "keys" / ".gitkeep").touch()
+    return Repository(folder), commit_all(root)
+
+
+@pytest.fixture
+def repository(made: tuple[Repository, str]) -> Repository:
+    """A repository as it was made, with a new key."""
+    shared, commit = made
+    git(shared.project.root, "reset", "--quiet", "--hard", commit)
+    git(shared.project.root, "clean", "--quiet", "-fd")
+    shared.key = make_key(shared.key.parent, "signer")
+    return shared
+
+
+def refusal(repository: Repository, content: Content) -> str:
+    with pytest.raises(UsageError, match="cannot be submitted") as failed:
+        submit(repository.project, repository.write(content))
+    assert not list(repository.project.evidence.rglob("*.json"))
+    return failed.value.evidence
+
+
+def test_a_file_is_put_where_its_content_says_and_can_be_submitted_again(
+    repository: Repository,
+) -> None:
+    file = repository.write(repository.content("arc-linux", ARC))
+    first = submit(repository.project, file)
+    digest = "b" * 16
+    name = f"arc-linux/torch-2.12.1+xpu_dg2_1.6.33578+15_{digest}.json"
+    assert first.file == repository.project.evidence / name
+    assert first.file.read_bytes() == file.read_bytes()
+    assert f"git add docs/evidence/{name}" in first.commands
+    assert submit(repository.project, file) == first
+    (found,) = check_folder(repository.project, "HEAD")
+    assert (found.state, found.reason) == ("valid", "")
+    assert re.fullmatch(r"SHA256:[\w+/]{43}", found.key)
+
+
+def test_a_key_that_the_project_named_is_shown_by_its_name(
+    repository: Repository,
+) -> None:
+    repository.place(repository.content())
+    keys = repository.project.evidence / "keys"
+    shutil.copy(repository.key.parent / "keys" / "signer.pub", keys)
+    commit_all(repository.project.root)
+    (found,) = check_folder(repository.project, "")
+    assert found.key == "signer"
+
+
+def edit(*path: str | int, value: object) -> Callable[[Content], None]:
+    """Return what changes one place of a statement."""
+
+    def change(content: Content) -> None:
+        part: Any = content
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = value
+
+    return change
+
+
+def device(**changes: object) -> Callable[[Content], None]:
+    """Return what changes the device, in both places."""
+
+    def change(content: Content) -> None:
+        shown = content["predicate"]["device"] | changes
+        content["predicate"]["device"] = shown
+        content["predicate"]["devices"] = (
+            [shown] if content["predicate"]["devices"] else []
+        )
+
+    return change
+
+
+def left_out(check: str, reason: str | None) -> Callable[[Content], None]:
+    """Return what removes a check, and says that it was not run."""
+
+    def change(content: Content) -> None:
+        seen = content["predicate"]
+        seen["checks"] = [each for each in seen["checks"] if each["id"] != check]
+        if reason is not None:
+            seen["not_run"].append({"id": check, "reason": reason})
+
+    return change
+
+
+STARTED = ("predicate", "started")
+STACK = ("predicate", "stack")
+# What a signer writes, with a key of their own -> a part of the sentence that refuses it.
+CLAIMS: dict[str, tuple[Callable[[Content], None], str]] = {
+    "another target": (
+        edit("subject", 0, "name", value="max-linux"),
+        "no device that max-linux",
+    ),
+    "no target": (
+        edit("subject", 0, "name", value="rocm-linux"),
+        "no target of this project",
+    ),
+    "a path as target": (edit("subject", 0, "name", value="../../x"), "has to match"),
+    "another device": (
+        device(name="NVIDIA H100 PCIe"),
+        "NVIDIA H100 PCIe is no device that",
+    ),
+    "no device": (
+        edit("predicate", "device", value={}),
+        "its device is no device that",
+    ),
+    "another system": (edit(*STACK, "platform", value="win-64"), "made on win-64"),
+    "another torch": (
+        edit("predicate", "torch", value="2.13.0+xpu"),
+        "its lock has 2.12.1",
+    ),
+    "a failed check": (
+        edit("predicate", "checks", 0, "outcome", value="failed"),
+        "'passed'",
+    ),
+    "a missing check": (left_out("device.matmul", None), "device.matmul is missing"),
+    "a check not run": (left_out("device.matmul", "died"), "every target requires it"),
+    "a false reason": (left_out("device.family", ABSENT), "is not so of arc-linux"),
+    "a package not locked": (
+        left_out("offload.cpu", "needs accelerate, which is not locked"),
+        "is not so of arc-linux",
+    ),
+    "a future day": (edit(*STARTED, value="2099-01-01T00:00:00Z"), "in the future"),
+    "a script": (device(name=f"{ARC['name']} (<script>alert())"), "predicate.device"),
+    "a link": (device(driver="[1.6](javascript://x)"), "device.driver has markup"),
+    "a home": (edit(*STACK, "kernel", value="6.1 /home/jane/linux"), "has a path"),
+    "a token": (edit(*STACK, "kernel", value="hf_" + "aB1" * 10), "or a token"),
+    "a serial": (
+        edit(*STACK, "firmware", value="SN 4f2a90d17c3b55e8"),
+        "a serial number",
+    ),
+    "a uuid": (
+        edit(*STACK, "GPU 0", value="GPU-1b2c3d4e-0000-1111-2222-333344445555"),
+        "a token",
+    ),
+    "the host": (edit(*STACK, "kernel", value="6.1-build7qx"), "name of this machine"),
+    "a field more": (edit("predicate", "host", value="box"), "unknown key"),
+    "another suite": (
+        edit("predicate", "checks_digest", value="2" * 64),
+        "it is stale",
+    ),
+    "another lock": (
+        edit("subject", 0, "digest", "sha256", value="1" * 64),
+        "it is stale",
+    ),
+}
+
+
+@pytest.mark.parametrize(("claim", "said"), CLAIMS.values(), ids=CLAIMS)
+def test_attack_a_signed_claim_that_is_not_so(
+    repository: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    claim: Callable[[Content], None],
+    said: str,
+) -> None:
+    monkeypatch.setattr(submissions.platform, "node", lambda: "build7qx.example.org")
+    content = repository.content("arc-linux", ARC)
+    claim(content)
+    assert said in refusal(repository, content)
+
+
+def _change_payload(text: str) -> str:
+    return re.sub(r'("payload": ".{99}).', r"\1A", text)
+
+
+def _change_number(text: str) -> str:
+    document = json.loads(text)
+    return json.dumps(document | {"signatures": []}, indent=1) + "\n"
+
+
+BYTES: dict[str, tuple[Callable[[str], str], str]] = {
+    "a changed statement": (_change_payload, ""),
+    "no signature": (_change_number, "not one signed"),
+    "too large": (lambda text: text + " " * 1_000_000, "larger than evidence"),
+    "too deep": (lambda _: "[" * 100_000, "too deeply"),
+    "no JSON": (lambda _: "<html>", ""),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), BYTES.values(), ids=BYTES)
+def test_attack_a_file_that_was_changed(
+    repository: Repository, change: Callable[[str], str], said: str
+) -> None:
+    place = submit(repository.project, repository.write(repository.content())).file
+    place.write_text(change(place.read_text()))
+    (reason,) = repository.reasons()
+    assert reason
+    assert said in reason
+
+
+def test_attack_another_key_than_the_one_that_signed(repository: Repository) -> None:
+    place = submit(repository.project, repository.write(repository.content())).file
+    other = make_key(repository.key.parent, "other").with_name("keys") / "other.pub"
+    line = " ".join(other.read_text().split()[:2])
+    document = json.loads(place.read_text()) | {"publicKey": line}
+    place.write_text(json.dumps(document, indent=1) + "\n")
+    assert repository.reasons() == [
+        "it was signed with another key than the one that it names"
+    ]
+
+
+def test_attack_a_lock_and_a_suite_that_never_were(repository: Repository) -> None:
+    """In files that were added some time ago: only the git history tells them from stale ones."""
+    for path, value, said in (
+        (
+            ("subject", 0, "digest", "sha256"),
+            "1" * 64,
+            "its lock was never one of cpu-linux",
+        ),
+        (
+            ("predicate", "checks_digest"),
+            "2" * 64,
+            "its suite of checks was never one of",
+        ),
+    ):
+        content = repository.content()
+        edit(*path, value=value)(content)
+        place = repository.place(content)
+        assert [said in reason for reason in repository.reasons("")] == [True]
+        assert ["it is stale" in reason for reason in repository.reasons()] == [True]
+        place.unlink()
+
+
+def test_what_was_proven_with_an_earlier_lock_and_suite_is_stale_and_stays(
+    repository: Repository,
+) -> None:
+    repository.place(repository.content())
+    root = repository.project.root
+    shutil.copy(
+        root / "lockfiles" / "arc-linux" / "requirements.txt",
+        root / "lockfiles" / "cpu-linux",
+    )
+    (root / "smoke" / "run.py").write_text("# another\n")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "newer")
+    (found,) = check_folder(repository.project, "HEAD")
+    assert (found.state, "another lock" in found.reason) == ("stale", True)
+
+
+@pytest.mark.parametrize(
+    "name", ["torch-9_cpu_no-driver.json", "../max-linux/x.json", "../x.json"]
+)
+def test_attack_a_name_that_claims_another_device_or_target(
+    repository: Repository, name: str
+) -> None:
+    place = submit(repository.project, repository.write(repository.content())).file
+    moved = (place.parent / name).resolve()
+    moved.parent.mkdir(exist_ok=True)
+    place.rename(moved)
+    (reason,) = repository.reasons()
+    assert f"its content belongs into cpu-linux/{place.name}" in reason
+
+
+def test_attack_one_run_in_two_files(repository: Repository) -> None:
+    """Under a second name, and signed again with a second key for another driver."""
+    content = repository.content("arc-linux", ARC)
+    first = submit(repository.project, repository.write(content)).file
+    device(driver="1.6.99999")(content)
+    repository.key = make_key(repository.key.parent, "thief")
+    with pytest.raises(UsageError) as failed:
+        submit(repository.project, repository.write(content))
+    assert first.name in failed.value.evidence
+    second = first.with_name(first.name.replace("33578+15", "99999"))
+    repository.path.replace(second)
+    assert [f"of the same run as {first.name}" in r for r in repository.reasons()] == [
+        False,
+        True,
+    ]
+
+
+def test_attack_another_signer_in_a_place_that_is_taken(repository: Repository) -> None:
+    content = repository.content()
+    place = submit(repository.project, repository.write(content)).file
+    before = place.read_bytes()
+    repository.key = make_key(repository.key.parent, "thief")
+    with pytest.raises(UsageError) as failed:
+        submit(repository.project, repository.write(content))
+    assert "is there already" in failed.value.evidence
+    assert place.read_bytes() == before
+    commit_all(repository.project.root)
+    repository.path.replace(place)
+    assert repository.reasons() == ["it belongs to others: evidence is only added"]
+    place.unlink()
+    assert repository.reasons() == ["it belongs to others: evidence is only added"]
+
+
+def test_attack_what_is_no_evidence_in_the_folder(repository: Repository) -> None:
+    """A link to a file outside, a page, and a name for one's own key."""
+    folder = repository.project.evidence
+    place = submit(repository.project, repository.write(repository.content())).file
+    (folder / "page.html").write_text("<script>")
+    (folder / "link.json").symlink_to("/etc/passwd")
+    (folder / "folder").symlink_to("/etc")
+    shutil.copy(
+        repository.key.parent / "keys" / "signer.pub", folder / "keys" / "torvalds.pub"
+    )
+    found = check_folder(repository.project, "HEAD")
+    states = {each.file.relative_to(folder).as_posix(): each.state for each in found}
+    assert states.pop(place.relative_to(folder).as_posix()) == "valid"
+    assert states == dict.fromkeys(
+        ("page.html", "link.json", "folder", "keys/torvalds.pub"), "refused"
+    )
+
+
+def rows(project: Project) -> list[str]:
+    """Return the rows of the page that are about signed reports."""
+    page = script("draw_known_wrong").pages(project)["reference/known-wrong.md"]
+    return [line for line in page.splitlines() if "[signed report" in line]
+
+
+def test_the_page_has_what_was_proven_and_marks_what_is_slow_or_stale(
+    repository: Repository,
+) -> None:
+    project = repository.project
+    page = script("draw_known_wrong").pages(project)["reference/known-wrong.md"]
+    assert "| `dg2`, `bmg`, `mtl`" in page
+    assert "-s evidence-cpu-linux`" in page
+    submit(project, repository.write(repository.content()))
+    content = repository.content("arc-linux", ARC)
+    content["predicate"]["report"] = "c" * 64
+    for check in content["predicate"]["checks"]:
+        if check["id"] == "throughput.training":
+            check["outcome"] = "warned"
+    submit(project, repository.write(content))
+    slow, green = rows(project)
+    assert "Arc&#40;" not in slow
+    assert (
+        "| Intel(R) Arc(TM) A770 Graphics (dg2) | Linux | 2.12.1+xpu | 1.6.33578+15 |"
+        in slow
+    )
+    assert "| **slow** |" in slow
+    assert "| **green** |" in green
+    assert "](../evidence/cpu-linux/torch-2.13.0+cpu_cpu_no-driver_" in green
+    assert "key `SHA256:" in green
+    page = script("draw_known_wrong").pages(project)["reference/known-wrong.md"]
+    assert "-s evidence-cpu-linux`" not in page
+    assert "| `bmg`, `mtl`, `arl`, `lnl`, `ptl` | Linux | `2.12.1+xpu`" in page
+    (project.root / "smoke" / "run.py").write_text("# another\n")
+    slow, green = rows(project)
+    assert "| **slow**, stale: it was made with another suite of checks" in slow
+    assert "| **green**, stale: " in green
+
+
+def test_attack_markup_that_a_signer_wrote_is_text_on_the_page() -> None:
+    hostile = "<img src=x onerror=alert(1)> **A** [x](http://e.org) `c` _d_ | # &lt; \\"
+    cell = script("draw_known_wrong").escaped(hostile)
+    assert not re.search(r"[<>\[\]`*_|\\]", cell)
+    assert html.unescape(cell) == hostile
+    page = markdown.markdown(f"| a |\n|---|\n| {cell} |\n", extensions=["tables"])
+    assert re.findall(r"<(?!/?(?:table|thead|tbody|tr|th|td)>)", page) == []
+
+
+def test_attack_a_refused_file_stops_the_page(repository: Repository) -> None:
+    place = submit(repository.project, repository.write(repository.content())).file
+    place.rename(place.with_name("x.json"))
+    with pytest.raises(SpecError, match=r"x\.json is no evidence") as failed:
+        rows(repository.project)
+    assert "provision evidence check" in failed.value.remedy
+
+
+def workflow_steps() -> list[str]:
+    """Return the scripts of the workflow."""
+    text = (ROOT / ".github" / "workflows" / "evidence.yml").read_text(encoding="utf-8")
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+@pytest.mark.slow
+def test_the_workflow_accepts_evidence_and_refuses_a_forgery_and_code_of_a_pull_request(
+    tmp_path: Path,
+) -> None:
+    """With its own scripts, in the clone that its checkout makes; the tools are there already."""
+    theirs = tmp_path / "project"
+    copy_files(theirs, without=("tests/", "docs/how-to", "docs/pictures"))
+    base = commit_all(theirs)
+    pull = Repository(tmp_path)
+
+    def run() -> subprocess.CompletedProcess[str]:
+        (theirs / "provision" / "__init__.py").write_text("raise SystemExit(0)\n")
+        commit_all(theirs)
+        git(theirs, "update-ref", "refs/pull/1/merge", "HEAD")
+        work = tmp_path / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        git(tmp_path, "clone", "--quiet", "--no-checkout", theirs.as_uri(), work)
+        git(work, "checkout", "--quiet", base)
+        link_tools(work)
+        script = "\n".join(["set -e", *workflow_steps()])
+        own = {"GITHUB_REF": "refs/pull/1/merge"}
+        argv = ["bash", "-c", script.replace("python3 ", f"{sys.executable} ")]
+        return subprocess.run(
+            argv,
+            cwd=work,
+            env=os.environ | own,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+    place = submit(pull.project, pull.write(pull.content())).file
+    good = run()
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert f"valid: {place.relative_to(theirs)}" in re.sub(
+        r"\S+/work/", "", good.stdout
+    )
+    content = pull.content()
+    content["predicate"]["torch"] = "2.99.0"
+    pull.write(content).replace(place)
+    bad = run()
+    assert bad.returncode == 1, bad.stdout + bad.stderr
+    assert "torch 2.99.0" in bad.stdout
+
+
+def link_tools(work: Path) -> None:
+    """Give a clone the tools that run this test, as if its lock had installed them."""
+    tools = work / ".tools"
+    tools.mkdir()
+    for part in Path(sys.prefix).iterdir():
+        if part.suffix != ".stamp":
+            (tools / part.name).symlink_to(part)
+    lock = (work / "lockfiles" / "tools" / "dev.txt").read_bytes()
+    (tools / "complete.stamp").write_text(hashlib.sha256(lock).hexdigest())
