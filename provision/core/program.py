@@ -41,6 +41,8 @@ def naming(project: Path) -> str:
     session = os.environ.get("NOX_CURRENT_SESSION")
     if not session:
         return f"`{option}`"
+    nox = "nox"
     # In a clone, `python3 noxfile.py` runs the nox of .tools, which is not on PATH.
-    nox = "nox" if shutil.which("nox") else "python3 noxfile.py"
+    if not shutil.which(nox) and (project / "lockfiles" / "tools").is_dir():
+        nox = "python3 noxfile.py"
     return f"`{option}`, here `{nox} -s {shlex.quote(session)} -- {option}`"
