@@ -21,6 +21,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -36,6 +37,7 @@ from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
+from provision.core.wheel_name import split_variant
 from provision.spec.model import ARCHIVE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -125,10 +127,12 @@ class SourceBuilder:
     def _kept(self, source: str, requires: Sequence[str]) -> Path | None:
         # A wheelhouse that is in git may hold compiled wheels of several platforms.
         fitting = "-win*" if sys.platform == "win32" else "linux*"
-        folder = self.folder(source, requires)
-        return next(
-            (p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None
-        )
+        wheels = sorted(self.folder(source, requires).glob("*.whl"))
+        for pattern in ("*-*any.whl", f"*-*{fitting}.whl"):
+            for wheel in wheels:
+                if fnmatch(split_variant(wheel.name)[0], pattern):
+                    return wheel
+        return None
 
     def _uv_build(
         self, fetched: Path, folder: Path, requires: Sequence[str]

@@ -91,10 +91,15 @@ class VariantsJson(Table):
     ]
 
 
+def parse_variants_json(data: bytes) -> VariantsJson:
+    """Return the variants of a release, or the one of a wheel; ValidationError if it is not valid."""
+    return VariantsJson.model_validate_json(data)
+
+
 def read_variants_json(path: Path) -> VariantsJson:
     """Read a release's variants; SpecError, with all its errors, if the file is not valid."""
     try:
-        return VariantsJson.model_validate_json(read_bytes(path))
+        return parse_variants_json(read_bytes(path))
     except (OSError, ValidationError) as error:
         faults = faults_of(error, VariantsJson)
         raise SpecError(
@@ -103,6 +108,18 @@ def read_variants_json(path: Path) -> VariantsJson:
             cause="it is not the variants.json of a release (PEP 825)",
             remedy="name the file NAME-VERSION-variants.json of an index",
         ) from error
+
+
+def unmet(
+    needed: Mapping[str, Mapping[str, Iterable[str]]], properties: Properties
+) -> list[str]:
+    """Return the features of which a machine has none of the values that a variant names."""
+    features = []
+    for namespace, needs in needed.items():
+        for feature, values in needs.items():
+            if not set(values) & {*properties.get(namespace, {}).get(feature, ())}:
+                features.append(f"{namespace} :: {feature} :: {', '.join(values)}")
+    return features
 
 
 def static_list(properties: Properties) -> dict[str, object]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from provision import __version__
 from provision.artifacts.wheel_records import local_records
 from provision.commands.own_sources import install_local, with_built_wheels
+from provision.commands.variants import doubts
 from provision.core.errors import ToolError
 from provision.core.filesystem import make_tagged, remove_tagged, sync_folder
 from provision.core.prefix import dist_info_names, environment_python
@@ -100,6 +101,8 @@ def install_verified(
         installed = _install_and_compare(prefix, plan, run, progress)
     _require_equal(installed.verification, plan.target)
     refuse_built(prefix, plan.target)
+    for doubt in doubts(plan.target, plan.lock, plan.project):
+        progress.note(doubt)
     unlocked_records = installed.verification.unlocked_records
     names = ", ".join(
         a.name for a in plan.lock.artifacts if a.sha256 in unlocked_records

@@ -1,22 +1,35 @@
 """The properties of wheel variants (PEP 825) of a target's machines, and of this one."""
 
+import re
+import zipfile
+import zlib
+from pathlib import Path
+
 from packaging.specifiers import SpecifierSet
 
-from provision.catalog.devices import Devices
+from provision.catalog.devices import Devices, read_devices
 from provision.catalog.variants import (
     BASELINES,
     Properties,
     intel_properties,
     nvidia_properties,
+    parse_variants_json,
+    unmet,
     x86_64_properties,
 )
+from provision.core.limits import METADATA, bounded
 from provision.core.platforms import ACCELERATORS, PLATFORMS
+from provision.core.project import Project
 from provision.host.driver_versions import parse
 from provision.host.drivers import DriverVerdict, driver_version, judge_version
 from provision.host.model import Host
 from provision.host.processor import x86_64_level
+from provision.lockfile.pip import Lock
 from provision.spec.model import Target
 
+Needs = dict[str, dict[str, tuple[str, ...]]]
+_FAULTS = (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
+_VARIANT = re.compile(r"[^/]+\.dist-info/variant\.json")
 _AT_LEAST = {">=", ">", "==", "~="}
 
 
@@ -55,6 +68,38 @@ def properties_of_host(host: Host, devices: Devices) -> Properties:
     if machine == "x86_64":
         return found | x86_64_properties(x86_64_level())
     return found | BASELINES.get(machine, {})
+
+
+def doubts(target: Target, lock: Lock, project: Project) -> list[str]:
+    """Return one line for each locked variant that not every machine of a target may be able to use.
+
+    The spec named it, and may know its machines better than the list of what they have at least.
+    """
+    variants = [artifact for artifact in lock.artifacts if artifact.variant]
+    lines = []
+    if variants:
+        properties = properties_of_target(target, read_devices(project.catalog))
+        for artifact in variants:
+            is_one = f"{artifact.name} is the variant {artifact.variant}"
+            try:
+                wheel = project.variants / artifact.filename
+                needed = _needs(wheel, artifact.variant)
+            except _FAULTS as error:
+                lines.append(f"{is_one}, and its variant.json is not valid: {error}")
+                continue
+            if lacking := unmet(needed, properties):
+                machines = f"not every machine of {target.name} needs to have"
+                lines.append(f"{is_one}, and {machines} {'; '.join(lacking)}")
+    return lines
+
+
+def _needs(wheel: Path, label: str) -> Needs:
+    with zipfile.ZipFile(wheel) as archive:
+        (member,) = filter(_VARIANT.fullmatch, archive.namelist())
+        with archive.open(member) as stream:
+            # What the archive states of its size need not be true.
+            parts = bounded(iter(lambda: stream.read(1 << 16), b""), METADATA, member)
+            return parse_variants_json(b"".join(parts)).variants[label]
 
 
 def _of_nvidia(driver: str, capability: str | None, devices: Devices) -> Properties:

@@ -9,7 +9,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from provision.artifacts.parallel_fetch import fetch_all, wanted_archive, wanted_wheel
+from provision.artifacts.parallel_fetch import (
+    MissingFile,
+    fetch_all,
+    wanted_archive,
+    wanted_wheel,
+)
 from provision.artifacts.wheelhouse import (
     WantedFile,
     damaged_artifacts,
@@ -93,10 +98,14 @@ def _install_variants(
     the lock has decided, and the machine that builds need not be the one that runs.
     """
     progress.step(f"installing {plural(len(artifacts), 'wheel variant')}")
-    wanted = [wanted_wheel(a, supply.indexes.get(a.index)) for a in artifacts]
-    missing = fetch_all(
-        wanted, folder, supply.wheelhouses, progress, offline=supply.offline
-    )
+    missing: list[MissingFile] = []
+    for artifact in artifacts:
+        wanted = wanted_wheel(artifact, supply.indexes.get(artifact.index))
+        # A wheel that came from a source is on no index.
+        offline = supply.offline or artifact.index == WHEELHOUSE
+        missing += fetch_all(
+            [wanted], folder, supply.wheelhouses, progress, offline=offline
+        )
     if missing:
         raise ToolError(
             f"could not get {plural(len(missing), 'wheel variant')}",
@@ -121,11 +130,14 @@ def _without_label(artifact: Artifact, folder: Path) -> Path:
     wheel, plain = folder / artifact.filename, split_variant(artifact.filename)[0]
     with os_errors(f"cannot link {wheel}", "check the folder and the free space"):
         house.mkdir(exist_ok=True)
-        (house / plain).unlink(missing_ok=True)
+        if (house / plain).is_file() and (house / plain).samefile(wheel):
+            return house  # which another build may be reading
+        part = house / f"{os.getpid()}.part"
         try:
-            os.link(wheel, house / plain)
+            os.link(wheel, part)
         except OSError:  # the file system has no hard links
-            shutil.copyfile(wheel, house / plain)
+            shutil.copyfile(wheel, part)
+        part.replace(house / plain)
     return house
 
 

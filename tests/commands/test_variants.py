@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from provision.artifacts.pip_config import PipConfig
 from provision.catalog.simple_index import is_wanted
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
+from provision.catalog.variants import SCHEMA
 from provision.commands import lock
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import run
@@ -57,6 +59,14 @@ vendor = {assigned}
 [pip.variants]
 {variants}
 """
+
+OF_BMG = {
+    "$schema": SCHEMA,
+    "default-priorities": {"namespace": ["intel", "x86_64"]},
+    "variants": {
+        "bmg": {"intel": {"family": ["bmg", "lnl"]}, "x86_64": {"level": ["v1"]}}
+    },
+}
 
 
 @pytest.fixture
@@ -185,7 +195,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         made.wheel("alpha", text="version = 'of none'\n")
         files = {
             "alpha.py": "version = 'of bmg'\n",
-            "alpha-1.0.dist-info/variant.json": json.dumps({"variants": {"bmg": {}}}),
+            "alpha-1.0.dist-info/variant.json": json.dumps(OF_BMG),
         }
         variant = make_wheel(
             made.index.root / "default", "alpha", "1.0", files, variant="bmg"
@@ -206,11 +216,61 @@ def test_a_build_installs_the_variant_of_the_lock_on_a_machine_without_the_devic
         if path.endswith("alpha-1.0-py3-none-any-bmg.whl")
     ]
     assert asked
-    lab.project.environments("tiny").joinpath(CURRENT).unlink()
-    # Kept for the next build; a wheelhouse serves as well.
+    # Kept for the next build, which then needs no index; a wheelhouse does as well.
     lab.index.fault = 404
-    lab.build(offline=True)
+    for houses in ((), (lab.index.root / "default",)):
+        shutil.rmtree(lab.home)
+        if houses:
+            shutil.rmtree(lab.project.variants)
+        lab.build(offline=True, wheelhouses=houses)
+        assert lab.says("import alpha; print(alpha.version)") == "of bmg"
+
+
+@pytest.mark.machine
+def test_a_build_says_what_the_targets_machines_need_not_have(lab: Lab) -> None:
+    lab.build()
+    (said,) = [note for note in lab.listener.notes if "variant" in note]
+    assert said == (
+        "alpha is the variant bmg, and not every machine of tiny needs to have "
+        "intel :: family :: bmg, lnl"
+    )
+    alpha = lab.index.root / "default" / "alpha-1.0-py3-none-any-bmg.whl"
+    files = {"alpha.py": "", "alpha-1.0.dist-info/variant.json": '{"variants": 1}'}
+    make_wheel(alpha.parent, "alpha", "1.0", files, variant="bmg")
+    lab.relock(alpha, *lab.wheels[1:])
+    lab.listener.notes.clear()
+    lab.build()
+    (said,) = [note for note in lab.listener.notes if "variant" in note]
+    assert said.startswith(
+        "alpha is the variant bmg, and its variant.json is not valid"
+    )
+
+
+@pytest.mark.machine
+def test_a_variant_that_is_a_file_is_required_like_any_wheel(lab: Lab) -> None:
+    wheels = lab.project.root / "wheels"
+    wheels.mkdir()
+    shutil.copy(lab.wheels[0], wheels)
+    path = lab.project.specs / "tiny.toml"
+    head = path.read_text().partition("[pip]")[0]
+    needs = '"alpha @ file:wheels/alpha-1.0-py3-none-any-bmg.whl"'
+    table = f"[pip]\ncutoff = 2026-11-01\nrequirements = [{needs}]\n"
+    path.write_text(head + table)
+    target = load_target(lab.project.specs, "tiny")
+    config = PipConfig(index_url=f"{lab.index.url}/default/")
+    resolver = Resolver(lab.project.catalog, config, run, lab.listener)
+    (result,) = lock.lock([target], lab.project, resolver)
+    assert not result.error
+    (locked_one,) = read_lock(lab.project.lock("tiny")).artifacts
+    assert (locked_one.filename, locked_one.index) == (
+        lab.wheels[0].name,
+        "wheelhouse",
+    )
+    lab.index.asked.clear()
+    lab.build()
     assert lab.says("import alpha; print(alpha.version)") == "of bmg"
+    # Another file of its name on an index is another package.
+    assert not [path for path in lab.index.asked if "alpha" in path]
 
 
 @pytest.mark.machine
