@@ -46,5 +46,8 @@ def handle(call: Call) -> Outcome:
     call.console.finding(differences(verification.findings))
     request = build_request(call, target, host_reader(call.project))
     built = repair(verification, request, run, call.console)
-    show = partial(show_repaired, drifted=verification.drifted)
-    return Outcome(built, show, findings_if(not built.generation))
+    return Outcome(
+        built,
+        partial(show_repaired, drifted=verification.drifted),
+        findings_if(not built.generation),
+    )
