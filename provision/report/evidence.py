@@ -46,7 +46,6 @@ _FAULTS = (
     RecursionError,
     FormatError,
     UnsupportedAlgorithm,
-    VerificationError,
 )
 _NAMES_NO_KEY = (
     "it names no public key: it was written by an earlier version, emit it again"
@@ -351,7 +350,10 @@ def _public_key(line: str) -> Key:
 
 
 def _signed_with(key: Key, envelope: Envelope, file: Path) -> Statement:
-    envelope.verify([key], 1)
+    try:
+        envelope.verify([key], 1)
+    except VerificationError as error:
+        raise ValueError("it was changed after it was signed") from error
     _require_current(file, envelope.payload)
     return Statement.model_validate_json(envelope.payload)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import html
 import json
@@ -274,18 +275,33 @@ def test_attack_a_signed_claim_that_is_not_so(
     assert said in refusal(repository, content)
 
 
-def _change_payload(text: str) -> str:
-    return re.sub(r'("payload": ".{99}).', r"\1A", text)
+def _resealed(change: Callable[[Content], None]) -> Callable[[str], str]:
+    """Return what changes the content of a file under the signature that it has."""
+
+    def changed(text: str) -> str:
+        document = json.loads(text)
+        content = json.loads(base64.b64decode(document["payload"]))
+        change(content)
+        payload = json.dumps(content, separators=(",", ":")).encode()
+        document["payload"] = base64.b64encode(payload).decode()
+        return json.dumps(document, indent=1) + "\n"
+
+    return changed
 
 
-def _change_number(text: str) -> str:
-    document = json.loads(text)
-    return json.dumps(document | {"signatures": []}, indent=1) + "\n"
+def _unsigned(text: str) -> str:
+    return json.dumps(json.loads(text) | {"signatures": []}, indent=1) + "\n"
 
 
+NUMBER = ("predicate", "checks", 0, "numbers", "float32", "value")
 BYTES: dict[str, tuple[Callable[[str], str], str]] = {
-    "a changed statement": (_change_payload, ""),
-    "no signature": (_change_number, "not one signed"),
+    "a changed report": (_resealed(edit(*NUMBER, value=2e-7)), "after it was signed"),
+    "a changed statement": (
+        _resealed(edit(*STACK, "kernel", value="6.2")),
+        "after it was signed",
+    ),
+    "no signature": (_unsigned, "not one signed"),
+    "another form": (lambda text: text + " ", "not those that"),
     "too large": (lambda text: text + " " * 1_000_000, "larger than evidence"),
     "too deep": (lambda _: "[" * 100_000, "too deeply"),
     "no JSON": (lambda _: "<html>", ""),
@@ -397,6 +413,15 @@ def test_attack_another_signer_in_a_place_that_is_taken(repository: Repository) 
     assert repository.reasons() == ["it belongs to others: evidence is only added"]
     place.unlink()
     assert repository.reasons() == ["it belongs to others: evidence is only added"]
+
+
+def test_attack_a_link_to_evidence_outside(repository: Repository) -> None:
+    """Which could change after it was checked."""
+    place = submit(repository.project, repository.write(repository.content())).file
+    place.replace(repository.path)
+    place.symlink_to(repository.path)
+    (reason,) = repository.reasons()
+    assert reason.startswith("it is a link")
 
 
 def test_attack_what_is_no_evidence_in_the_folder(repository: Repository) -> None:
