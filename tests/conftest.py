@@ -93,6 +93,14 @@ def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_disks() -> Iterator[None]:
+    """Leave out fsync in this process: it counts where the power fails, which no test can make."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _file: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _digest_of_this_python_once() -> Iterator[None]:
     """Read the thousand files of this Python once, and not for each environment of it."""
     digest, own = interpreter._digest, Path(sys.base_prefix).resolve()

@@ -16,9 +16,7 @@ from provision.ui.documents import document_schema
 @cache
 def validator(verb: str) -> jsonschema.Draft202012Validator:
     """Return what judges a document of a verb; of none, by the name ``usage``."""
-    schema = document_schema(verb)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    return jsonschema.Draft202012Validator(document_schema(verb))
 
 
 def faults(verb: str, document: dict[str, Any]) -> list[str]:

@@ -394,6 +394,7 @@ def test_an_image_s_command_needs_no_engine(
 def test_every_verb_has_a_schema_and_every_field_a_description() -> None:
     assert sorted(RESULTS) == sorted([*verb_names(), "usage"])
     for verb in RESULTS:
+        validator(verb).check_schema(validator(verb).schema)
         for name, kind in validator(verb).schema["$defs"].items():
             assert kind["description"], name
             for field, value in kind.get("properties", {}).items():
