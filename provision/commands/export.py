@@ -84,6 +84,8 @@ def export(
     """
     if file:
         _refuse_file(file, kind)
+    if kind == "pylock":
+        _refuse_variants(target, lock)
     # Sorted, and only those in use: the same lock gives the same text.
     used = sorted({a.index for a in lock.artifacts} - {"default", WHEELHOUSE})
     indexes = {name: str(supply.indexes[name]) for name in used}
@@ -132,6 +134,18 @@ def export_variants(
             "a spec with one family has the list of that one"
         )
     return Export(target.name, "variants", file, text, (), tuple(notes))
+
+
+def _refuse_variants(target: Target, lock: Lock) -> None:
+    """Refuse what PEP 751 cannot name: its readers take a label for an invalid name of a wheel."""
+    labelled = [artifact for artifact in lock.artifacts if artifact.variant]
+    if labelled:
+        raise UsageError(
+            f"{target.name} cannot be exported as pylock: it has wheel variants",
+            evidence="\n".join(artifact.filename for artifact in labelled),
+            cause="pylock.toml (PEP 751) has no place for their labels, and its readers refuse them",
+            remedy=f"use `provision bundle {target.name}`, or remove them from [pip.variants]",
+        )
 
 
 def _refuse_file(file: Path, kind: Format) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
@@ -14,7 +14,8 @@ from provision.catalog.simple_index import is_wanted
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.catalog.variants import SCHEMA
 from provision.commands import lock
-from provision.core.errors import SpecError, ToolError
+from provision.commands.export import export
+from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.process import run
 from provision.core.project import CURRENT, Project
 from provision.environment.contents import read_contents
@@ -173,7 +174,19 @@ def test_an_index_with_variants_is_read_and_each_fitting_one_wanted() -> None:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("kind", ["pylock", "requirements", "environment"])
+def test_a_variant_is_refused_in_a_format_that_cannot_name_it(lab: Lab) -> None:
+    target = load_target(lab.project.specs, "tiny")
+    tiny = read_lock(lab.project.lock("tiny"))
+    supply = lab.order().supply
+    options: dict[str, Any] = {"file": None, "progress": lab.listener, "supply": supply}
+    with pytest.raises(UsageError, match="wheel variants") as error:
+        export(lab.project, target, tiny, kind="pylock", **options)
+    assert "alpha-1.0-py3-none-any-bmg.whl" in error.value.evidence
+    assert export(lab.project, target, tiny, kind="requirements", **options).left_out
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("kind", ["requirements", "environment"])
 def test_export_says_that_other_installers_do_not_take_a_variant(
     lab: Lab, kind: str
 ) -> None:
