@@ -206,17 +206,18 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
         made,
     )
     python = made / BIN.name / f"python{EXE}"
-    install = (
+    install: list[str | Path] = [
         program,
         "pip",
         "install",
         "--quiet",
         "--no-config",
         "--no-deps",
-        "--compile-bytecode",
         "--python",
         python,
-    )
+    ]
+    if wanted.name != "dev.txt":  # of whose 4,600 modules a session imports a quarter
+        install += ["--compile-bytecode"]
     local = (
         ["--no-index"]
         if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"}

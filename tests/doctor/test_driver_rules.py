@@ -9,32 +9,11 @@ import pytest
 
 from provision.core.findings import Level
 from provision.host.model import Driver, Gpu, Host, Runtimes
+from tests.doctor.cards import ARC, RTX
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
     from tests.doctor.conftest import Env
-
-ARC = Gpu(
-    "intel",
-    "56a0",
-    "Arc A770",
-    "0000:03:00.0",
-    "dg2",
-    supported=True,
-    integrated=False,
-    driver=Driver("i915"),
-)
-RTX = Gpu(
-    "nvidia",
-    "2204",
-    "RTX 3090",
-    "0000:01:00.0",
-    "ampere",
-    supported=True,
-    integrated=False,
-    compute_capability="8.6",
-    driver=Driver("nvidia", "580.95.05"),
-)
 
 
 def linux(gpu: Gpu, runtime: str | None = None) -> Host:

@@ -18,7 +18,8 @@ import pytest
 from provision.core.process import clean_environment, run
 from provision.doctor import diagnose_log
 from provision.doctor.diagnosis import diagnose_environment
-from provision.host.model import Driver, Gpu, Host
+from provision.host.model import Host
+from tests.doctor.cards import RTX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,16 +29,6 @@ if TYPE_CHECKING:
 
 PROGRAMS = Path(__file__).parent / "programs"
 SMOKE = Path(__file__).parents[1] / "smoke"
-CARD = Gpu(
-    "nvidia",
-    "2204",
-    "RTX 3090",
-    "0000:01:00.0",
-    "ampere",
-    supported=True,
-    compute_capability="8.6",
-    driver=Driver("nvidia", "580.95.05"),
-)
 pytestmark = pytest.mark.machine
 
 
@@ -157,7 +148,7 @@ def test_ipex_in_a_cuda_environment(env: Env, devices: Devices) -> None:
     run([*uv, "venv", "--clear", "--python", sys.executable, env.prefix]).require(
         "no environment"
     )
-    host = Host("linux-64", "6.8", gpus=(CARD,))
+    host = Host("linux-64", "6.8", gpus=(RTX,))
     env.python = f"3.{sys.version_info.minor}"
     env.torch("2.8.0+cu128", cuda="12.8")
     (env.site / "torch" / "__init__.py").write_text(

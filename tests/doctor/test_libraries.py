@@ -9,7 +9,8 @@ import pytest
 
 from provision.doctor.environment import read_environment
 from provision.doctor.libraries import missing_libraries
-from provision.host.model import Driver, Gpu, Host
+from provision.host.model import Host
+from tests.doctor.cards import RTX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,16 +144,7 @@ def test_no_driver_matters_only_beside_a_card(env: Env) -> None:
     env.torch("2.8.0", cuda="12.8")
     put(env, "torch/lib/libtorch_cuda.so", elf("libcuda.so.1"))
     assert env.codes() == []
-    card = Gpu(
-        "nvidia",
-        "2204",
-        "RTX 3090",
-        "0000:01:00.0",
-        "ampere",
-        supported=True,
-        driver=Driver("nvidia", "580.95.05"),
-    )
-    env.host = Host("linux-64", "6.8", gpus=(card,))
+    env.host = Host("linux-64", "6.8", gpus=(RTX,))
     assert env.codes() == ["driver-missing"]
 
 

@@ -10,7 +10,8 @@ import pytest
 from provision.doctor.locked import diagnose_lock
 from provision.doctor.repository import read_repository
 from provision.doctor.rules.locks import judge
-from provision.host.model import Driver, Gpu, Host
+from provision.host.model import Host
+from tests.doctor.cards import RTX
 from tests.doctor.conftest import Env
 from tests.doctor.test_locked import locked, target
 
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
 IPEX = "intel-extension-for-pytorch"
 XPU = "--index-url https://download.pytorch.org/whl/xpu"
-NVIDIA = Gpu(
-    "nvidia",
-    "2204",
-    "RTX 3090",
-    "0000:01:00.0",
-    supported=True,
-    driver=Driver("nvidia", "580.95.05"),
-)
 
 
 @dataclass(frozen=True)
@@ -175,7 +168,7 @@ def test_sets_that_work_together_are_accepted(tmp_path: Path, devices: Devices) 
 def test_ipex_on_a_machine_with_nvidia_alone_is_an_error(env: Env) -> None:
     env.torch("2.8.0+cpu")
     env.add(IPEX, "2.8.0")
-    env.host = Host("linux-64", "", gpus=(NVIDIA,))
+    env.host = Host("linux-64", "", gpus=(RTX,))
     told = {finding.code: finding for finding in env.diagnose()}["ipex-in-cuda-env"]
     assert told.level == "error"
     assert "provision build cuda-linux" in told.remedy

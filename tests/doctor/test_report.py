@@ -15,14 +15,12 @@ from provision.doctor.diagnosis import diagnose_environment
 from provision.doctor.logs import findings_of
 from provision.doctor.reading import read_log
 from provision.doctor.report import private, report
-from provision.host.model import Driver, Gpu, Host
+from provision.host.model import Host
+from tests.doctor.cards import RTX
 
 if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
-CARD = Gpu(
-    "nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.95.05")
-)
 PRIVATE = [
     ("/home/alice/work/.venv is gone", "~/work/.venv is gone"),
     (r"C:\Users\Bob\venv", r"~\venv"),
@@ -135,7 +133,7 @@ def test_an_environment_as_one_text(env: Env) -> None:
     env.add("torchvision", "0.21.0", "torch==2.6.0")
     env.add("unrelated", "1.0")
     variables = {"CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/secret/lib"}
-    host = Host("linux-64", "6.8", gpus=(CARD,), variables=variables)
+    host = Host("linux-64", "6.8", gpus=(RTX,), variables=variables)
     result = diagnose_environment(env.prefix, host, env.devices, root=env.prefix)
     text = report(result, host, env.prefix)
     for line in (

@@ -27,6 +27,7 @@ from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
 from provision.spec.reader import load_spec
 from tests.calls import count_calls
+from tests.doctor.cards import ARC, RTX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +36,6 @@ if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
 IPEX = "intel-extension-for-pytorch"
-ARC = Gpu(
-    "intel",
-    "56a0",
-    "Arc A770",
-    "0000:03:00.0",
-    "dg2",
-    supported=True,
-    integrated=False,
-    driver=Driver("i915"),
-)
 UHD = Gpu(
     "intel",
     "3e92",
@@ -63,17 +54,6 @@ LUNAR = Gpu(
     supported=True,
     integrated=True,
     driver=Driver("xe"),
-)
-RTX = Gpu(
-    "nvidia",
-    "2204",
-    "RTX 3090",
-    "0000:01:00.0",
-    "ampere",
-    supported=True,
-    integrated=False,
-    compute_capability="8.6",
-    driver=Driver("nvidia", "580.95.05"),
 )
 GTX = dataclasses.replace(
     RTX, name="GTX 1080", compute_capability="6.1", device_id="1b80"
