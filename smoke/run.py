@@ -15,6 +15,7 @@ import platform
 import sys
 import tempfile
 import time
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,17 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True
 
-from smoke.engine import child_process, patience, report  # noqa: E402
 from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
+from smoke.engine import patience, report, side_by_side  # noqa: E402
 from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 from smoke.engine.machine_load import MachineLoad  # noqa: E402
 from smoke.engine.plan import Plan, missing, reused  # noqa: E402
+from smoke.engine.workers import Workers  # noqa: E402
 
 SCHEMA = 2  # of the report
 WORKER = HERE / "engine" / "worker.py"
-# Exit codes of pytest: all passed, some failed, no check left. The last alone is no error: a
-# worker that died can have had the last one. What is required and was not run is looked up afterwards.
-ENDED_WELL = (0, 1, 5)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -70,6 +69,11 @@ def parse(argv: list[str]) -> argparse.Namespace:
         type=_device,
         metavar="N",
         help="number of the device, as torch counts, or `all`: the default of --full",
+    )
+    parser.add_argument(
+        "--side-by-side",
+        action="store_true",
+        help="check several devices at once, as many as cores and memory allow",
     )
     parser.add_argument(
         "--runner",
@@ -129,12 +133,11 @@ class Run:
 
     def __init__(self, options: argparse.Namespace, folder: Path, worker: Path) -> None:
         self.journal = Journal(options.journal or folder / "journal.jsonl")
-        self._log = folder / "worker.log"
-        self._limit: float = options.limit
+        self._folder = folder
         device = options.device or ("all" if options.full else "0")
         self._every = device == "all"
         self._first = 0 if self._every else int(device)
-        self._size = -1
+        self._at_once = side_by_side.at_once() if options.side_by_side else 1
         self._printed = 0
         self._worker = worker
         self._options = options
@@ -155,19 +158,41 @@ class Run:
         return (self._first, *range(1, count or 1))
 
     def to_the_end(self) -> str:
-        """Check one device after the other; return why the suite broke, "" if it did not."""
+        """Check all devices; return why the suite broke, "" if it did not."""
         if self._options.ended:
             return str(self._options.ended)
         if unknown := unknown_checks(self._options.only):
             return f"no such check: {', '.join(unknown)}"
-        # Each in its own process: a driver that fails on one device spoils its process.
         try:
-            broken = self._one_device(self._first)
-            for index in self.devices[1:]:
-                broken = broken or self._one_device(index)
+            return self._all_devices()
         except Exception as error:  # noqa: BLE001 - what is known by then is written all the same
             return f"the supervisor failed: {type(error).__name__}: {error}"
-        return broken or ""
+
+    def _all_devices(self) -> str:
+        """Check each device in its own process: a driver that fails on one spoils its process."""
+        begun, running = 0, set[Future[str]]()
+        broken: list[str] = []
+        # The first one tells how many there are.
+        while running or (begun < len(self.devices) and not any(broken)):
+            while len(running) < self._at_once and begun < len(self.devices):
+                running.add(
+                    side_by_side.begin(self._workers(self.devices[begun]).to_the_end)
+                )
+                begun += 1
+            done, running = wait(running, patience.TICK, FIRST_COMPLETED)
+            broken += [each.result() for each in done]
+            self._print_results()
+        return next(filter(None, broken), "")
+
+    def _workers(self, index: int) -> Workers:
+        other = index != self._first
+        asked = {**self._asked, "device": index, "other": other}
+        if (
+            other and self._at_once > 1
+        ):  # else each would use all cores for its products
+            asked["threads"] = max(1, side_by_side.cores() // self._at_once)
+        log = self._folder / f"worker{index}.log"
+        return Workers(self._worker, asked, log, self._options.limit)
 
     def document(self, expect: expectation.Expect, broken: str) -> dict[str, Any]:
         """Return the report of what the journal knows; whatever else is required is missing."""
@@ -188,7 +213,7 @@ class Run:
             "torch": self.journal.last("torch"),
             "device": first[0] if first else {},
             **self._times(),
-            "checks": self.journal.results(),
+            "checks": self._results(),
             "not_run": missing(self.journal, checks, plan),
             "devices": devices,
             "operators": sorted(operators),
@@ -212,45 +237,13 @@ class Run:
             "load": load,
         }
 
-    def _one_device(self, index: int) -> str | None:
-        """Start workers until one has finished."""
-        asked = {**self._asked, "device": index, "other": index != self._first}
-        argv = [sys.executable, "-I", "-u", str(self._worker), json.dumps(asked)]
-        while True:
-            code, silent = self._one_worker(argv)
-            running = self.journal.running()
-            if running is None:
-                return self._broken(code)
-            finding = (
-                child_process.hung(silent, step=running.step)
-                if code is None
-                else child_process.died(code, self._output(), step=running.step)
-            )
-            self.journal.write(result=report.failed(running, finding))
-            self._print_results()
-
-    def _broken(self, code: int | None) -> str | None:
-        if reason := self.journal.last("broken"):
-            return str(reason)
-        if code not in ENDED_WELL:
-            return f"the worker ended with {code}:\n{self._output()[-800:]}"
-        return None if self.journal.results() else "no check was run"
-
-    def _one_worker(self, argv: list[str]) -> tuple[int | None, float]:
-        """Run one worker; return what `patience.wait` returns of it."""
-        with self._log.open("wb") as output:
-            child = child_process.start(argv, output, leader=True)
-            try:
-                return patience.wait(child, self._limit, self._has_grown)
-            finally:
-                child_process.stop_group(child)
-
-    def _has_grown(self) -> bool:
-        """Return whether the journal has: a slow check that journals its steps is not hung."""
-        before, self._size = self._size, self.journal.size()
-        if before != self._size:
-            self._print_results()
-        return before != self._size
+    def _results(self) -> list[dict[str, Any]]:
+        """Return the results in the order in which they ended, of one device after the other."""
+        places = {str(index): place for place, index in enumerate(self.devices)}
+        return sorted(
+            self.journal.results(),
+            key=lambda result: places.get(result["id"].partition("@")[2], 0),
+        )
 
     def _print_results(self) -> None:
         """Print one line for each check that has ended since the last call."""
@@ -258,9 +251,6 @@ class Run:
         for result in results[self._printed :]:
             print(report.line(result), flush=True)  # noqa: T201
         self._printed = len(results)
-
-    def _output(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")
 
 
 if __name__ == "__main__":

@@ -70,8 +70,12 @@ class Contract:
         """Run the verb; return the exit code."""
         try:
             return self._give(self._judge())
-        except KeyboardInterrupt:
-            return self._give(self._none(self._why, f"the run was ended: {self._why}"))
+        except KeyboardInterrupt as ended:
+            words = [
+                f"the run was ended: {self._why}",
+                *getattr(ended, "__notes__", ()),
+            ]
+            return self._give(self._none(self._why, ", ".join(words)))
         finally:
             self._ended.set()
 

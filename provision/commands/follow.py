@@ -19,7 +19,8 @@ class Follower:
         self._results: list[dict[str, Any]] = []
         self._told: set[str] = set()  # areas
         self._read = 0  # bytes
-        self._now = ""
+        # Several, where devices are checked at once.
+        self._running: dict[str, None] = {}
         self._required: set[str] = set()
         self._ended: set[str] = set()
 
@@ -28,17 +29,20 @@ class Follower:
         results: list[dict[str, Any]] = []
         for event in self._new_events():
             if "start" in event:
-                self._now = event["start"]["id"]
+                self._running[event["start"]["id"]] = None
+            ended = [*event.get("excused", ())]
             if "result" in event:
                 results.append(event["result"])
+                ended.append(event["result"])
+            for each in ended:
+                self._ended.add(each["id"])
+                self._running.pop(each["id"], None)
             self._required.update(head["id"] for head in event.get("required", ()))
-            self._ended.update(head["id"] for head in event.get("excused", ()))
-        self._ended.update(result["id"] for result in results)
         self._results += results
         progress = {
             "completed": len(self._ended),
             "total": len(self._required | self._ended) if self._required else 0,
-            "now": self._now,
+            "now": next(reversed(self._running), ""),
             "ended": results,
         }
         return progress | {"areas": self._areas()} if self._by_area else progress
@@ -53,6 +57,12 @@ class Follower:
                 found.setdefault(area, []).append(result)
         self._told.update(found)
         return found
+
+    @property
+    def running(self) -> str:
+        """The checks that have started and not ended."""
+        self()
+        return ", ".join(self._running)
 
     def _new_events(self) -> list[dict[str, Any]]:
         try:

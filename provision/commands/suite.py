@@ -75,6 +75,8 @@ class SmokeRequest:
         words = ["--runner", str(runner_folder()), "--device", self.scope]
         if self.suite != "quick":
             words.append("--full")
+        if self.suite == "gate":
+            words.append("--side-by-side")
         for name in only or ONLY.get(self.suite, ()):
             words += ["--only", name]
         return words
@@ -123,10 +125,8 @@ def run_suite(
             environment |= request.group.network
         start = functools.partial(run, env=environment, cwd=folder)
         argv = [*program, expect, written, *options]
-        progress.step(
-            f"the {request.suite} checks of {request.target.name}",
-            Follower(journal, by_area=request.suite != "quick"),
-        )
+        follower = Follower(journal, by_area=request.suite != "quick")
+        progress.step(f"the {request.suite} checks of {request.target.name}", follower)
         broken = ""
         try:
             finished = start(argv, timeout=request.timeout())
@@ -136,6 +136,10 @@ def run_suite(
                 broken = f"its process ended with {end}\n{finished.tail}"
         except ToolError as error:
             broken = error.what
+        except KeyboardInterrupt as ended:
+            if running := follower.running:
+                ended.add_note(f"during {running}")
+            raise
         progress.step("")
         if not written.is_file():
             # The supervisor itself died, or was ended: its journal tells what is known.

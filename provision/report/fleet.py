@@ -4,7 +4,7 @@ import datetime as dt
 import errno
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -22,6 +22,7 @@ _RUNTIMES = ("CUDA driver library", "compute-runtime", "Level Zero loader")
 _AHEAD = dt.timedelta(minutes=10)  # by which clocks may differ
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")  # in which alike texts differ
 _Key = tuple[str, str, str]  # node, target, suite
+_Place = tuple[str, ...]  # parts of the path of a file, below the folder of verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
 
 
 def _newest(
-    verdicts: Iterable[tuple[str, Seen]], files: list[tuple[str, str]]
+    verdicts: Iterable[tuple[_Place, Seen]], files: list[tuple[str, str]]
 ) -> dict[_Key, Seen]:
     """The newest verdict of each node on each target by each suite.
 
@@ -117,16 +118,16 @@ def _newest(
     """
     newest: dict[_Key, Seen] = {}
     decided: dict[_Key, Seen] = {}
-    for path, new in verdicts:
+    for place, new in verdicts:
         verdict = new.verdict
         key = _key(verdict)
-        other = newest.setdefault(key, new)
+        other = newest.get(key, new)
         if other != new and _when(other.verdict) == _when(verdict):
             fault = f"another verdict of {verdict.node} at {verdict.time}"
-            files.append((path, fault))
-        newest[key] = max(other, new, key=_rank)
+            files.append((_name(place), fault))
+        newest[key] = _newer(other, new)
         if verdict.verdict != "none":
-            decided[key] = max(decided.get(key, new), new, key=_rank)
+            decided[key] = _newer(decided.get(key, new), new)
     for key, new in decided.items():
         if new.verdict.verdict == "remove" and newest[key].verdict.verdict == "none":
             newest[key] = new
@@ -134,22 +135,26 @@ def _newest(
 
 
 def _read(
-    folder: Path, hosts: Collection[str], files: list[tuple[str, str]]
-) -> Iterator[tuple[str, Seen]]:
-    """Yield the verdicts in a folder with their paths; what is none is added to ``files``."""
+    folder: Path, hosts: frozenset[str], files: list[tuple[str, str]]
+) -> Iterator[tuple[_Place, Seen]]:
+    """Yield the verdicts in a folder with their places; what is none is added to ``files``."""
     shared: dict[Facts, Facts] = {}
+    above = len(folder.parts)
     for path in sorted(folder.rglob("[!.]*.json")):
-        place = path.relative_to(folder)
-        name = short(place.as_posix())
+        place = path.parts[above:]
         try:
             verdict = verdict_of(_content(path))
         except (OSError, ValueError) as error:
-            files.append((name, _fault(error)))
+            files.append((_name(place), _fault(error)))
             continue
         if fault := _speaks_for_another(verdict, place, hosts):
-            files.append((name, fault))
+            files.append((_name(place), fault))
         else:
-            yield name, seen(verdict, shared)
+            yield place, seen(verdict, shared)
+
+
+def _name(place: _Place) -> str:
+    return short("/".join(place))
 
 
 def _content(path: Path) -> bytes:
@@ -171,15 +176,15 @@ def _fault(error: Exception) -> str:
     return "it is no verdict: it is no JSON, or was cut short"
 
 
-def _speaks_for_another(verdict: Verdict, place: Path, hosts: Collection[str]) -> str:
+def _speaks_for_another(verdict: Verdict, place: _Place, hosts: frozenset[str]) -> str:
     """Why a verdict is not that of its file; "" if it is.
 
     Who collects verdicts knows which node a file is of, by its name or by its folder.
     """
-    if place.name != verdict.file_name:
+    if place[-1] != verdict.file_name:
         return f"it says that it is {verdict.file_name}, which its name does not"
-    others = {*hosts}.intersection(place.parts[:-1]) - {verdict.node}
-    return f"it is in the folder of {others.pop()}" if others else ""
+    others = hosts.intersection(place[:-1]) - {verdict.node}
+    return f"it is in the folder of {next(iter(others))}" if others else ""
 
 
 def _key(verdict: Verdict) -> _Key:
@@ -192,6 +197,10 @@ def _when(verdict: Verdict) -> dt.datetime:
 
 def _utc(moment: str) -> dt.datetime:
     return dt.datetime.fromisoformat(moment).astimezone(dt.UTC)
+
+
+def _newer(other: Seen, new: Seen) -> Seen:
+    return new if other is new else max(other, new, key=_rank)
 
 
 def _rank(new: Seen) -> tuple[bool, dt.datetime, int]:

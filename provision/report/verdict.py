@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic_core import from_json
 
 from provision import __version__
@@ -164,7 +164,10 @@ class Verdict(Part):
 
 def verdict_of(data: bytes) -> Verdict:
     """Return a stored verdict, also of schema 1; ValueError if the bytes are none."""
-    return Verdict.model_validate(upgraded(from_json(data)))
+    try:
+        return Verdict.model_validate_json(data)  # without an object for each part
+    except ValidationError:
+        return Verdict.model_validate(upgraded(from_json(data)))
 
 
 def read_verdict(path: Path) -> Verdict | None:

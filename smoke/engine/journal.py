@@ -2,6 +2,8 @@
 
 It is the whole protocol between worker and supervisor: the worker writes, the supervisor reads, and
 adds the result of a check whose worker died. A fresh worker skips the checks that have a result.
+Workers of several devices write to one journal: events of all but the first device have the device's
+number as ``on``.
 Events, by their key:
 
 ``torch``   version of torch, as imported.
@@ -24,6 +26,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,17 +40,24 @@ class Running(NamedTuple):
 
 
 class Journal:
-    """Events of one run, appended and read back in order."""
+    """Events of one run, appended and read back in order.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Attributes:
+        path: The file.
+        index: The device whose events are written, and are those of `last` and `running`; 0 stands
+            for the first one.
+    """
+
+    def __init__(self, path: Path, index: int = 0) -> None:
+        self.path, self.index = path, index
         self._read: list[dict[str, Any]] = []
         # In bytes, of what was read: a long run's is not read anew each time.
         self._end = 0
 
     def write(self, **event: object) -> None:
         """Append one event, with a single call of the system."""
-        line = json.dumps({"at": time.time(), **event}).encode() + b"\n"
+        whose = {"on": self.index} if self.index else {}
+        line = json.dumps({"at": time.time(), **whose, **event}).encode() + b"\n"
         with self.path.open("a+b", buffering=0) as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(end - 1, 0))
@@ -55,10 +65,6 @@ class Journal:
             if end and stream.read(1) != b"\n":
                 line = b"\n" + line
             stream.write(line)
-
-    def size(self) -> int:
-        """Return the size in bytes: as long as it grows, the worker is alive and not stuck."""
-        return self.path.stat().st_size if self.path.exists() else 0
 
     def events(self) -> list[dict[str, Any]]:
         """Return all events, without a last line that is being written."""
@@ -92,9 +98,19 @@ class Journal:
             ended.update(entry["id"] for entry in event.get("excused", ()))
         return ended
 
+    def _latest(self) -> Iterator[dict[str, Any]]:
+        """Yield the events of its device, the last one first."""
+        for event in reversed(self.events()):
+            if event.get("on", 0) == self.index:
+                yield event
+
+    def latest(self) -> float:
+        """Return when the last event was written: while it changes, the worker is not stuck."""
+        return float(next(self._latest(), {"at": 0.0})["at"])
+
     def last(self, key: str) -> Any:
         """Return the value of the last event with this key, or None."""
-        for event in reversed(self.events()):
+        for event in self._latest():
             if key in event:
                 return event[key]
         return None
@@ -102,7 +118,7 @@ class Journal:
     def running(self) -> Running | None:
         """Return the check that has started and not ended, or None."""
         step = None
-        for event in reversed(self.events()):
+        for event in self._latest():
             if "result" in event or "excused" in event:
                 return None
             if "start" in event:

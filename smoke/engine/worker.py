@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
 # At the end of sys.path: a module of the environment with the same name must win, as for its users.
@@ -56,13 +57,10 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--call":
         return _call(argv[1], Path(argv[2]))
     asked = json.loads(argv[0])
-    # Read by smoke.device, in children as well.
-    os.environ["SMOKE_DEVICE"] = str(asked["device"])
+    _set_variables(asked)
     expect = expectation.read(Path(asked["expect"]))
-    journal = Journal(Path(asked["journal"]))
+    journal = Journal(Path(asked["journal"]), asked["device"] if asked["other"] else 0)
     child_process.alive = lambda: journal.write(alive=True)
-    # Read when torch is loaded, in children as well; by torch for XPU alone.
-    os.environ[on_cpu.NAMING] = "1"
     files, only = check_files(), frozenset(asked["only"])
     plan = Plan(asked["full"], only, (asked["device"],), reused(expect))
     if expect.earlier is not None:
@@ -80,6 +78,15 @@ def main(argv: list[str]) -> int:
     if asked["runner"] and sys.version_info >= OLDEST:
         runner.install(Path(asked["runner"]))
     return run_checks(expect, journal, files, plan, other=asked["other"])
+
+
+def _set_variables(asked: dict[str, Any]) -> None:
+    """Set what this process and its children read."""
+    os.environ["SMOKE_DEVICE"] = str(asked["device"])  # by smoke.device
+    # Both when torch is loaded, the first by torch for XPU alone.
+    os.environ[on_cpu.NAMING] = "1"
+    if "threads" in asked:
+        os.environ.setdefault("OMP_NUM_THREADS", str(asked["threads"]))
 
 
 def _with_work(files: list[Path], plan: Plan) -> list[Path]:
@@ -166,7 +173,8 @@ def run_checks(
     suite = Suite(expect, journal, bytecode_written, plan, other=other)
     ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
     # Beside the journal, so that the supervisor removes it, also after a crash.
-    scratch = f"--basetemp={journal.path.parent / 'scratch'}"
+    folder = journal.path.with_name(f"scratch{journal.index}")
+    scratch = f"--basetemp={folder}"
     code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
     if reasons := _refused(journal, plan):
         journal.write(broken=f"not for {expect.target}: {'; '.join(reasons)}")

@@ -30,10 +30,14 @@ SCHEMA = Path(__file__).parents[2] / "fleet" / "verdict.schema.json"
 KEEP, REMOVE, NONE = 0, 1, 2
 FAILS = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
 # A check that never ends, in a process of a process, as the suite's workers are.
-HANGS = (
-    "import subprocess, sys\n"
-    "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', 'left-by-a-test'])\n"
-)
+# Of two devices of three: their checks began, and do not end.
+HANGS = """
+import json, subprocess, sys
+journal = open(sys.argv[sys.argv.index("--journal") + 1], "w")
+for key, name in ("start", ""), ("result", ""), ("start", "@2"), ("start", "@3"):
+    print(json.dumps({key: {"id": f"device.ready{name}"}}), file=journal, flush=True)
+subprocess.run([sys.executable, "-c", "import time; time.sleep(600)", "left-by-a-test"])
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -277,7 +281,10 @@ def test_a_run_that_is_ended_leaves_nothing_behind(
         child.send_signal(signal.SIGTERM)
     out, _ = child.communicate(timeout=60)
     assert (child.returncode, out.split()[:3]) == (NONE, ["provision:", "none", how])
-    assert stored(ready)["code"] == how
+    found = stored(ready)
+    assert found["code"] == how
+    words = f"the run was ended: {how}, during device.ready@2, device.ready@3"
+    assert found["reason"] == words
     assert "left-by-a-test" not in _processes()
     assert list(room.iterdir()) == []
 

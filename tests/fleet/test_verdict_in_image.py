@@ -99,7 +99,7 @@ def test_the_gate_of_an_image_runs_what_gate_runs_and_compares_no_speed(
         text=True,
         check=True,
     ).stdout
-    assert told.startswith("--device all --limit 9 ")
+    assert told.startswith("--device all --side-by-side --limit 9 ")
     of_speed = {"health.bandwidth", "transfer.speed"}
     asked = set(re.findall(r"--only (\S+)", told))
     assert asked == {*ONLY["gate"], "known-wrong"} - of_speed

@@ -37,11 +37,12 @@ class Fault:
         code: Code of its finding in the completed report, "" for a healthy state: it must pass.
         apply: Does it, as a context.
         world: ``cpu``, ``pretend`` (on the pretend accelerator), ``device`` (where that plays a
-            device of each kind), ``process`` (in a process of its own, under the supervisor), or
-            ``group`` (in one process of a job, see `test_group`).
+            device of each kind), ``process`` (in a process of its own, under the supervisor),
+            ``devices`` (that, on several devices at once, see `test_side_by_side`), or ``group``
+            (in one process of a job, see `test_group`).
         expect: What of the expectation is different.
         children: Whether it is applied in the children of the worker as well.
-        arguments: More for the command line (``process`` only).
+        arguments: More for the command line (``process`` and ``devices`` only).
     """
 
     name: str
@@ -400,6 +401,28 @@ def broken_second_device():
 @fault("device.ready@1", "op-fails", "process", **on_pretend("--device", "all"))
 def the_second_device_is_broken():
     with broken_second_device():
+        yield
+
+
+def on_devices(*arguments: str) -> dict[str, Any]:
+    """Return the settings of a supervised run on several pretend devices, side by side."""
+    settings = on_pretend("--device", "all", "--side-by-side", *arguments)
+    return settings | {"arguments": settings["arguments"][2:]}
+
+
+@fault("device.ready", "", "devices", **on_devices())
+def eight_devices_are_healthy():
+    with says(others=[{}] * 7):
+        yield
+
+
+@fault("device.ready@1", "probe-hung", "devices", **on_devices("--limit", "30"))
+def the_second_of_three_devices_does_not_answer():
+    def act() -> None:
+        if os.environ["SMOKE_DEVICE"] == "1":
+            module("time").sleep(600)
+
+    with says(others=[{}] * 2), first_operation(act):
         yield
 
 

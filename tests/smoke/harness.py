@@ -93,7 +93,8 @@ def main(argv: list[str]) -> int:
     os.environ["SMOKE_CHILD"] = "1"
     fault = BY_NAME.get(os.environ.get("SMOKE_FAULT", ""))
     world = os.environ.get("SMOKE_WORLD", "cpu")
-    if fault and fault.world == "process" and fault.expect.get("accelerator"):
+    supervised = fault and fault.world in {"process", "devices"}
+    if fault and supervised and fault.expect.get("accelerator"):
         world = "pretend"
     if world == "pretend":
         move_to_pretend()

@@ -1,0 +1,73 @@
+"""The worker processes of one device, one after the other until its checks have ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from smoke.engine import child_process, patience, report
+from smoke.engine.journal import Journal
+
+# Exit codes of pytest: all passed, some failed, no check left. The last alone is no error: a
+# worker that died can have had the last one. What is required and was not run is looked up afterwards.
+ENDED_WELL = (0, 1, 5)
+
+
+class Workers:
+    """Starts the workers of a device, and another one where one died or hung."""
+
+    def __init__(
+        self, program: Path, asked: dict[str, Any], log: Path, limit: float
+    ) -> None:
+        """Take what the worker is asked for; see `worker.main`.
+
+        Args:
+            program: The worker.
+            asked: What it is asked for, with the number of its device.
+            log: Where its output goes.
+            limit: Seconds of silence until a check counts as hung.
+        """
+        self._argv = [sys.executable, "-I", "-u", str(program), json.dumps(asked)]
+        index = asked["device"] if asked["other"] else 0
+        self._journal = Journal(Path(asked["journal"]), index)
+        self._log, self._limit, self._latest = log, limit, 0.0
+
+    def to_the_end(self) -> str:
+        """Start workers until one has finished; return why the suite broke, "" if it did not."""
+        while True:
+            code, silent = self._one()
+            running = self._journal.running()
+            if running is None:
+                return self._broken(code)
+            finding = (
+                child_process.hung(silent, step=running.step)
+                if code is None
+                else child_process.died(code, self._output(), step=running.step)
+            )
+            self._journal.write(result=report.failed(running, finding))
+
+    def _one(self) -> tuple[int | None, float]:
+        """Run one worker; return what `patience.wait` returns of it."""
+        with self._log.open("wb") as output:
+            child = child_process.start(self._argv, output, leader=True)
+            try:
+                return patience.wait(child, self._limit, self._has_written)
+            finally:
+                child_process.stop_group(child)
+
+    def _has_written(self) -> bool:
+        """Return whether the worker has: a slow check that journals its steps is not hung."""
+        before, self._latest = self._latest, self._journal.latest()
+        return before != self._latest
+
+    def _broken(self, code: int | None) -> str:
+        if reason := self._journal.last("broken"):
+            return str(reason)
+        if code not in ENDED_WELL:
+            return f"the worker ended with {code}:\n{self._output()[-800:]}"
+        return "" if self._journal.results() else "no check was run"
+
+    def _output(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
