@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from provision.core.errors import SpecError
-from provision.core.hashing import sha256_bytes
 from provision.core.process import clean_environment, run
 from provision.core.project import Project
 from provision.core.temporary import scratch
@@ -33,8 +32,7 @@ def is_committed_suite(project: Project, digest: str) -> bool:
     if not path.is_relative_to(project.root):  # the one that the toolkit has
         return False
     for files in _versions(project, path.relative_to(project.root).as_posix()):
-        hashes = {name: sha256_bytes(data) for name, data in files.items()}
-        if digest_of_suite(hashes) == digest:
+        if digest_of_suite(files) == digest:
             return True
     return False
 

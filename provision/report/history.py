@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from provision.core.errors import ToolError
-from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.hashing import sha256_bytes
 from provision.core.project import Project
 from provision.report.model import Report, comparable, read_report
 
@@ -90,17 +90,23 @@ def baseline(
 
 
 def suite_digest(project: Project) -> str:
-    """Hash the names and contents of the files of the suite, but for bytecode; SHA-256."""
+    """Return the digest of the files of the suite, but for bytecode."""
     folder = project.smoke
-    files: dict[str, str] = {}
-    for file in (path for kind in _OF_SUITE for path in folder.rglob(kind)):
-        files[file.relative_to(folder).as_posix()] = sha256_file(file)
-    return digest_of_suite(files)
+    paths = (path for kind in _OF_SUITE for path in folder.rglob(kind))
+    return digest_of_suite(
+        {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    )
 
 
-def digest_of_suite(files: Mapping[str, str]) -> str:
-    """Return the digest of a suite, given the SHA-256 of its files by their paths in its folder."""
+def digest_of_suite(files: Mapping[str, bytes]) -> str:
+    """Hash the names and contents of a suite's files, given by their paths in its folder; SHA-256.
+
+    With the line ends of every system, as git for Windows writes its own into a clone.
+    """
     names = [PurePosixPath(name) for name in files]
-    ours = (name for name in names if any(name.match(kind) for kind in _OF_SUITE))
-    lines = [f"{name} {files[str(name)]}\n" for name in sorted(ours)]
+    lines: list[str] = []
+    for name in sorted(names):
+        if any(name.match(kind) for kind in _OF_SUITE):
+            content = files[str(name)].replace(b"\r\n", b"\n")
+            lines.append(f"{name} {sha256_bytes(content)}\n")
     return sha256_bytes("".join(lines).encode())

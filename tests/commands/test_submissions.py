@@ -162,6 +162,23 @@ def test_a_key_that_the_project_named_is_shown_by_its_name(
     assert found.key == "signer"
 
 
+def test_a_clone_on_windows_has_the_same_suite_and_evidence(
+    repository: Repository,
+) -> None:
+    """Where git writes other line ends."""
+    shutil.copy(ROOT / "docs" / ".gitattributes", repository.project.root / "docs")
+    place = submit(repository.project, repository.write(repository.content())).file
+    root = repository.project.root
+    commit_all(root)
+    clone = repository.path.with_name("clone")
+    git(root, "clone", "--quiet", "--config", "core.autocrlf=true", root, clone)
+    assert b"\r\n" in (clone / "smoke" / "run.py").read_bytes()
+    theirs = Project(clone)
+    assert suite_digest(theirs) == suite_digest(repository.project)
+    (found,) = check_folder(theirs, "")
+    assert (found.state, found.reason, found.file.name) == ("valid", "", place.name)
+
+
 def edit(*path: str | int, value: object) -> Callable[[Content], None]:
     """Return what changes one place of a statement."""
 
