@@ -16,6 +16,7 @@ from provision.catalog.variants import SCHEMA
 from provision.commands import lock
 from provision.commands.export import export
 from provision.core.errors import SpecError, ToolError, UsageError
+from provision.core.hashing import sha256_file
 from provision.core.process import run
 from provision.core.project import CURRENT, Project
 from provision.environment.contents import read_contents
@@ -320,6 +321,20 @@ def test_attack_another_file_under_the_name_of_the_variant_is_not_installed(
         lab.build()
     assert "another file of this name" in error.value.evidence
     assert not (lab.home / CURRENT).exists()
+
+
+@pytest.mark.machine
+def test_attack_what_a_clone_brings_along_as_a_variant_is_not_installed(
+    lab: Lab,
+) -> None:
+    """A repository has other bytes where a build keeps variants: each is hashed first."""
+    variant = lab.wheels[0]
+    files = {"alpha.py": "version = 'of whoever'\n"}
+    folder = lab.project.variants
+    make_wheel(folder, "alpha", "1.0", files, variant="bmg")
+    make_wheel(folder / sha256_file(variant), "alpha", "1.0", files)
+    lab.build()
+    assert lab.says("import alpha; print(alpha.version)") == "of bmg"
 
 
 @pytest.mark.machine

@@ -131,9 +131,10 @@ def test_every_device_of_the_catalog_is_known(installed: Path) -> None:
 def test_a_machine_without_such_a_gpu_has_nothing_at_once(
     installed: Path, tmp_path: Path
 ) -> None:
-    found, spent, modules = asked(installed, tmp_path)
+    answers = [asked(installed, tmp_path) for _ in range(3)]
+    found, _, modules = answers[0]
     assert found == {}
-    assert spent < 50
+    assert min(spent for _, spent, _ in answers) < 50
     top = {name.partition(".")[0] for name in modules}
     assert not top & {"torch", "provision", "packaging", "subprocess", "ctypes"}
     # A network card of Intel's is no GPU, and neither is an id that nobody knows.
