@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import hashlib
 import json
 import re
@@ -28,6 +29,7 @@ from provision.lockfile.pip import (
     sealed,
 )
 from provision.lockfile.wheel_record import encoded
+from provision.spec.model import Conda, Pip, Target
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ if "--junit" in sys.argv:
     open(sys.argv[sys.argv.index("--junit") + 1], "w").write("<testsuite/>")
 sys.exit(broken)
 """
+# The same, whose check fails in each environment.
+FAILING_SUITE = SUITE.replace('find_spec("broken")', 'find_spec("sys")')
 
 
 def make_wheel(
@@ -90,6 +94,21 @@ def metadata(name: str, version: str, requires: Sequence[str] = ()) -> str:
     """Return the core metadata of a wheel."""
     lines = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}"
+
+
+def target_of(
+    platform: str = "linux-64", conda: Conda | None = None, **pip: object
+) -> Target:
+    """Return a target for the CPU that is in no file."""
+    return Target(
+        name="thing",
+        summary="a target",
+        accelerator="cpu",
+        platform=platform,
+        python="3.11",
+        pip=Pip(**{"cutoff": dt.date(2026, 11, 1), "requirements": ("torch",)} | pip),
+        conda=conda,
+    )
 
 
 @dataclass

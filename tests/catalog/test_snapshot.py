@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from pathlib import Path
@@ -18,7 +17,8 @@ from provision.catalog.snapshot import (
     render_snapshot,
 )
 from provision.core.errors import SpecError
-from provision.spec.model import Conda, Pip, Target
+from provision.spec.model import Conda, Target
+from tests.small import target_of
 
 COMMITTED = Path(__file__).parents[2] / "envs" / "catalog"
 TORCH = {
@@ -33,16 +33,7 @@ CONDA = Conda(channels=("forge",), dependencies=("python",))
 
 
 def target(*names: str) -> Target:
-    index = {"vendor": names} if names else {}
-    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",), index=index)
-    return Target(
-        name="t",
-        summary="s",
-        accelerator="cpu",
-        platform="win-64",
-        python="3.11",
-        pip=pip,
-    )
+    return target_of("win-64", index={"vendor": names} if names else {})
 
 
 def write(

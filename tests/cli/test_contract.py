@@ -20,7 +20,7 @@ from provision.core.process import clean_environment, environment_python
 from provision.report.history import history
 from provision.report.verdict import Verdict
 from provision.ui import verdict as forms
-from tests.small import SUITE, TARGET
+from tests.small import FAILING_SUITE, SUITE, TARGET
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 SCHEMA = Path(__file__).parents[2] / "fleet" / "verdict.schema.json"
 KEEP, REMOVE, NONE = 0, 1, 2
-FAILS = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
 # A check that never ends, in a process of a process, as the suite's workers are.
 # Of two devices of three: their checks began, and do not end.
 HANGS = """
@@ -103,12 +102,7 @@ def test_a_good_node_is_kept(lab: Lab, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_failed_check_removes_with_its_code(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suite_of(
-        ready,
-        SUITE.replace(
-            'find_spec("broken") is not None', 'find_spec("sys") is not None'
-        ),
-    )
+    suite_of(ready, FAILING_SUITE)
     capsys.readouterr()
     assert call(ready) == REMOVE
     assert capsys.readouterr().out == (
@@ -168,10 +162,7 @@ def test_a_slower_node_is_kept_unless_that_was_asked_to_count(
 def test_a_failure_of_the_network_removes_nobody(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = SUITE.replace(
-        'find_spec("broken") is not None', 'find_spec("sys") is not None'
-    )
-    suite_of(ready, broken.replace('"op-fails"', '"network-failure"'))
+    suite_of(ready, FAILING_SUITE.replace('"op-fails"', '"network-failure"'))
     capsys.readouterr()
     assert call(ready, engine="prometheus") == NONE
     assert "network-failure" in capsys.readouterr().out
@@ -292,7 +283,7 @@ def test_a_run_that_is_ended_leaves_nothing_behind(
 def test_a_driver_that_never_returns_ends_as_no_verdict(
     ready: Lab, tmp_path: Path
 ) -> None:
-    suite_of(ready, FAILS)
+    suite_of(ready, FAILING_SUITE)
     assert call(ready) == REMOVE
     removal = stored(ready)
     done = hang(ready, "-o", str(tmp_path / "line"))

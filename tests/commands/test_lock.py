@@ -30,8 +30,9 @@ from provision.lockfile.pip import (
 )
 from provision.resolver import local_index, resolver
 from provision.resolver.resolver import Resolver
-from provision.spec.model import Conda, Pip, Target
+from provision.spec.model import Conda, Target
 from tests.lab import Silent
+from tests.small import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,15 +67,8 @@ VENDOR = (
 
 
 def target(*requirements: str, platform: str = "linux-64", **pip: object) -> Target:
-    pip = {"cutoff": dt.date(2026, 11, 1), "index": {"vendor": ("torch",)}} | pip
-    return Target(
-        name="thing",
-        summary="a target",
-        accelerator="cpu",
-        platform=platform,
-        python="3.11",
-        pip=Pip(requirements=requirements or ("torch", "helper"), **pip),
-    )
+    pip = {"index": {"vendor": ("torch",)}} | pip
+    return target_of(platform, requirements=requirements or ("torch", "helper"), **pip)
 
 
 @pytest.fixture

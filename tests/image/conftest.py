@@ -15,18 +15,13 @@ from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests import small
 from tests.image.python_archive import real_archive, write_catalog
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 BASE = os.environ.get("PROVISION_TEST_BASE_IMAGE", "local/debian:bookworm")
-
-
-class Silent:
-    def step(self, text: str, *_: object) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 @pytest.fixture(scope="module")

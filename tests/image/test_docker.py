@@ -28,6 +28,7 @@ from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests import small
 from tests.image.python_archive import archive_name, bytes_archive
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,12 +57,6 @@ def program(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
-
-
-class Silent:
-    def step(self, text: str, *_: object) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 def answer(respond: Callable[[list[str]], tuple[int, str, str]]) -> Run:

@@ -28,6 +28,7 @@ from provision.spec.reader import load_target
 from tests import small
 from tests.image.driver_set import VERSION, make_set
 from tests.image.python_archive import bytes_archive
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,16 +37,6 @@ ROOT = Path(__file__).parents[2]
 INTEL = ("arc-linux", "ipex-llm-linux", "max-linux")
 NAME = f"libze-intel-gpu1_{VERSION}-0_amd64.deb"
 OF_DEBIAN = Docker(apt=("libze1", "intel-opencl-icd"))
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def step(self, text: str, *_: object) -> None: ...
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def run(argv: Sequence[str | Path], **_: object) -> Completed:
@@ -142,7 +133,7 @@ def test_a_package_without_a_hash_is_refused_by_name_before_anything_is_made(
     with pytest.raises(
         UsageError, match="1 package of the driver set gpu without"
     ) as caught:
-        prepare_context(tiny, run, Listener())
+        prepare_context(tiny, run, Silent())
     assert caught.value.evidence == NAME
     assert "provision update gpu" in caught.value.remedy
     assert not tiny.context.parent.exists()
@@ -151,7 +142,7 @@ def test_a_package_without_a_hash_is_refused_by_name_before_anything_is_made(
 def test_the_context_has_the_packages_and_their_hashes(tiny: ImageRequest) -> None:
     (tiny.supply.wheelhouses[0] / NAME).write_bytes(b"the driver")
     made = make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
-    prepare_context(tiny, run, Listener())
+    prepare_context(tiny, run, Silent())
     folder = tiny.context / "system" / "drivers"
     assert {path.name for path in folder.iterdir()} == {NAME, "SHA256SUMS"}
     assert (folder / NAME).read_bytes() == b"the driver"
@@ -161,7 +152,7 @@ def test_the_context_has_the_packages_and_their_hashes(tiny: ImageRequest) -> No
 
 def test_offline_a_wrong_or_missing_package_is_refused(tiny: ImageRequest) -> None:
     make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
-    listener = Listener()
+    listener = Silent()
     missing = f"1 package of the driver {VERSION} missing"
     for content in (None, b"another driver"):
         if content is not None:
@@ -183,15 +174,15 @@ def test_a_package_of_a_distribution_is_left_to_apt_unless_a_wheelhouse_has_it(
     path = tiny.project.catalog / "gpu.json"
     path.write_text(render_snapshot(made.model_copy(update={"files": files})))
     with pytest.raises(UsageError, match=f"1 package of the driver {VERSION} missing"):
-        prepare_context(tiny, run, Listener())
+        prepare_context(tiny, run, Silent())
     supply = dataclasses.replace(tiny.supply, offline=False)
     online = dataclasses.replace(tiny, supply=supply)
     folder = tiny.context / "system" / "drivers"
-    prepare_context(online, run, Listener())
+    prepare_context(online, run, Silent())
     assert [path.name for path in folder.iterdir()] == ["SHA256SUMS"]
     assert (folder / "SHA256SUMS").read_text() == f"{files[0].sha256}  {NAME}\n"
     (tiny.supply.wheelhouses[0] / NAME).write_bytes(b"the driver")
-    prepare_context(tiny, run, Listener())
+    prepare_context(tiny, run, Silent())
     assert (folder / NAME).read_bytes() == b"the driver"
 
 
@@ -203,7 +194,7 @@ def test_it_comes_from_the_vendor_by_its_hash(
     (folder / NAME).write_bytes(b"the driver")
     make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"}, url)
     supply = dataclasses.replace(tiny.supply, offline=False)
-    prepare_context(dataclasses.replace(tiny, supply=supply), run, Listener())
+    prepare_context(dataclasses.replace(tiny, supply=supply), run, Silent())
     (folder / NAME).unlink()
-    prepare_context(tiny, run, Listener())  # again, from what the first one kept
+    prepare_context(tiny, run, Silent())  # again, from what the first one kept
     assert (tiny.context / "system" / "drivers" / NAME).read_bytes() == b"the driver"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime as dt
 import json
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,8 @@ from provision.catalog.snapshot import Channel
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import run
 from provision.resolver import conda_lock, conda_shim
-from provision.spec.model import Conda, Pip, Target
+from provision.spec.model import Conda, Target
+from tests.small import target_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,16 +52,9 @@ CHANNEL = Channel.model_validate_json(
 
 
 def target(platform: str, *dependencies: str) -> Target:
-    return Target(
-        name="thing",
-        summary="s",
-        accelerator="cpu",
-        platform=platform,
-        python="3.11",
-        pip=Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",)),
-        # The spec's Python is in the layer unless a dependency names another.
-        conda=Conda(channels=("forge",), dependencies=dependencies),
-    )
+    # The spec's Python is in the layer unless a dependency names another.
+    conda = Conda(channels=("forge",), dependencies=dependencies)
+    return target_of(platform, conda)
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from provision.core.process import Completed
 from provision.resolver.conflicts import explain_conflict
 from provision.resolver.derivation import Fact, shortest_proof, stated_facts
 from provision.resolver.uv import UvResolver
-from provision.spec.model import Pip, Target
+from provision.spec.model import Target
 from provision.spec.places import Places
+from tests.small import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,15 +30,8 @@ def failed_run(text: str) -> Completed:
 
 
 def target(*requirements: str, **index: tuple[str, ...]) -> Target:
-    pip = Pip(cutoff=dt.date(9999, 1, 1), requirements=requirements, index=index)
-    return Target(
-        name="thing",
-        summary="s",
-        accelerator="cpu",
-        platform="win-64",
-        python="3.11",
-        pip=pip,
-    )
+    latest = dt.date(9999, 1, 1)
+    return target_of("win-64", cutoff=latest, requirements=requirements, index=index)
 
 
 @pytest.mark.parametrize(

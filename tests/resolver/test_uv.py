@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 
 from provision.core.errors import ToolError
 from provision.resolver import uv
-from provision.spec.model import Pip, Target
+from provision.spec.model import Target
+from tests.small import target_of
 
 NUMPY = {
     "name": "numpy",
@@ -19,15 +18,7 @@ NUMPY = {
 
 
 def target() -> Target:
-    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("numpy",))
-    return Target(
-        name="t",
-        summary="s",
-        accelerator="cpu",
-        platform="win-64",
-        python="3.11",
-        pip=pip,
-    )
+    return target_of("win-64", requirements=("numpy",))
 
 
 def test_the_cutoff_is_a_moment_that_no_time_zone_moves() -> None:
