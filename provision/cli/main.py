@@ -202,7 +202,9 @@ def _parse(words: Sequence[str], typed: int, arguments: argparse.Namespace) -> N
     verb = after.words[0] if after.words else ""
     known = not unknown and verb in verb_names()
     # The overview and a wrong command line need no verb's options.
-    _, left = parser([verb] if known else []).parse_known_args(words, arguments)
+    # An optional program is matched by argparse as soon as the target is, before the options.
+    read = words[:typed] if verb == "bisect" else words
+    _, left = parser([verb] if known else []).parse_known_args(read, arguments)
     if left:
         arguments.refuse(f"unrecognized arguments: {' '.join(left)}")
     if "command" in arguments and typed < len(words):

@@ -71,15 +71,20 @@ def add_wheelhouse(parser: ArgumentParser) -> None:
 def add_build(parser: ArgumentParser) -> None:
     """Add what every verb takes that builds."""
     add_wheelhouse(parser)
-    parser.add_argument(
-        "--offline",
-        action="store_true",
-        help="build from wheelhouses and uv's cache only",
-    )
+    add_offline(parser)
     parser.add_argument(
         "--no-smoke",
         action="store_true",
         help="skip the quick checks; the environment is not proven then",
+    )
+
+
+def add_offline(parser: ArgumentParser) -> None:
+    """Add what leaves the network out of a build."""
+    parser.add_argument(
+        "--offline",
+        action="store_true",
+        help="build from wheelhouses and uv's cache only",
     )
 
 

@@ -2,6 +2,7 @@
 
 The folder gets its tag first, so that a killed build can be recognised; the record is written after
 the checks, and ``current`` is swapped last: until then the previous generation stays in use.
+A generation can also be built beside it, for a comparison of locks: that is never in use.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from provision.commands.build_request import (
 )
 from provision.commands.check import check, require_end
 from provision.commands.populate import (
+    Installed,
     install_verified,
     plan_build,
     record_generation,
@@ -36,7 +38,7 @@ from provision.core.locking import folder_lock, waiting
 from provision.core.prefix import site_packages
 from provision.core.process import Run
 from provision.core.progress import Progress
-from provision.core.project import CURRENT
+from provision.core.project import CURRENT, RECORD
 from provision.core.variables import refuse_separator
 from provision.environment import manifest
 from provision.environment.contents import Contents, read_contents
@@ -46,6 +48,8 @@ from provision.environment.stamp import stamp
 from provision.environment.uses import use
 from provision.lockfile.pip import Lock
 from provision.report.model import Report
+
+BESIDE = "it was built beside the current one, for `provision bisect`"
 
 
 def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
@@ -72,23 +76,50 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         return _build_new(home, request, run, progress)
 
 
+def build_beside(request: BuildRequest, run: Run, progress: Progress) -> Generation:
+    """Return a generation of a lock without making it current, and without the quick checks.
+
+    One that is there already is used again if no file of it has changed. ToolError: as for `build`.
+    """
+    target = request.target.name
+    home = request.project.environments(target)
+    with folder_lock(home, waiting(target, progress)) as held:
+        run = functools.partial(run, pass_fds=(held,))
+        manifest.sweep(home, progress.note)
+        if unchanged := _find_unchanged(home, request):
+            return unchanged[0]
+        with _new_prefix(home, request.lock, beside=True) as prefix:
+            installed = _install(prefix, request, run, progress)
+            return record_generation(installed, request.proof, BESIDE)
+
+
 def _build_new(
     home: Path, request: BuildRequest, run: Run, progress: Progress
 ) -> BuildResult:
-    project, target, lock = request.project, request.target, request.lock
-    with _new_prefix(home, lock) as prefix:
-        plan = plan_build(
-            project, target, lock, request.supply, run=run, progress=progress
-        )
-        installed = install_verified(prefix, plan, run, progress)
+    with _new_prefix(home, request.lock) as prefix:
+        installed = _install(prefix, request, run, progress)
         report = _prove(installed.contents, request, run, progress)
         generation = None
         if report is None or report.proves:
             generation = record_generation(installed, request.proof, request.absent)
             use(prefix)
-    return BuildResult(
-        target.name, generation, plan.size, installed.verification, report
+    size, verification = installed.plan.size, installed.verification
+    return BuildResult(request.target.name, generation, size, verification, report)
+
+
+def _install(
+    prefix: Path, request: BuildRequest, run: Run, progress: Progress
+) -> Installed:
+    """Install what is requested into a tagged folder, and compare every file with the lock."""
+    plan = plan_build(
+        request.project,
+        request.target,
+        request.lock,
+        request.supply,
+        run=run,
+        progress=progress,
     )
+    return install_verified(prefix, plan, run, progress)
 
 
 def _use_again(
@@ -132,8 +163,11 @@ def _find_unchanged(
 
 
 @contextlib.contextmanager
-def _new_prefix(home: Path, lock: Lock) -> Iterator[Path]:
-    """Make the folder of a new generation; it is removed unless the block makes it current."""
+def _new_prefix(home: Path, lock: Lock, *, beside: bool = False) -> Iterator[Path]:
+    """Make the folder of a new generation; it is removed unless the block makes it current.
+
+    One that is built beside it is kept if it is finished.
+    """
     # A drifted generation of the same lock keeps its folder, because programs may run from it.
     prefix, number = home / lock.digest[:16], 2
     while prefix.exists():
@@ -143,7 +177,10 @@ def _new_prefix(home: Path, lock: Lock) -> Iterator[Path]:
     try:
         yield prefix
     finally:
-        if read_link(home / CURRENT) != prefix:
+        is_kept = read_link(home / CURRENT) == prefix
+        if beside:
+            is_kept = (prefix / RECORD).is_file()
+        if not is_kept:
             remove_tagged(prefix)
 
 

@@ -1,6 +1,7 @@
 """The verbs ``rollback`` and ``clean``: previous generations, used again or removed."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from provision.commands.current import require_current
 from provision.core.errors import SpecError, ToolError, UsageError
@@ -13,7 +14,12 @@ from provision.core.project import CURRENT, Project
 from provision.environment.contents import read_contents
 from provision.environment.files import unrecorded_findings
 from provision.environment.interpreter import interpreter_findings
-from provision.environment.manifest import Generation, finished_generations, sweep
+from provision.environment.manifest import (
+    Generation,
+    finished_generations,
+    kept_in_use,
+    sweep,
+)
 from provision.environment.seal import (
     drop_seals,
     read_seal,
@@ -175,6 +181,22 @@ def clean(
     in_use = tuple((name, user) for name, user in users.items() if user)
     known = target in target_names(project.specs)
     return Cleaned(target, _sized(removed), _sized(kept), in_use, abandoned=not known)
+
+
+def remove_beside(home: Path, reason: str, progress: Progress) -> list[str]:
+    """Remove the generations whose record has a reason and that never were in use; return names."""
+    removed = []
+    with folder_lock(home, waiting(home.name, progress)):
+        used = {generation.folder for generation in last_used(home)}
+        for one in finished_generations(home):
+            if one.record.reason != reason or one.folder in used:
+                continue
+            if user := remove_unused(one.folder):
+                progress.note(kept_in_use(one.folder, user))
+            else:
+                removed.append(one.folder.name)
+        drop_seals(home)
+    return removed
 
 
 def _sized(generations: list[Generation]) -> tuple[tuple[str, int], ...]:

@@ -166,9 +166,7 @@ def _lock(
     old = _read_if_any(folder)
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)
-    new = parse_lock(folder, pip, conda)
-    catalog, root = resolver.folder, resolver.folder.parents[1]
-    refuse_lock(target, new, _catalog_requirements(target, catalog), root)
+    new = _checked_lock(target, folder, resolver.folder, pip, conda)
     torch = new.versions.get("torch", "")
     for line in known_wrong_of(target, torch, resolver.folder):
         resolver.progress.note(f"{target.name}: {line}")
@@ -179,6 +177,27 @@ def _lock(
         _write(folder, pip, conda, writer)
     changes = tuple(diff_artifacts(before, new.artifacts))
     return LockResult(target.name, len(new.artifacts), changes, differs=not same)
+
+
+def resolve_lock(
+    target: Target, folder: Path, resolver: Resolver, known: Sequence[Artifact]
+) -> Lock:
+    """Resolve a spec to a lock of a folder, which is not written; SpecError if it has none.
+
+    Sizes and RECORDs of ``known`` are not looked up again.
+    """
+    pip, conda = resolver.resolve(target, known)
+    return _checked_lock(target, folder, resolver.folder, pip, conda)
+
+
+def _checked_lock(
+    target: Target, folder: Path, catalog: Path, pip: str, conda: str | None
+) -> Lock:
+    """Return the lock of two texts; SpecError if its packages do not work together."""
+    lock = parse_lock(folder, pip, conda)
+    requirements = _catalog_requirements(target, catalog)
+    refuse_lock(target, lock, requirements, catalog.parents[1])
+    return lock
 
 
 def _read_if_any(folder: Path) -> Lock | None:

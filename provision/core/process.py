@@ -155,7 +155,7 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     """Become a program: it keeps the process id, the terminal and the inherited descriptors."""
     # Windows has no such call: there the program is waited for, and its exit code returned.
     log.info("+ %s", redact(shlex.join(argv)))
-    program = _on_path(argv[0], env)
+    program = find_program(argv[0], env)
     if program is None:
         raise _CannotStartError(
             argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH"
@@ -199,7 +199,7 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
             return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def _on_path(program: str, env: Mapping[str, str]) -> str | None:
+def find_program(program: str, env: Mapping[str, str]) -> str | None:
     """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`."""
     if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
         return program if os.path.lexists(program) else None

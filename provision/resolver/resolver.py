@@ -34,6 +34,7 @@ from provision.spec.pyproject import local_folder
 
 Served = dict[str, tuple[Wheel, ...]]  # by index
 
+_LOCAL = "local files"  # in place of the default index
 # Assigned with torch in case that a package requires them: they would come from another index.
 _COMPANIONS = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
 
@@ -47,6 +48,9 @@ class Resolver:
     run: Run
     progress: Progress
     engine: str = "uv"  # a distribution
+    local: tuple[Wheel, ...] | None = (
+        None  # without a network: the only files there are
+    )
 
     def resolve(
         self, target: Target, known: Iterable[Artifact]
@@ -150,12 +154,16 @@ class Resolver:
     def _serve(self, target: Target, wheels: Served) -> Iterator[uv.UvResolver]:
         """Yield uv with the indexes of a target."""
         # Resolvers cache pages by their address, which has to differ where the content does.
-        built = [str(wheel.sha256) for wheel in wheels.get(WHEELHOUSE, ())]
+        if self.local is not None:
+            wheels = _only_local(target, wheels, self.local)
+        varying = (WHEELHOUSE, _LOCAL)
+        built = [str(wheel.sha256) for n in varying for wheel in wheels.get(n, ())]
         labels = [f"{name} {label}" for name, label in target.pip.variants.items()]
         content = " ".join([catalog_digest(self.folder, target), *built, *labels])
         with local_index.serve(wheels, sha256_bytes(content.encode())) as indexes:
             run = local_index.with_names(self.run, indexes)
-            yield uv.UvResolver(indexes, self.sources.index_url, run)
+            default = indexes.pop(_LOCAL, self.sources.index_url)
+            yield uv.UvResolver(indexes, default, run)
 
     def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
         return SourceBuilder(
@@ -250,12 +258,34 @@ class Resolver:
         with self._serve(target, offered(target, self.folder)) as engine:
             return engine.newest(target, names) if names else {}
 
+    def releases(
+        self, target: Target, name: str, newest: str, oldest: str = ""
+    ) -> list[str]:
+        """Return the versions of a distribution that a target can install, the newest first."""
+        self.progress.step(f"{target.name}: releases of {name}")
+        with self._serve(target, offered(target, self.folder)) as engine:
+            return engine.releases(target, name, newest, oldest)
+
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools resolves to when it is constrained to the locked versions."""
         self.progress.step(f"{target.name}: resolving with pip-tools")
         target, wheels, _ = self._with_sources(target)
         index = self.sources.index_url
         return pip_tools.pins(target, wheels, index, self.run, given=locked)
+
+
+def _only_local(target: Target, wheels: Served, local: Sequence[Wheel]) -> Served:
+    """Return the wheels of each index that are among local ones, which are the default index."""
+    here = {(wheel.filename, wheel.sha256) for wheel in local}
+    served = {
+        index: tuple(w for w in files if (w.filename, w.sha256) in here)
+        for index, files in wheels.items()
+        if index != WHEELHOUSE
+    }
+    # What is assigned to a catalog comes from it alone, as with a network.
+    others = (w for w in local if target.pip.index_of(w.name) == "default")
+    built = {WHEELHOUSE: wheels[WHEELHOUSE]} if WHEELHOUSE in wheels else {}
+    return built | served | {_LOCAL: tuple(others)}
 
 
 def offered(target: Target, folder: Path) -> Served:

@@ -42,13 +42,18 @@ class BuiltWheel(NamedTuple):
 
     def served(self) -> Wheel:
         """Return it as an entry of an index; its URL is never asked for."""
-        return Wheel(
-            filename=self.path.name,
-            url=f"http://{WHEELHOUSE}.invalid/",
-            sha256=sha256_file(self.path),
-            size=self.path.stat().st_size,
-            **embedded_metadata(self.path),
-        )
+        return served_wheel(self.path)
+
+
+def served_wheel(path: Path) -> Wheel:
+    """Return a wheel of this machine as an entry of an index; its URL is never asked for."""
+    return Wheel(
+        filename=path.name,
+        url=f"http://{WHEELHOUSE}.invalid/",
+        sha256=sha256_file(path),
+        size=path.stat().st_size,
+        **embedded_metadata(path),
+    )
 
 
 def build_urls(

@@ -22,6 +22,7 @@ from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
 from provision.lockfile.requirers import THE_SPEC
 from provision.lockfile.tags import best_wheel
+from provision.resolver.derivation import NO_SOLUTION
 from provision.spec.model import Override, Target
 from provision.spec.own import metadata_elsewhere, own_packages
 from provision.spec.pip_files import logical_lines
@@ -223,6 +224,31 @@ class UvResolver:
         pins = parse_pins(done.stdout)
         key = canonicalize_name(name)
         return [pins[key][0]] if key in pins else []
+
+    def releases(
+        self, target: Target, name: str, newest: str, oldest: str = ""
+    ) -> list[str]:
+        """Return the versions of a distribution that fit a target, from the newest one down.
+
+        Its requirements are not looked at. ToolError: an index does not answer.
+        """
+        # A nightly is compared with nightlies; others have nothing to do with them.
+        pre = "allow" if Version(newest).is_prerelease else "disallow"
+        options = ["--no-deps", "--prerelease", pre, REQUIREMENTS]
+        key, found = str(canonicalize_name(name)), list[str]()
+        limit = f"<={Version(newest).public}"
+        while True:
+            done = self._compile(target, {REQUIREMENTS: [f"{name}{limit}"]}, options)
+            if done.returncode and NO_SOLUTION not in done.stderr:
+                done.require(f"could not list the releases of {name}")
+            pins = parse_pins(done.stdout)
+            if key not in pins:
+                return found
+            version = Version(pins[key][0])
+            if oldest and Version(version.public) < Version(Version(oldest).public):
+                return found
+            found.append(str(version))
+            limit = f"<{version.public}"
 
     def newest(
         self, target: Target, names: Sequence[str]

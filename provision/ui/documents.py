@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from provision.commands.bisect_result import Bisection
 from provision.commands.build_request import BuildResult
 from provision.commands.bundle import Bundle
 from provision.commands.detect import Detection
@@ -76,6 +77,7 @@ _SCHEMA = {
 }
 RESULTS: dict[str, Any] = {
     "add": list[Edited],
+    "bisect": Bisection,
     "build": BuildResult,
     "bundle": Bundle,
     "clean": list[Cleaned],

@@ -317,7 +317,7 @@ def show_lock(result: LockResult, console: Console) -> None:
         f"{result.target}: {plural(result.packages, 'package')}, {state}", "green"
     )
     if console.detailed or not result.is_first:
-        _changes(result.changes, console)
+        show_changes(result.changes, console)
 
 
 def show_edited(result: Edited, console: Console) -> None:
@@ -336,7 +336,7 @@ def show_confirmation(result: Confirmation, console: Console) -> None:
         answer = "would install something else"
     line = f"{result.target}: pip-tools {answer}"
     console.verdict(line, good=not result.differences)
-    _changes(result.differences, console)
+    show_changes(result.differences, console)
 
 
 def show_freshness(result: Freshness, console: Console) -> None:
@@ -348,7 +348,8 @@ def show_freshness(result: Freshness, console: Console) -> None:
         console.line(f"  no digest of their RECORD is known: {names}", "yellow")
 
 
-def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
+def show_changes(changes: Iterable[ArtifactChange], console: Console) -> None:
+    """Print what differs between two locks."""
     for change in changes:
         versions = f"{change.before or ''} -> {change.after or ''}".strip()
         console.line(

@@ -1,0 +1,292 @@
+"""The verb ``bisect``: the first bad release of one package, by builds beside the current one."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from provision.artifacts.parallel_fetch import wanted_archive
+from provision.artifacts.wheelhouse import WantedFile, find_artifacts
+from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
+from provision.commands.bisect_candidates import (
+    Candidate,
+    CandidateLocks,
+    in_one_line,
+    releases,
+)
+from provision.commands.bisect_history import Past, changed_package, is_built
+from provision.commands.bisect_judges import Judge, Seen, by_check, by_program
+from provision.commands.bisect_result import (
+    Bisection,
+    BisectRequest,
+    DriverRelease,
+    Release,
+)
+from provision.commands.bisect_search import (
+    Word,
+    first_bad,
+    last_good,
+    most_judged,
+    search,
+    state_of,
+)
+from provision.commands.build import BESIDE, build_beside
+from provision.commands.build_request import BuildRequest
+from provision.commands.generations import remove_beside
+from provision.commands.lock import ArtifactChange, diff_artifacts
+from provision.commands.suite import SmokeRequest
+from provision.core.errors import ProvisionError, UsageError
+from provision.core.in_use import hold
+from provision.core.locking import folder_lock, waiting
+from provision.core.process import Run
+from provision.core.progress import Progress
+from provision.core.project import Project
+from provision.installer.install import plan_install
+from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import Artifact
+from provision.report.layers import changed_layers
+from provision.report.model import Report
+from provision.resolver.resolver import Resolver
+from provision.spec.model import Target
+
+
+class Bisector:
+    """One search: its plan first, which downloads nothing that is installed, then its run."""
+
+    def __init__(
+        self, request: BisectRequest, resolver: Resolver, run: Run, progress: Progress
+    ) -> None:
+        self._request, self._run, self._progress = request, run, progress
+        self._past = Past(
+            request.project,
+            request.target,
+            request.check,
+            layers=request.layers,
+            present=request.lock.digest,
+            note=progress.note,
+        )
+        self._seen: dict[int, Seen] = {}
+        self._end: Seen | None = None  # what was seen of the bad end
+        self._error: ProvisionError | None = None  # of the last build that failed
+        self._package = request.package or self._changed_package()
+        if self._package not in request.lock.versions:
+            raise UsageError(
+                f"--package {self._package}: it is not in the lock of {request.target.name}",
+                remedy="name one that is, or lock again",
+            )
+        self._candidates = self._locked(resolver)
+
+    def _changed_package(self) -> str:
+        request, good = self._request, self._past.last_good()
+        if good and good.lock == request.lock.digest and not request.good:
+            raise _not_of_a_release(request, good)
+        versions = self._past.versions(good) if good else {}
+        return changed_package(request.target, versions, request.lock)
+
+    def _locked(self, resolver: Resolver) -> list[Candidate]:
+        """Return the candidates, the good end first."""
+        request, package = self._request, self._package
+        present = request.lock.versions[package]
+        good = request.good or self._good_of_history(present)
+        ends = (good, request.bad or present)
+        versions = releases(request.target, package, ends, resolver)
+        if len(versions) < 2:
+            raise UsageError(
+                f"{request.target.name}: there is no older release of {package} than {versions[-1]}",
+                cause="the spec, its cut-off and its indexes have no other one that fits",
+                remedy="name another package with --package, or an older release with --good",
+            )
+        locks = CandidateLocks(request.target, package, request.lock, resolver)
+        made = locks.of(versions)
+        # An end that has no lock is no end.
+        while not request.good and made[0].error:
+            self._progress.note(
+                f"{package} {made[0].version} is left out: {made[0].why}"
+            )
+            made.pop(0)
+        return made
+
+    def _good_of_history(self, present: str) -> str:
+        """Return the release that was installed when it was last good; "" if that is not known."""
+        good = self._past.last_good()
+        version = self._past.versions(good).get(self._package, "") if good else ""
+        return version if version != present else ""
+
+    def plan(self) -> Bisection:
+        """Return what would be built."""
+        request, builds = self._request, self._most_builds()
+        rows = tuple(map(self._row, range(len(self._candidates))))
+        return Bisection(
+            request.target.name,
+            self._package,
+            request.check,
+            request.command,
+            rows,
+            builds,
+            self._most_bytes(rows, builds),
+            drivers=_drivers(request.project, request.target),
+        )
+
+    def _row(self, place: int) -> Release:
+        one = self._candidates[place]
+        home = self._request.project.environments(self._request.target.name)
+        if one.lock is None:
+            return Release(
+                one.version, None, 0, 0, 0, built=False, outcome="skipped", why=one.why
+            )
+        size = plan_install(one.lock, self._request.supply)
+        return Release(
+            one.version,
+            one.lock.digest,
+            size.fetch,
+            size.unsized,
+            size.disk,
+            is_built(home, one.lock),
+        )
+
+    def _most_builds(self) -> int:
+        home = self._request.project.environments(self._request.target.name)
+        low, *between, high = self._candidates
+        at_end = high.lock and self._past.seen(high.lock, "")
+        ends = 0 if at_end or is_built(home, high.lock) else 1
+        symptom = at_end.code if at_end else ""
+        known = low.lock and self._past.seen(low.lock, symptom)
+        ends += 0 if known or is_built(home, low.lock) else 1
+        open_ = [c for c in between if c.lock and not is_built(home, c.lock)]
+        return ends + most_judged(len(open_))
+
+    def _most_bytes(self, rows: Sequence[Release], builds: int) -> int:
+        """Return the bytes of some builds: releases share most of their files."""
+        each = sorted((0 if row.built else row.download for row in rows), reverse=True)
+        files: dict[str, Artifact | WantedFile] = {}
+        for row, one in zip(rows, self._candidates, strict=True):
+            if one.lock and not row.built:
+                files |= {file.sha256: file for file in one.lock.artifacts}
+                for package in conda_packages(one.lock):
+                    files[package.sha256] = wanted_archive(package)
+        found = find_artifacts(files.values(), self._request.supply.wheelhouses)
+        distinct = sum(one.size or 0 for one in files.values() if one not in found)
+        return min(distinct, sum(each[:builds]))
+
+    def search(self) -> Bisection:
+        """Build, judge and compare; what was built goes again, unless it is to be kept.
+
+        ToolError: the bad end cannot be built, or a program ended without a verdict.
+        """
+        request = self._request
+        plan, judge = self.plan(), self._judge()
+        cache, name = request.project.root / ".cache", request.target.name
+        waits = waiting(f"a search in {name}", self._progress)
+        with folder_lock(cache, waits, name=f"bisect-{name}.lock"):
+            words = search(lambda place: self._word(place, judge), len(plan.releases))
+            home = request.project.environments(name)
+            if not request.keep and home.is_dir():
+                remove_beside(home, BESIDE, self._progress)
+        self._progress.step("")
+        return self._result(plan, words)
+
+    def _judge(self) -> Judge:
+        request = self._request
+        if request.command:
+            return by_program(request.command, self._run)
+        _, _, device = request.check.partition("@")
+        suite = self._past.suite()
+        smoke = SmokeRequest(
+            request.project, request.target, request.layers, suite, device=device or "0"
+        )
+        return by_check(smoke, request.check, self._run, self._progress)
+
+    def _word(self, place: int, judge: Judge) -> Word:
+        """Judge one candidate: by the history where that is enough, else in its environment."""
+        one, is_end = self._candidates[place], place == len(self._candidates) - 1
+        end = self._end
+        # Of a check that is worse than usual, no report tells it.
+        told = end.code if end and not end.compared else ""
+        seen = self._past.seen(one.lock, told) if one.lock else None
+        if seen is None:
+            seen = self._try(one, judge, is_end=is_end)
+        word = seen.word(end.code if end else "")
+        if is_end:
+            self._end = seen
+        self._seen[place] = seen
+        self._progress.note(f"{self._package} {one.version}: {word}: {seen.why}")
+        return word
+
+    def _try(self, one: Candidate, judge: Judge, *, is_end: bool) -> Seen:
+        """Build a candidate and judge it; one that cannot be built says nothing."""
+        if one.lock is None:
+            return Seen("none", one.why)
+        request = BuildRequest(
+            self._request.project,
+            one.target,
+            one.lock,
+            self._request.supply,
+            smoke=False,
+            absent="",
+            stack=dict,
+        )
+        try:
+            generation = build_beside(request, self._run, self._progress)
+        except ProvisionError as error:
+            if is_end:
+                raise
+            self._error = error
+            return Seen("none", in_one_line(error))
+        held = hold(generation.folder)
+        try:
+            return judge(one, generation.folder)
+        finally:
+            if held is not None:
+                os.close(held)
+
+    def _result(self, plan: Bisection, words: dict[int, Word]) -> Bisection:
+        rows = list(plan.releases)
+        for place, word in words.items():
+            why = self._seen[place].why
+            rows[place] = replace(rows[place], outcome=word, why=why)
+        state = state_of(words, len(rows))
+        if state == "unknown" and self._error and "good" not in words.values():
+            raise self._error
+        low, high = last_good(words), first_bad(words)
+        result = replace(plan, releases=tuple(rows), state=state)
+        if low is not None:
+            result = replace(result, good=rows[low].version)
+        if high is not None:
+            result = replace(result, bad=rows[high].version)
+        if low is None or high is None:
+            return result
+        suspects = tuple(row.version for row in rows[low + 1 : high + 1])
+        changes = self._changes(low, high)
+        return replace(result, suspects=suspects, changes=changes)
+
+    def _changes(self, low: int, high: int) -> tuple[ArtifactChange, ...]:
+        before, after = self._candidates[low].lock, self._candidates[high].lock
+        if before is None or after is None:
+            return ()
+        return tuple(diff_artifacts(before.artifacts, after.artifacts))
+
+
+def _not_of_a_release(request: BisectRequest, good: Report) -> UsageError:
+    """Return the error where it was good with the present lock: no release is the cause."""
+    changes = changed_layers(good, request.layers, request.lock.digest)
+    cause = "nothing that is recorded changed since then: look at load, heat and power"
+    if changes:
+        cause = "a layer of this host changed since then"
+    return UsageError(
+        f"{request.target.name} passed {request.check} with this very lock on {good.started}",
+        evidence="\n".join(map(str, changes)),
+        cause=cause,
+        remedy="go back to that layer; name a package with --package to search its releases all "
+        "the same",
+    )
+
+
+def _drivers(project: Project, target: Target) -> tuple[DriverRelease, ...]:
+    """Return the driver sets of the catalog, for a target whose image has one."""
+    if not (target.docker and target.docker.drivers):
+        return ()
+    rows = []
+    for name in names_of(project.catalog, DriverSet):
+        one = load_snapshot(project.catalog, name, DriverSet)
+        download = sum(file.size or 0 for file in one.files)
+        rows.append(DriverRelease(name, one.version, download))
+    return tuple(rows)

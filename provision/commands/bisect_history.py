@@ -1,0 +1,150 @@
+"""What the reports of this host say for a search: when a check was last good, and of which lock."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from provision.commands.basis import CHANGED
+from provision.commands.bisect_judges import Seen, result_of, seen_of
+from provision.core.errors import UsageError
+from provision.core.project import Project
+from provision.environment.manifest import finished_generations
+from provision.lockfile.pip import Lock
+from provision.report.history import history, read_reports, suite_digest
+from provision.report.layers import changed_layers
+from provision.report.model import Report
+from provision.spec.model import Target, requirement_name
+
+
+class Past:
+    """The reports of a target on this host, in which a check or a program is looked up.
+
+    ``layers``: of this host now; ``present``: the digest of the lock.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        target: Target,
+        check: str,
+        *,
+        layers: dict[str, str],
+        present: str,
+        note: Callable[[str], None],
+    ) -> None:
+        self._project, self._target, self._check = project, target, check
+        self._layers, self._present = layers, present
+        paths = reversed(history(project, target.name))
+        self._reports = [*read_reports(paths, note)]  # the newest first
+
+    def suite(self) -> str:
+        """Return the suite that last ran the check; the full one has all."""
+        for report in self._reports:
+            if result_of(report, self._check) and report.suite != "gate":
+                return report.suite
+        return "full"
+
+    def failing(self) -> list[str]:
+        """Return the checks that failed in the last report."""
+        return [check.id for check in self._reports[0].failed] if self._reports else []
+
+    def last_good(self) -> Report | None:
+        """Return the last report in which the check passed; of a program, one that proves its lock."""
+        return next(filter(self._is_good, self._reports), None)
+
+    def _is_good(self, report: Report) -> bool:
+        if not report.lock:
+            return False
+        if not self._check:  # of the present lock a program says the contrary
+            return report.proves and report.lock != self._present
+        if report.compared in {"slower", "worse"}:  # which of its checks, nobody noted
+            return False
+        result = result_of(report, self._check)
+        return result is not None and result.outcome == "passed"
+
+    def seen(self, lock: Lock, symptom: str) -> Seen | None:
+        """Return what the last report says of the check with a lock, if nothing changed since.
+
+        ``symptom``: how the check itself fails at the bad end. Without one, that it passed says too
+        little: it may be slow.
+        """
+        for report in self._reports if self._check else ():
+            if report.lock == lock.digest and result_of(report, self._check):
+                if changed_layers(report, self._layers, lock.digest):
+                    return None
+                if report.files != suite_digest(self._project):
+                    return None
+                seen = seen_of(report, self._check)
+                says = seen.outcome == "failed" or symptom
+                return seen if says else None
+        return None
+
+    def versions(self, report: Report) -> dict[str, str]:
+        """Return what was installed when a report was made; as far as it is known any more."""
+        home = self._project.environments(self._target.name)
+        for generation in finished_generations(home) if home.is_dir() else ():
+            if generation.record.lock == report.lock:
+                return _versions(generation.record.distributions)
+        for other in (report, *self._reports):
+            if other.lock == report.lock and other.closures:
+                return _of_closures(other.closures)
+        return {"torch": report.torch} if report.torch else {}
+
+
+def _versions(distributions: tuple[str, ...]) -> dict[str, str]:
+    versions = {}
+    for folder in distributions:
+        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
+        versions[str(canonicalize_name(name))] = version
+    return versions
+
+
+def _of_closures(closures: dict[str, str]) -> dict[str, str]:
+    versions = {}
+    for name, text in closures.items():
+        version, _, rest = text.partition(" ")
+        if text != CHANGED and version != "own" and rest:
+            versions[name] = version
+    return versions
+
+
+def changed_package(target: Target, before: dict[str, str], lock: Lock) -> str:
+    """Return the package whose release changed since versions were good: torch if it did.
+
+    UsageError: several did, or none is known to have and torch is not locked.
+    """
+    now = lock.versions
+    changed = [n for n in now if n in before and not _same(before[n], now[n])]
+    if "torch" in changed or (not changed and "torch" in now):
+        return "torch"
+    required = set(map(requirement_name, target.pip.requirements))
+    named = [name for name in changed if name in required] or changed
+    if len(named) == 1:
+        return named[0]
+    cause = "no report of this host tells what changed since it was good"
+    if named:
+        cause = "since it was good these changed: " + ", ".join(
+            f"{name} {before[name]} -> {now[name]}" for name in named
+        )
+    raise UsageError(
+        f"{target.name}: which package is to be searched?",
+        cause=cause,
+        remedy="name one with --package",
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return one == other
+
+
+def is_built(home: Path, lock: Lock | None) -> bool:
+    """Whether a finished generation of a lock is below a target's folder."""
+    if lock is None or not home.is_dir():
+        return False
+    built = finished_generations(home)
+    return any(generation.record.lock == lock.digest for generation in built)

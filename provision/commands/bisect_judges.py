@@ -1,0 +1,164 @@
+"""What judges a candidate of a search: a check of the suite, or a program of the user's."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from provision.commands.bisect_candidates import Candidate
+from provision.commands.bisect_search import Word
+from provision.commands.check import run_some
+from provision.commands.smoke import compare_confirmed
+from provision.commands.subject import from_generation
+from provision.commands.suite import SmokeRequest
+from provision.core.errors import Exit, ToolError, UsageError
+from provision.core.process import Run, describe_exit, find_program
+from provision.core.progress import Progress
+from provision.core.variables import program_environment
+from provision.report.history import baseline, suite_digest
+from provision.report.model import Check, Report
+
+PROGRAM = (
+    "program"  # the code where a program fails: which of its codes does not matter
+)
+_SKIP = 125  # as for `git bisect run`
+# A program that ended itself by a crash; by any other signal somebody else ended it.
+_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
+_OF_SHELLS = 128  # a shell's exit code is this and the number of the signal
+_WINDOWS_EXCEPTION = 0xC0000000
+_CONTROL_C = 0xC000013A  # STATUS_CONTROL_C_EXIT
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a candidate."""
+
+    outcome: Literal["passed", "failed", "none"]  # none: nothing can be said
+    why: str
+    code: str = ""  # of the finding
+    compared: bool = False  # it passed, and is worse than in earlier runs of this host
+
+    def word(self, symptom: str) -> Word:
+        """Return what it says, where the bad end has a symptom; "" before that is known.
+
+        Another failure than that says nothing of it.
+        """
+        if self.outcome == "passed":
+            return "good"
+        if self.outcome == "none" or (symptom and self.code != symptom):
+            return "skipped"
+        return "bad"
+
+
+Judge = Callable[[Candidate, Path], Seen]  # with the folder of its generation
+
+
+def by_check(request: SmokeRequest, check: str, run: Run, progress: Progress) -> Judge:
+    """Return what runs one check of the suite; a speed is measured again before it counts."""
+    name = check.partition("@")[0]
+
+    def judge(candidate: Candidate, folder: Path) -> Seen:
+        assert candidate.lock  # noqa: S101 - it was built
+        asked = replace(request, target=candidate.target)
+        subject = from_generation(folder, candidate.lock)
+        report = run_some(asked, subject, [name], run, progress)
+        seen = seen_of(report, check)
+        if seen.outcome != "passed":
+            return seen
+        # Compared as a full run is; numbers of another suite do not compare.
+        report = report.model_copy(update={"files": suite_digest(asked.project)})
+        earlier = baseline(asked.project, asked.target.name, report, progress.note)
+        if not earlier:
+            return seen
+        _, comparison = compare_confirmed(
+            asked, subject, report, earlier, run=run, progress=progress
+        )
+        for finding in comparison.findings:
+            if finding.bad and finding.code != "check-vanished":
+                why = f"{finding.symptom}: {'; '.join(finding.evidence)}"
+                return Seen("failed", why, finding.code, compared=True)
+        return seen
+
+    return judge
+
+
+def seen_of(report: Report, check: str) -> Seen:
+    """Return what a report says of a check; UsageError if the suite does not have it."""
+    found = result_of(report, check)
+    if found is None:
+        if "no such check" in report.broken:
+            raise UsageError(
+                f"--check {check}: the suite does not have this check",
+                remedy="`provision smoke TARGET --full` lists all, docs/reference/checks.md "
+                "describes them",
+            )
+        reasons = [entry.reason for entry in report.not_run if entry.id == check]
+        return Seen("none", "; ".join([*reasons, report.broken.partition("\n")[0]]))
+    if found.blocked:
+        return Seen("none", f"it could not run: {_why(found)}")
+    if found.outcome == "passed":
+        return Seen("passed", "it passed")
+    code = found.finding.code if found.finding else found.outcome
+    return Seen("failed", _why(found), code)
+
+
+def result_of(report: Report, check: str) -> Check | None:
+    """Return the result of a check in a report, of that run or reused."""
+    results = {one.id: one for one in (*report.reused, *report.checks)}
+    return results.get(check)
+
+
+def _why(check: Check) -> str:
+    return check.finding.symptom if check.finding else check.outcome
+
+
+def by_program(command: Sequence[str], run: Run) -> Judge:
+    """Return what runs a program in the environment, as `run` does, where the command was typed."""
+
+    def judge(candidate: Candidate, folder: Path) -> Seen:
+        target = candidate.target
+        environment, _ = program_environment(
+            os.environ, folder, target.variables(folder), keep=target.run.keep
+        )
+        program = find_program(command[0], environment)
+        if program is None:
+            return _seen(Exit.NOT_FOUND, f"`{command[0]}` is not there")
+        try:
+            done = run([program, *command[1:]], env=environment, cwd=Path.cwd())
+        except ToolError as error:
+            return _seen(Exit.NOT_EXECUTABLE, error.evidence)
+        return _seen(done.returncode, (done.tail.splitlines() or [""])[-1])
+
+    return judge
+
+
+def _seen(code: int, said: str) -> Seen:
+    """Return what the end of a program says; ToolError if somebody ended it, or it has no verdict."""
+    why = ": ".join(filter(None, [describe_exit(code), said]))
+    if code == 0:
+        return Seen("passed", why)
+    if code == _SKIP:
+        return Seen("none", why)
+    if _is_abort(code):
+        raise ToolError(
+            "the program gave no verdict, and the search ended",
+            evidence=why,
+            cause="0 is good, 1 to 127 and a crash are bad, 125 skips a release; anything else "
+            "is no verdict",
+            remedy="run it again; what was built stays for that",
+        )
+    return Seen("failed", why, PROGRAM)
+
+
+def _is_abort(code: int) -> bool:
+    """Whether an exit code is neither good nor bad."""
+    if sys.platform == "win32" or code >= _WINDOWS_EXCEPTION:
+        return code == _CONTROL_C
+    if 0 <= code < _OF_SHELLS:
+        return False
+    number = -code if code < 0 else code - _OF_SHELLS
+    crashes = {getattr(signal, name, None) for name in _CRASHES}
+    return number not in crashes

@@ -1,0 +1,90 @@
+"""The view of a search for the first bad release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.core.text import plural, size
+from provision.ui.results import show_changes
+
+if TYPE_CHECKING:  # a verb loads what makes its own result
+    from provision.commands.bisect_result import Bisection, Release
+    from provision.ui.console import Console
+
+
+def plan_lines(result: Bisection) -> list[str]:
+    """Return what a search would build, in lines."""
+    first, last = result.releases[0], result.releases[-1]
+    count = plural(len(result.releases), "release")
+    lines = [
+        f"{result.target}: {count} of {result.package}, from {first.version} to {last.version}"
+    ]
+    for release in result.releases:
+        lines.append(f"  {release.version}: {_cost(release)}")
+    lines.append(
+        f"at most {plural(result.builds, 'build')} and {size(result.download)} to download, if each "
+        "can be built; less where uv's cache has files"
+    )
+    return lines
+
+
+def _cost(release: Release) -> str:
+    if release.lock is None:
+        return f"cannot be locked: {release.why}"
+    if release.built:
+        return "is built"
+    unsized = ""
+    if release.unsized:
+        unsized = f" and {plural(release.unsized, 'file')} of unknown size"
+    return f"{size(release.download)}{unsized} to download, about {size(release.disk)} on disk"
+
+
+def show_bisection(result: Bisection, console: Console) -> None:
+    """Print the plan, or what was tried and the answer."""
+    if result.state == "plan":
+        for line in plan_lines(result):
+            console.line(line)
+        _show_drivers(result, console)
+        return
+    rows = [
+        (f"{result.package} {release.version}", release.outcome, release.why)
+        for release in result.releases
+    ]
+    console.table(("release", "is", "why"), rows, spare=("why",))
+    console.verdict(_answer(result), good=result.state == "found")
+    if result.changes:
+        console.line(f"from {result.package} {result.good} to {result.bad}:")
+        show_changes(result.changes, console)
+    if result.suspects:
+        console.line(
+            "Next, until it is mended, for `requirements` of [pip] in the spec:"
+        )
+        console.command(f'"{result.package}=={result.good}"')
+
+
+def _answer(result: Bisection) -> str:
+    package, first, last = result.package, result.releases[0], result.releases[-1]
+    tried = [one for one in result.releases if one.outcome == "bad"]
+    if result.state == "found":
+        return f"{package} {result.bad} is the first bad release; {result.good} is good"
+    if result.state == "range":
+        names = ", ".join(result.suspects)
+        return f"the first bad release of {package} is one of {names}: not all could be tried"
+    if result.state == "good":
+        return f"{package} {last.version} is good, so there is nothing to search: {last.why}"
+    if result.state == "bad":
+        oldest = tried[0].version
+        return f"{package} {oldest} is bad, too: name an older release with --good, or another package"
+    end = last if last.outcome == "skipped" else first
+    return f"there is no verdict on {package} {end.version}: {end.why}"
+
+
+def _show_drivers(result: Bisection, console: Console) -> None:
+    if not result.drivers:
+        return
+    console.line(
+        "the driver is no package: an image has one of these by `drivers` in [docker] of the spec, "
+        "then `provision docker`"
+    )
+    for one in result.drivers:
+        console.line(f"  {one.name}: driver {one.version}, {size(one.download)}")

@@ -1,0 +1,514 @@
+"""`bisect` on releases of a small package with a planted fault: real locks, builds and runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provision.commands import build as building
+from provision.core.errors import Exit
+from provision.core.filesystem import read_link
+from tests.commands.answering import Answering, served
+from tests.lab import kill, new_cache, typed, without_a_route
+from tests.published import faults
+from tests.small import TARGET, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+RELEASES = ["1.0", "2.0", "3.0", "4.0", "5.0"]
+CHECK = "tiny.check"
+# The contract of smoke/run.py: `tiny.check` fails where gamma is broken, and measures its speed.
+SUITE = """
+import json, sys
+import gamma
+finding = None
+if gamma.code:
+    finding = {"code": gamma.code, "level": "error", "symptom": "it is " + gamma.code,
+               "cause": "c", "remedy": "r", "evidence": ["e"]}
+check = {"id": "tiny.check", "outcome": "failed" if finding else "passed", "title": "t",
+         "stands_for": "s", "seconds": 0.1, "finding": finding,
+         "numbers": {"speed": {"value": gamma.speed, "unit": "images/s"}}}
+known = "--only" not in sys.argv or sys.argv[sys.argv.index("--only") + 1] == "tiny.check"
+json.dump({"schema": 2, "suite": "full" if "--full" in sys.argv else "quick",
+           "target": json.load(open(sys.argv[1]))["target"], "python": "3", "torch": None,
+           "device": {"name": "toy"}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1,
+           "checks": [check] if known else [],
+           "broken": "" if known else "no such check: other"}, open(sys.argv[2], "w"))
+sys.exit(bool(finding))
+"""
+# In an empty network namespace loopback is down, which on a machine without a network is up.
+LOOPBACK = """
+import fcntl, os, socket, struct, sys
+with socket.socket() as any_socket:
+    up = struct.pack("16sh", b"lo", 1)  # IFF_UP, by SIOCSIFFLAGS of netdevice(7)
+    fcntl.ioctl(any_socket, 0x8914, up)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+PROGRAM = "import gamma, sys; sys.exit(3 if gamma.code else 0)"
+
+
+class Shop:
+    """A default index (PEP 691 with upload times) of releases of gamma, and what it was asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.url = folder, ""
+        self.fetched: list[str] = []
+        self.gone: set[str] = set()  # files that are listed and cannot be had
+
+    def offer(self, version: str, code: str = "", speed: float = 100.0) -> Path:
+        text = f"code = {code!r}\nspeed = {speed}\n"
+        return make_wheel(self.folder, "gamma", version, {"gamma.py": text})
+
+    def metadata(self, filename: str) -> bytes:
+        stem = "-".join(filename.split("-")[:2])
+        with zipfile.ZipFile(self.folder / filename) as wheel:
+            return wheel.read(f"{stem}.dist-info/METADATA")
+
+    def page(self, name: str) -> list[dict[str, object]]:
+        files: list[dict[str, object]] = []
+        for wheel in sorted(self.folder.glob(f"{name}-*.whl")):
+            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+            files.append(
+                {
+                    "filename": wheel.name,
+                    "url": f"{self.url}/files/{wheel.name}",
+                    "hashes": {"sha256": digest},
+                    "size": wheel.stat().st_size,
+                    "core-metadata": True,
+                    "upload-time": "2026-10-01T00:00:00Z",
+                }
+            )
+        return files
+
+
+class Handler(Answering):
+    shop: Shop
+
+    def do_GET(self) -> None:  # noqa: N802 - the name is the library's
+        *_, place, leaf = self.path.strip("/").split("/")
+        if place != "files":
+            return self.page(leaf, self.shop.page(leaf))
+        if leaf.endswith(".metadata"):
+            return self.answer(200, self.shop.metadata(leaf.removesuffix(".metadata")))
+        if self.command == "GET" and "Range" not in self.headers:
+            self.shop.fetched.append(leaf)
+        if leaf in self.shop.gone:
+            return self.answer(404)
+        return self.answer(200, (self.shop.folder / leaf).read_bytes())
+
+
+@pytest.fixture
+def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(tmp_path / "shop")
+    (lab.project.root / "smoke" / "run.py").write_text(SUITE)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    text = spec.read_text().replace('["alpha"]', '["gamma==5.0"]')
+    spec.write_text(text.replace('[pip.index]\nvendor = ["beta"]\n', ""))
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "none"))
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with served(Handler, made) as made.url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{made.url}/simple/")
+        yield made
+
+
+def plant(shop: Shop, first_bad: int, code: str = "wrong-numbers") -> None:
+    """Offer five releases, of which the one at a place and all later ones are broken."""
+    for place, version in enumerate(RELEASES):
+        shop.offer(version, code if place >= first_bad else "")
+
+
+def lock_and_build(lab: Lab) -> None:
+    place = ["--project", lab.project.root]
+    locked = typed("lock", TARGET, *place)
+    assert locked.returncode == Exit.OK, locked.stderr
+    typed("build", TARGET, "--no-smoke", *place)
+    assert read_link(lab.home / "current")
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folder of each real installation."""
+    made: list[str] = []
+    install = building.install_verified
+
+    def counted(prefix: Path, *rest: Any) -> Any:  # noqa: ANN401 - passed on
+        made.append(prefix.name)
+        return install(prefix, *rest)
+
+    monkeypatch.setattr(building, "install_verified", counted)
+    return made
+
+
+def bisect(lab: Lab, *words: str, code: int = Exit.OK) -> dict[str, Any]:
+    """Run the verb; return its result, which is as published, and leave `current` as it was."""
+    before = read_link(lab.home / "current")
+    done = typed("bisect", TARGET, "--project", lab.project.root, "--json", *words)
+    document = json.loads(done.stdout)
+    assert faults("bisect", document) == []
+    result: dict[str, Any] = document["result"]
+    assert done.returncode == code, (result, done.stderr)
+    assert read_link(lab.home / "current") == before
+    return result
+
+
+def program(text: str = PROGRAM) -> list[str]:
+    return ["--", "python", "-c", text]
+
+
+@pytest.mark.parametrize("first_bad", [1, 2, 3, 4])
+@pytest.mark.parametrize("by", [["--package", "gamma", "--check", CHECK], []])
+def test_the_planted_release_is_found_in_at_most_three_builds_of_five(
+    lab: Lab, shop: Shop, builds: list[str], first_bad: int, by: list[str]
+) -> None:
+    plant(shop, first_bad)
+    lock_and_build(lab)
+    builds.clear()
+    words = by or ["--package", "gamma", *program()]
+    result = bisect(lab, *words)
+    assert (result["state"], result["bad"]) == ("found", RELEASES[first_bad])
+    assert (result["good"], result["suspects"]) == (
+        RELEASES[first_bad - 1],
+        [RELEASES[first_bad]],
+    )
+    (change,) = result["changes"]
+    assert (change["name"], change["before"], change["after"]) == (
+        "gamma",
+        RELEASES[first_bad - 1],
+        RELEASES[first_bad],
+    )
+    assert 0 < len(builds) <= result["builds"] <= 3
+    # What it built is gone again.
+    assert len(lab.left()) == 2
+
+
+def test_ends_that_agree_are_said_to(lab: Lab, shop: Shop, builds: list[str]) -> None:
+    plant(shop, 0)
+    lock_and_build(lab)
+    builds.clear()
+    words = ["--package", "gamma", "--check", CHECK]
+    result = bisect(lab, *words, code=Exit.FINDINGS)
+    assert (result["state"], result["suspects"]) == ("bad", [])
+    assert len(builds) == 1
+    plant(shop, 9)
+    (lab.home / "reports").mkdir(exist_ok=True)
+    typed("lock", TARGET, "--project", lab.project.root)
+    result = bisect(lab, "--package", "gamma", *program(), code=Exit.FINDINGS)
+    assert (result["state"], result["suspects"]) == ("good", [])
+    outcomes = [release["outcome"] for release in result["releases"]]
+    assert outcomes == ["not tried"] * 4 + ["good"]
+
+
+def test_a_release_that_cannot_be_built_is_skipped_and_the_answer_is_a_range(
+    lab: Lab, shop: Shop
+) -> None:
+    plant(shop, 2)
+    lock_and_build(lab)
+    shop.gone.add("gamma-3.0-py3-none-any.whl")
+    result = bisect(lab, "--package", "gamma", *program())
+    assert (result["state"], result["suspects"]) == ("range", ["3.0", "4.0"])
+    assert (result["good"], result["bad"]) == ("2.0", "4.0")
+    (skipped,) = (r for r in result["releases"] if r["outcome"] == "skipped")
+    assert skipped["version"] == "3.0"
+    assert "could not install" in skipped["why"]
+
+
+def test_a_release_that_cannot_be_locked_is_skipped(lab: Lab, shop: Shop) -> None:
+    plant(shop, 4)
+    lock_and_build(lab)
+    wheel = shop.folder / "gamma-3.0-py3-none-any.whl"
+    needs = {"gamma.py": "code = ''\nspeed = 1\n"}
+    make_wheel(shop.folder, "gamma", "3.0", needs, ["nowhere>=1"])
+    assert wheel.is_file()
+    result = bisect(lab, "--package", "gamma", *program())
+    assert (result["state"], result["bad"]) == ("found", "5.0")
+    places = {release["version"]: release for release in result["releases"]}
+    assert places["3.0"]["outcome"] == "skipped"
+    assert places["3.0"]["lock"] is None
+    assert "nowhere" in places["3.0"]["why"]
+
+
+def test_another_failure_than_that_of_the_bad_end_is_skipped(
+    lab: Lab, shop: Shop
+) -> None:
+    plant(shop, 3)
+    shop.offer("3.0", "import-fails")
+    lock_and_build(lab)
+    result = bisect(lab, "--package", "gamma", "--check", CHECK)
+    assert (result["good"], result["bad"]) == ("2.0", "4.0")
+    assert result["suspects"] == ["3.0", "4.0"]
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ("sys.exit(125)", "range"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "found"),
+        ("sys.exit(139)", "found"),
+        ("sys.exit(127)", "found"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
+def test_exit_codes_are_those_of_git_and_a_crash_is_bad(
+    lab: Lab, shop: Shop, end: str, state: str
+) -> None:
+    plant(shop, 2)
+    lock_and_build(lab)
+    # At 3.0 the program ends otherwise than at later ones.
+    text = (
+        "import gamma, os, signal, sys, importlib.metadata as m\n"
+        f"if m.version('gamma') == '3.0':\n    {end}\n"
+        "sys.exit(1 if gamma.code else 0)"
+    )
+    result = bisect(lab, "--package", "gamma", *program(text))
+    assert result["state"] == state
+    assert result["bad"] == ("4.0" if state == "range" else "3.0")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
+@pytest.mark.parametrize(
+    "end", ["sys.exit(255)", "os.kill(os.getpid(), signal.SIGKILL)"]
+)
+def test_a_program_without_a_verdict_ends_the_search(
+    lab: Lab, shop: Shop, end: str
+) -> None:
+    plant(shop, 2)
+    lock_and_build(lab)
+    result = bisect(
+        lab,
+        "--package",
+        "gamma",
+        *program(f"import os, signal, sys\n{end}"),
+        code=Exit.TOOL,
+    )
+    assert "no verdict" in result["error"]["what"]
+
+
+def test_a_slower_release_counts_once_it_is_measured_again(
+    lab: Lab, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("provision.commands.check.PAUSE", 0.0)
+    for place, version in enumerate(RELEASES):
+        shop.offer(version, speed=100.0 if place < 3 else 50.0)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==1.0"'))
+    # A CPU promises no speed.
+    spec.write_text(spec.read_text().replace('"cpu"', '"cuda"'))
+    lock_and_build(lab)
+    place = ["--project", str(lab.project.root)]
+    for _ in range(9):
+        assert typed("smoke", TARGET, *place).returncode == Exit.OK
+    spec.write_text(spec.read_text().replace('"gamma==1.0"', '"gamma==5.0"'))
+    lock_and_build(lab)
+    assert typed("smoke", TARGET, *place).returncode == Exit.SLOWER
+    # The package and the good end are those of the history.
+    result = bisect(lab, "--check", CHECK)
+    assert (result["package"], result["releases"][0]["version"]) == ("gamma", "1.0")
+    assert (result["good"], result["bad"]) == ("3.0", "4.0")
+    assert "fell" in result["releases"][3]["why"]
+
+
+def test_what_the_history_tells_is_not_built_again(
+    lab: Lab, shop: Shop, builds: list[str]
+) -> None:
+    plant(shop, 2)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==2.0"'))
+    place = ["--project", lab.project.root]
+    lock_and_build(lab)
+    assert typed("smoke", TARGET, *place).returncode == Exit.OK
+    spec.write_text(spec.read_text().replace('"gamma==2.0"', '"gamma==5.0"'))
+    typed("lock", TARGET, *place)
+    # The quick checks of the upgrade fail, and the old one stays current.
+    assert typed("build", TARGET, *place).returncode == Exit.FINDINGS
+    builds.clear()
+    plan = bisect(lab, "--check", CHECK, "--plan")
+    assert (plan["state"], plan["builds"], builds) == ("plan", 2, [])
+    assert [one["version"] for one in plan["releases"]] == ["2.0", "3.0", "4.0", "5.0"]
+    assert plan["releases"][0]["built"]
+    result = bisect(lab, "--check", CHECK)
+    assert (result["package"], result["bad"]) == ("gamma", "3.0")
+    assert 0 < len(builds) <= plan["builds"]
+
+
+def test_a_lock_that_was_good_before_is_not_searched(lab: Lab, shop: Shop) -> None:
+    plant(shop, 9)
+    lock_and_build(lab)
+    place = ["--project", lab.project.root]
+    assert typed("smoke", TARGET, *place).returncode == Exit.OK
+    result = bisect(lab, "--check", CHECK, code=Exit.USAGE)
+    assert "with this very lock" in result["error"]["what"]
+
+
+def test_a_plan_downloads_nothing_and_is_printed_before_any_download(
+    lab: Lab, shop: Shop, builds: list[str]
+) -> None:
+    plant(shop, 2)
+    lock_and_build(lab)
+    shop.fetched.clear()
+    builds.clear()
+    plan = bisect(lab, "--package", "gamma", "--check", CHECK, "--plan")
+    assert (plan["state"], plan["builds"], builds) == ("plan", 3, [])
+    assert shop.fetched == []
+    sizes = {w.name.split("-")[1]: w.stat().st_size for w in shop.folder.glob("*.whl")}
+    assert {one["version"]: one["download"] for one in plan["releases"]} == sizes
+    assert max(sizes.values()) < plan["download"] <= 3 * max(sizes.values())
+    place = ["--project", lab.project.root, "--package", "gamma"]
+    shown = typed("bisect", TARGET, *place, "--check", CHECK, "--plan").stdout
+    done = typed("bisect", TARGET, *place, "--check", CHECK)
+    for line in shown.splitlines():
+        assert line.strip() in done.stderr
+    assert "gamma 3.0 is the first bad release; 2.0 is good" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+def test_killed_in_the_middle_it_goes_on(lab: Lab, shop: Shop, tmp_path: Path) -> None:
+    plant(shop, 3)
+    lock_and_build(lab)
+    flag = tmp_path / "flag"
+    # It waits in the first release that it is run in after the bad end.
+    text = (
+        "import gamma, pathlib, sys, time, importlib.metadata as m\n"
+        f"flag = pathlib.Path({str(flag)!r})\n"
+        "if m.version('gamma') == '1.0' and not flag.exists():\n"
+        "    flag.touch()\n    time.sleep(60)\n"
+        "sys.exit(1 if gamma.code else 0)"
+    )
+    argv = [sys.executable, "-I", "-m", "provision", "bisect", TARGET]
+    words = ["--project", str(lab.project.root), "--package", "gamma"]
+    child = subprocess.Popen(
+        [*argv, *words, *program(text)], env=os.environ, start_new_session=True
+    )
+    until = time.monotonic() + 60
+    while not flag.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    kill(child, alone=False)
+    assert len(lab.left()) == 3  # the current one, the link, and what was built beside
+    before = set(lab.left())
+    result = bisect(lab, "--package", "gamma", *program(text))
+    assert (result["state"], result["bad"]) == ("found", "4.0")
+    assert next(r for r in result["releases"] if r["version"] == "1.0")["built"]
+    assert len(lab.left()) == 2
+    assert set(lab.left()) < before
+
+
+def test_kept_generations_are_no_way_back_and_clean_removes_them(
+    lab: Lab, shop: Shop
+) -> None:
+    plant(shop, 3)
+    lock_and_build(lab)
+    place = ["--project", lab.project.root]
+    bisect(lab, "--package", "gamma", "--keep", *program())
+    assert len(lab.left()) > 2
+    assert typed("rollback", TARGET, *place).returncode == Exit.USAGE
+    assert typed("clean", TARGET, *place).returncode == Exit.OK
+    assert len(lab.left()) == 2
+
+
+def test_one_that_was_in_use_is_not_removed(lab: Lab, shop: Shop) -> None:
+    plant(shop, 3)
+    lock_and_build(lab)
+    bisect(lab, "--package", "gamma", "--keep", *program())
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==1.0"'))
+    lock_and_build(lab)  # the one of 1.0 that the search made
+    now = read_link(lab.home / "current")
+    spec.write_text(spec.read_text().replace('"gamma==1.0"', '"gamma==5.0"'))
+    lock_and_build(lab)
+    bisect(lab, "--package", "gamma", *program())
+    assert now
+    assert now.is_dir()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="network namespaces are Linux's")
+def test_offline_the_releases_are_those_of_the_wheelhouse(
+    lab: Lab, shop: Shop, tmp_path: Path
+) -> None:
+    plant(shop, 3)
+    lock_and_build(lab)
+    house = tmp_path / "house"
+    shutil.copytree(shop.folder, house)
+    (house / "gamma-2.0-py3-none-any.whl").unlink()
+    (house / "no wheel.whl").touch()
+    # Of a locked name with another hash.
+    (house / "gamma-5.0-py3-none-any.whl").write_bytes(b"another")
+    shutil.copy(shop.folder / "gamma-5.0-py3-none-any.whl", house)
+    tool = [sys.executable, "-I", "-m", "provision", "bisect", TARGET]
+    words = ["--project", str(lab.project.root), "--package", "gamma", "--json"]
+    words += ["--offline", "--wheelhouse", str(house)]
+    done = subprocess.run(
+        [*without_a_route(), sys.executable, "-c", LOOPBACK, *tool, *words, *program()],
+        env=os.environ | {"UV_CACHE_DIR": str(new_cache(tmp_path / "another cache"))},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    result = json.loads(done.stdout)["result"]
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    versions = [release["version"] for release in result["releases"]]
+    assert versions == ["1.0", "3.0", "4.0", "5.0"]
+    assert (result["good"], result["bad"]) == ("3.0", "4.0")
+
+
+def test_attack_offline_no_file_of_a_locked_name_with_another_hash_is_taken(
+    lab: Lab, shop: Shop, tmp_path: Path
+) -> None:
+    """A folder of wheels holds the locked release with other code; it is no release of a search."""
+    plant(shop, 3)
+    lock_and_build(lab)
+    house = tmp_path / "house"
+    shutil.copytree(shop.folder, house)
+    make_wheel(house, "gamma", "5.0", {"gamma.py": "import os; os.abort()"})
+    words = ["--package", "gamma", "--offline", "--wheelhouse", str(house)]
+    result = bisect(lab, *words, *program(), code=Exit.USAGE)
+    assert "--bad 5.0" in result["error"]["what"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "a check or a program"),
+        (["--check", CHECK, "--", "true"], "a check or a program"),
+        (["--check", CHECK, "--good", "one"], "--good one"),
+        (["--check", CHECK, "--package", "gamma", "--good", "0.5"], "--good 0.5"),
+        (["--check", CHECK, "--package", "gamma", "--bad", "7"], "--bad 7"),
+        (["--check", CHECK, "--package", "delta"], "--package delta"),
+        (["--check", CHECK], "which package"),
+        (["--check", "other", "--package", "gamma"], "--check other"),
+    ],
+)
+def test_what_cannot_be_searched_is_an_error_of_usage(
+    lab: Lab, shop: Shop, words: list[str], said: str
+) -> None:
+    plant(shop, 2)
+    lock_and_build(lab)
+    result = bisect(lab, *words, code=Exit.USAGE)
+    assert said in result["error"]["what"]
+
+
+def test_a_package_that_others_pin_moves_against_their_pin(
+    lab: Lab, shop: Shop
+) -> None:
+    """As torch pins its triton: no release of that but one could be locked otherwise."""
+    plant(shop, 2)
+    files = {"frame.py": ""}
+    make_wheel(shop.folder, "frame", "1.0", files, ["gamma==5.0"])
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"frame"'))
+    lock_and_build(lab)
+    result = bisect(lab, "--package", "gamma", *program())
+    assert (result["good"], result["bad"]) == ("2.0", "3.0")
