@@ -229,7 +229,12 @@ def _locks(play: Played) -> None:
         files = [known, known | newer | {"sha256": "1" * 64}]
         catalog.write_text(json.dumps(before | {"files": files}), encoding="utf-8")
         assert play("outdated", SOLO)[0]["newer"][0]["newest"] == "2.0"
+    play("lock", SOLO)
+    search = ["bisect", SOLO, "--package", "beta", "--check", "tiny.check"]
+    assert len(play(*search, "--plan")["releases"]) == 2
     catalog.write_text(json.dumps(before), encoding="utf-8")
+    play("lock", SOLO)
+    play(*search, code=2)  # there is no older release any more
 
 
 def _images(play: Played, folder: Path) -> None:

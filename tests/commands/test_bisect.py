@@ -61,6 +61,10 @@ os.execv(sys.argv[1], sys.argv[1:])
 PROGRAM = "import gamma, sys; sys.exit(3 if gamma.code else 0)"
 
 
+def program(text: str = PROGRAM) -> list[str]:
+    return ["--", "python", "-c", text]
+
+
 class Shop:
     """A default index (PEP 691 with upload times) of releases of gamma, and what it was asked for."""
 
@@ -166,20 +170,21 @@ def bisect(lab: Lab, *words: str, code: int = Exit.OK) -> dict[str, Any]:
     return result
 
 
-def program(text: str = PROGRAM) -> list[str]:
-    return ["--", "python", "-c", text]
-
-
-@pytest.mark.parametrize("first_bad", [1, 2, 3, 4])
-@pytest.mark.parametrize("by", [["--package", "gamma", "--check", CHECK], []])
+@pytest.mark.parametrize(
+    ("first_bad", "by"),
+    [
+        *((place, ["--check", CHECK]) for place in (1, 2, 3, 4)),
+        (3, program()),
+        *(pytest.param(n, program(), marks=pytest.mark.slow) for n in (1, 2, 4)),
+    ],
+)
 def test_the_planted_release_is_found_in_at_most_three_builds_of_five(
     lab: Lab, shop: Shop, builds: list[str], first_bad: int, by: list[str]
 ) -> None:
     plant(shop, first_bad)
     lock_and_build(lab)
     builds.clear()
-    words = by or ["--package", "gamma", *program()]
-    result = bisect(lab, *words)
+    result = bisect(lab, "--package", "gamma", *by)
     assert (result["state"], result["bad"]) == ("found", RELEASES[first_bad])
     assert (result["good"], result["suspects"]) == (
         RELEASES[first_bad - 1],
