@@ -46,6 +46,22 @@ class _Parser(argparse.ArgumentParser):
                 message = message.partition(" (choose")[0]
         raise UsageError(message, evidence=self.format_usage().strip(), remedy=remedy)
 
+    def parse_known_args(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse all but an optional program, whose place argparse ends at the first option."""
+        words, program = list(sys.argv[1:] if args is None else args), list[str]()
+        optional = any((a.dest, a.nargs) == ("command", "*") for a in self._actions)
+        if optional and "--" in words:
+            place = words.index("--")
+            words, program = words[:place], words[place + 1 :]
+        found, left = super().parse_known_args(words, namespace)
+        if program:
+            found.command = program
+        return found, left
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see :class:`provision.core.errors.Exit`."""
@@ -202,9 +218,7 @@ def _parse(words: Sequence[str], typed: int, arguments: argparse.Namespace) -> N
     verb = after.words[0] if after.words else ""
     known = not unknown and verb in verb_names()
     # The overview and a wrong command line need no verb's options.
-    # An optional program is matched by argparse as soon as the target is, before the options.
-    read = words[:typed] if verb == "bisect" else words
-    _, left = parser([verb] if known else []).parse_known_args(read, arguments)
+    _, left = parser([verb] if known else []).parse_known_args(words, arguments)
     if left:
         arguments.refuse(f"unrecognized arguments: {' '.join(left)}")
     if "command" in arguments and typed < len(words):
