@@ -284,6 +284,10 @@ EXAMPLES = tomllib.loads(
 )
 # Examples that cannot be run here, and why; tests/cli/test_help.py parses all of them.
 NOT_RUN = {
+    "provision bisect arc-linux --check known-wrong.masks": "commands/test_bisect.py has releases",
+    "provision bisect cuda-linux --package triton --check compile.mul_add": "as above",
+    "provision bisect cuda-linux --good 2.12.1 -- python repro.py": "as above",
+    "provision bisect cuda-linux --check device.matmul --plan": "as above",
     "provision bundle arc-windows -o bundle": "the index has no tools of its own",
     "provision docker cuda-linux": "needs an engine",
     "provision docker cuda-linux --print": "the index has no tools of its own",
