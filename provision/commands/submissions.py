@@ -1,6 +1,5 @@
 """``evidence submit`` and ``evidence check``: the files of the public matrix."""
 
-import contextlib
 import dataclasses
 import platform
 import shlex
@@ -282,13 +281,16 @@ def _proposed(project: Project, entry: Entry, place: Path) -> Submission:
 def _require_first(folder: Folder, entry: Entry, place: Path) -> None:
     """Raise Refused if another file of the same target is of the same run."""
     for file in sorted(place.parent.glob("*.json")):
-        with contextlib.suppress(Refused):
-            other = folder.read(file)
-            if file != place and other.run == entry.run:
-                break
-    else:
-        return
-    raise Refused(f"it is of the same run as {file.name}, which counts once")
+        if file != place and _run_of(folder, file) == entry.run:
+            raise Refused(f"it is of the same run as {file.name}, which counts once")
+
+
+def _run_of(folder: Folder, file: Path) -> str:
+    """Return the run that a file of the folder is about, "" for one that is refused."""
+    try:
+        return folder.read(file).run
+    except Refused:
+        return ""
 
 
 def _copy(file: Path, place: Path) -> None:

@@ -34,7 +34,7 @@ _KEY = "publicKey"  # a field that other readers of DSSE ignore
 _LONGEST = 300  # signs of a text; a name of a device has 60
 _LEAST_RSA = 2048  # bits
 # Of a device: no serial number, no UUID.
-_SHOWN = ("name", "count", "memory", "driver", "capability", "threads")
+SHOWN = ("name", "count", "memory", "driver", "capability", "threads")
 _VARIED = "its bytes are not those that `provision evidence emit` writes"
 # What reading a file raises that is damaged, or signed by nobody.
 _FAULTS = (
@@ -195,7 +195,7 @@ def statement(report: Report) -> Statement:
 
 
 def _shown(device: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: device[key] for key in _SHOWN if key in device}
+    return {key: device[key] for key in SHOWN if key in device}
 
 
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:

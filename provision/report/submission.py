@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+
 from provision.catalog.devices import Devices
 from provision.core.privacy import anonymize
 from provision.lockfile.pip import Lock
-from provision.report.evidence import Statement
+from provision.report.evidence import SHOWN, Predicate, Statement
 from provision.report.suite_checks import Suite
 from provision.spec.model import Target
 
@@ -23,6 +25,17 @@ _CLOCK = dt.timedelta(days=1)  # by which the clock of a machine may be ahead
 _UNSAFE = re.compile(r"[<>`\\&|]|://|www\.|[^\x20-\x7e®™]")
 _PATH = re.compile(r"(?<![\w.)])(?:~|[A-Za-z]:)?[/\\][\w.-]+[/\\]")
 _SERIAL = re.compile(r"(?i)(?<![\w-])(?:[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-)")
+_LONGEST = 300  # signs of a text; the longest reason of the suite has 180
+_VERSION = re.compile(r"[\w.+]{1,60}")
+# The layers of a host, as provision.host.model.host_layers() names them.
+_LAYERS = re.compile(
+    r"platform|kernel|firmware|(GPU|driver) [\w-]+"
+    r"|Level Zero loader|compute-runtime|CUDA driver library"
+)
+# What has no text to be read, or was read already.
+_CHECKED = {
+    f"predicate.{name}" for name in ("checks_digest", "tree", "report", "started")
+}
 _LOCKED = re.compile(r"needs (\S+), which is not locked")
 # What the suite says of a check that the target does not require -> whether that is so of a target.
 _REASONS: dict[str, Callable[[Target], bool]] = {
@@ -40,7 +53,7 @@ def families_of(content: Statement, target: Target, devices: Devices) -> list[st
         case "cpu":
             return [] if capability or shown.get("driver") else ["cpu"]
         case "cuda":
-            return [capability] if re.fullmatch(r"sm_\d{2,3}", capability) else []
+            return [capability] if _is_compiled_for(capability, target) else []
         case "mps":
             return ["apple"] if "Apple" in name else []
     # Drivers older than a device give it no name; the system's list of GPUs has one.
@@ -49,6 +62,13 @@ def families_of(content: Statement, target: Target, devices: Devices) -> list[st
         filter(None, (_intel_families(each, devices) for each in names)), set()
     )
     return sorted(found & set(target.hardware.families))
+
+
+def _is_compiled_for(capability: str, target: Target) -> bool:
+    """Whether a target's wheels are for a capability as torch writes it, such as ``sm_89``."""
+    digits = re.fullmatch(r"sm_(\d{1,2})(\d)", capability)
+    accepted = SpecifierSet(target.hardware.compute_capability or "")
+    return digits is not None and accepted.contains(f"{digits[1]}.{digits[2]}")
 
 
 def _intel_families(name: str, devices: Devices) -> set[str]:
@@ -99,6 +119,7 @@ def objections(
     seen = content.predicate
     for place, text in _texts(seen.model_dump(mode="json"), "predicate"):
         yield from _unfit(place, text, names)
+    yield from _unknown_fields(seen)
     if not families_of(content, target, devices):
         device = seen.device.get("name") or "its device"
         yield f"{device} is no device that {target.name} is for"
@@ -110,10 +131,20 @@ def objections(
         yield f"it was made on {seen.started}, which is in the future"
 
 
+def _unknown_fields(seen: Predicate) -> Iterator[str]:
+    """Yield the fields of device and host that no evidence has: their names could say anything."""
+    for name in {name for each in (seen.device, *seen.devices) for name in each}:
+        if name not in SHOWN:
+            yield f"evidence has no {name!r} of a device"
+    for layer in seen.stack:
+        if not _LAYERS.fullmatch(layer):
+            yield f"{layer!r} is no layer of a host"
+
+
 def _unfit(place: str, text: str, names: Iterable[str]) -> Iterator[str]:
     """Yield why a text must not be published; its content is not repeated."""
-    if _UNSAFE.search(text):
-        yield f"{place} has markup, an address or signs that no name has"
+    if _UNSAFE.search(text) or len(text) > _LONGEST:
+        yield f"{place} has markup, an address, signs that no name has, or is too long"
     elif _PATH.search(text) or anonymize(text, None, "") != text:
         yield f"{place} has a path, a name, an address or a token"
     elif _SERIAL.search(text):
@@ -124,9 +155,9 @@ def _unfit(place: str, text: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON
-    """Yield each text of a document with its place, the digests and the time of the run left out."""
+    """Yield each text of a document with its place."""
     if isinstance(value, str):
-        if not re.fullmatch(r"[0-9a-f]{64}", value) and not place.endswith(".started"):
+        if place not in _CHECKED:
             yield place, value
     elif isinstance(value, list):
         for number, part in enumerate(value):
@@ -140,7 +171,8 @@ def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
 def contradictions(content: Statement, lock: Lock) -> Iterator[str]:
     """Yield what a statement says of its environment that its own lock does not have."""
     locked, said = lock.versions.get("torch"), content.predicate.torch or ""
-    if locked and locked.partition("+")[0] != said.partition("+")[0]:
+    differs = locked and locked.partition("+")[0] != said.partition("+")[0]
+    if differs or (said and not _VERSION.fullmatch(said)):
         yield f"it was made with torch {said}, and its lock has {locked}"
 
 

@@ -267,6 +267,13 @@ CLAIMS: dict[str, tuple[Callable[[Content], None], str]] = {
         "a token",
     ),
     "the host": (edit(*STACK, "kernel", value="6.1-build7qx"), "name of this machine"),
+    "a serial of the device": (device(serial="A1B2"), "has no 'serial' of a device"),
+    "a layer more": (edit(*STACK, "host", value="box"), "'host' is no layer"),
+    "a long text": (edit(*STACK, "kernel", value="6" * 301), "is too long"),
+    "a version of more": (
+        edit("predicate", "torch", value="2.12.1+xpu (free)"),
+        "torch 2.12.1+xpu (",
+    ),
     "a field more": (edit("predicate", "host", value="box"), "unknown key"),
     "another suite": (
         edit("predicate", "checks_digest", value="2" * 64),
@@ -528,7 +535,11 @@ def test_the_workflow_accepts_evidence_and_refuses_a_forgery_and_code_of_a_pull_
 ) -> None:
     """With its own scripts, in the clone that its checkout makes; the tools are there already."""
     theirs = tmp_path / "project"
-    copy_files(theirs, without=("tests/", "docs/how-to", "docs/pictures"))
+    copy_files(
+        theirs, without=("tests/", "docs/how-to", "docs/pictures", "docs/evidence/")
+    )
+    (theirs / "docs" / "evidence" / "keys").mkdir(parents=True)
+    (theirs / "docs" / "evidence" / "keys" / ".gitkeep").touch()
     base = commit_all(theirs)
     pull = Repository(tmp_path)
 
