@@ -6,7 +6,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from provision.commands.freshness import lockable_names
+from provision.core.project import Project
+
 ROOT = Path(__file__).parents[1]
+PROJECT = Project(ROOT)
+LOCKABLE = lockable_names(PROJECT)  # the targets that have a lock
 
 
 def git(root: Path, *words: str | Path) -> str:

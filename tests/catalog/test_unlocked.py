@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
-from provision.commands.freshness import lockable_names
 from provision.core.errors import SpecError
-from provision.core.project import Project
 from provision.lockfile.tags import best_wheel
 from provision.resolver.resolver import offered
 from provision.spec.model import Target, parse_requirement
 from provision.spec.reader import load_target, target_names
+from tests.checkout import LOCKABLE, PROJECT
 
-PROJECT = Project(Path(__file__).parents[2])
-UNLOCKED = sorted(set(target_names(PROJECT.specs)) - set(lockable_names(PROJECT)))
+UNLOCKED = sorted(set(target_names(PROJECT.specs)) - set(LOCKABLE))
 
 
 def fitting(target: Target, name: str, specifier: str = "") -> list[Wheel]:

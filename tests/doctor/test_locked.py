@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.snapshot import Index, load_snapshot
-from provision.commands.freshness import lockable_names
 from provision.core.errors import SpecError, ToolError
-from provision.core.project import Project
 from provision.doctor.locked import (
     diagnose_built,
     diagnose_lock,
@@ -22,12 +20,11 @@ from provision.doctor.locked import (
 from provision.lockfile.pip import Artifact, Lock, read_lock
 from provision.spec.model import ForbiddenDistribution, Inputs, Pip, Target
 from provision.spec.reader import load_target
+from tests.checkout import LOCKABLE, PROJECT
 
 if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
-REPOSITORY = Path(__file__).parents[2]
-TARGETS = lockable_names(Project(REPOSITORY))
 INDEX = {
     "pytorch-cpu": ("torch",),
     "pytorch-xpu": ("torch", "torchvision", "pytorch-triton-xpu"),
@@ -235,17 +232,17 @@ def test_requirements_of_the_catalog_are_judged() -> None:
     assert diagnose_lock(without, alone, needs) == []
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", LOCKABLE)
 def test_no_committed_lock_is_refused(name: str) -> None:
-    of = load_target(REPOSITORY / "envs", name)
-    catalog = REPOSITORY / "envs" / "catalog"
+    of = load_target(PROJECT.specs, name)
+    catalog = PROJECT.catalog
     wheels = [
         wheel
         for index in of.pip.index
         for wheel in load_snapshot(catalog, index, Index).files
     ]
     requires = {wheel.filename: wheel.requires_dist or () for wheel in wheels}
-    assert diagnose_lock(of, read_lock(REPOSITORY / "lockfiles" / name), requires) == []
+    assert diagnose_lock(of, read_lock(PROJECT.lock(name)), requires) == []
 
 
 def test_what_was_built_is_judged_by_its_metadata(env: Env) -> None:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.cli.main import parser
-from provision.commands.freshness import lockable_names
 from provision.core.errors import UsageError
 from provision.core.findings import Level
-from provision.core.project import RECORD, Project
+from provision.core.project import RECORD
 from provision.doctor import rules
 from provision.doctor.context import Findings
 from provision.doctor.diagnosis import diagnose_environment, diagnose_machine
@@ -27,6 +26,7 @@ from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
 from provision.spec.reader import load_spec
 from tests.calls import count_calls
+from tests.checkout import LOCKABLE, PROJECT
 from tests.doctor.cards import ARC, RTX
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def target(accelerator: str, **more: object) -> Target:
     return Target.model_validate(spec | more, strict=False)
 
 
-PROJECT = Project(Path(__file__).parents[2])
-SPECS = [PROJECT.specs / f"{name}.toml" for name in lockable_names(PROJECT)]
+SPECS = [PROJECT.specs / f"{name}.toml" for name in LOCKABLE]
 # Each case dirties a sound environment: what is done to it, and the one code that must be found.
 CASES: list[tuple[str, str, Callable[[Env], None]]] = []
 

@@ -10,26 +10,24 @@ import pytest
 from provision.artifacts.pip_config import read_pip_config
 from provision.commands import freshness, lock
 from provision.core.process import run
-from provision.core.project import Project
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.lockfile.tags import best_wheel
 from provision.resolver.resolver import Resolver
 from provision.spec.reader import load_target
+from tests.checkout import LOCKABLE, PROJECT
 from tests.lab import Silent
 
-PROJECT = Project(Path(__file__).parents[2])
-NAMES = freshness.lockable_names(PROJECT)
 GPU = ("nvidia-", "triton", "intel-sycl", "dpcpp")
 
 
 def test_names_no_host() -> None:
-    for name in NAMES:
+    for name in LOCKABLE:
         text = (PROJECT.lock(name) / PIP_LAYER).read_text(encoding="utf-8")
         assert not re.search(r"://|127\.0\.0\.1|\.(com|org|io)\b", text), name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LOCKABLE)
 def test_is_fresh_and_has_files_of_its_platform_from_the_assigned_indexes(
     name: str,
 ) -> None:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from provision.commands.freshness import lockable_names
-from provision.core.project import Project
 from provision.lockfile.pip import Lock, read_lock
 from provision.lockfile.sbom import sbom
 from provision.spec.reader import load_target
+from tests.checkout import LOCKABLE, PROJECT
 
 if TYPE_CHECKING:
     from provision.spec.model import Target
 
-ROOT = Path(__file__).parents[2]
-TARGETS = lockable_names(Project(ROOT))
-
 
 def read(name: str) -> tuple[Target, Lock]:
-    return load_target(ROOT / "envs", name), read_lock(ROOT / "lockfiles" / name)
+    return load_target(PROJECT.specs, name), read_lock(PROJECT.lock(name))
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", LOCKABLE)
 def test_it_names_every_file_of_the_lock_and_nothing_else(name: str) -> None:
     target, lock = read(name)
     document = json.loads(sbom(target, lock))
