@@ -74,12 +74,15 @@ class Resolver:
         self._warn(target, pins)
         urls = {wheel.sha256: url for wheel, url in files}
         listed = [wheel for index in wheels.values() for wheel in index]
-        # The local index serves variants without their labels.
-        names = {wheel.sha256: wheel.filename for wheel in listed}
+        # The local index serves variants without their labels. Wheels of one content have a name each.
+        names = {
+            (local_index.served_name(wheel), wheel.sha256): wheel.filename
+            for wheel in listed
+        }
         artifacts = []
         for wheel, _ in files:
-            named = replace(wheel, filename=names.get(wheel.sha256, wheel.filename))
-            artifacts.append(_artifact(target, named, built))
+            name = names.get((wheel.filename, wheel.sha256), wheel.filename)
+            artifacts.append(_artifact(target, replace(wheel, filename=name), built))
         known = list(known)
         artifacts = self._with_sizes(target, artifacts, urls, known, listed)
         artifacts = self._with_records(target, artifacts, urls, known, listed)
