@@ -12,6 +12,7 @@ from provision.catalog.digest import entries, is_of
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import damage_in
 from provision.core.project import fact
+from provision.core.wheel_name import NULL, split_variant
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
 
@@ -35,23 +36,40 @@ def catalog_wheels(
         return tuple(Wheel.model_validate_json(json.dumps(entry)) for entry in listed)
 
 
+def taken_variant(name: str, labels: Collection[str], target: Target) -> str:
+    """Return the label of the wheel variant that a target takes of a distribution, "" for none.
+
+    By default a wheel that is no variant, or where there is none, that without properties.
+    """
+    return target.pip.variants.get(name, "" if "" in labels else NULL)
+
+
 def releases_of(
     name: str, wheels: Iterable[Wheel], target: Target
 ) -> list[CatalogRelease]:
     """Return the releases of a distribution, the newest first."""
     by_version: dict[Version, list[Wheel]] = {}
+    labels = set[str]()
     for wheel in wheels:
         if wheel.name == name:
             by_version.setdefault(Version(wheel.version), []).append(wheel)
+            if not wheel.lacks:
+                labels.add(wheel.variant)
     newest = sorted(by_version, reverse=True)
-    return [_release(version, by_version[version], target) for version in newest]
+    label = taken_variant(name, labels, target)
+    return [_release(each, by_version[each], label, target) for each in newest]
 
 
 def _release(
-    version: Version, wheels: Sequence[Wheel], target: Target
+    version: Version, wheels: Sequence[Wheel], label: str, target: Target
 ) -> CatalogRelease:
     """Return what a target can do with a release, by the wheels that the catalog has of it."""
-    by_file = {wheel.filename: wheel for wheel in wheels}
+    ours = [wheel for wheel in wheels if wheel.variant == label]
+    if not ours:
+        others = ", ".join(sorted({wheel.variant or "no variant" for wheel in wheels}))
+        kind = f"variant {label}" if label else "wheel without a variant"
+        return CatalogRelease(version, None, f"it has no {kind}, but {others}")
+    by_file = {split_variant(wheel.filename)[0]: wheel for wheel in ours}
     whole = {name: wheel for name, wheel in by_file.items() if not wheel.lacks}
     best = best_wheel(whole, *target.machine)
     if best is None:
@@ -61,6 +79,5 @@ def _release(
         return CatalogRelease(version, None, lacks)
     python = whole[best].requires_python or ""
     if not SpecifierSet(python).contains(target.python_version, prereleases=True):
-        lacks = f"it requires Python {python}"
-        return CatalogRelease(version, None, lacks)
+        return CatalogRelease(version, None, f"it requires Python {python}")
     return CatalogRelease(version, whole[best].requires_dist, "")

@@ -19,9 +19,11 @@ from provision.commands.known_wrong import known_wrong_of
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.project import Project
 from provision.core.text import several_nearest
+from provision.core.wheel_name import parse_wheel_name
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock, read_lock
 from provision.lockfile.requirers import THE_SPEC
+from provision.lockfile.tags import fits
 from provision.spec.extends import read_spec_file
 from provision.spec.places import read_places
 from provision.spec.reader import load_targets, target_names
@@ -117,12 +119,36 @@ def _of_pip(project: Project, locked: LockedTarget, name: str) -> Explanation:
     if index != "default":
         newer = tuple(newer_releases(locked, artifact, found))
         assigned = locked.places.key(index, name, table="pip.index")
-        return replace(explained, newer=newer, assigned=assigned)
+        explained = replace(explained, newer=newer, assigned=assigned)
+        return _with_variants(locked, artifact, explained)
     if day := target.pip.cutoffs.get(name):
         place = locked.places.key("cutoffs", name)
         return replace(explained, cutoff=f"{day}", cutoff_place=place)
     place = locked.places.key("cutoff")
     return replace(explained, cutoff=f"{target.pip.cutoff}", cutoff_place=place)
+
+
+def _with_variants(
+    locked: LockedTarget, artifact: Artifact, explained: Explanation
+) -> Explanation:
+    """Return an explanation with the label of its wheel, and those that it could have instead."""
+    labels = set[str]()
+    for wheel in locked.metadata.wheels(artifact.index, artifact.name):
+        is_usable = not wheel.lacks and fits(wheel.filename, *locked.target.machine)
+        if is_usable and wheel.version == artifact.version:
+            labels.add(wheel.variant)
+    label = parse_wheel_name(artifact.filename).variant
+    others = tuple(sorted(labels - {label, ""}))
+    takes = [
+        Change(
+            f'write `{artifact.name} = "{other}"` into [pip.variants] of '
+            f"{locked.places.spec}",
+            f"takes the variant {other}",
+        )
+        for other in others
+    ]
+    changes = (*explained.changes, *takes)
+    return replace(explained, variant=label, variants=others, changes=changes)
 
 
 def _file(target: str, package: Artifact) -> LockedFile:

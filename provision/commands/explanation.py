@@ -87,6 +87,10 @@ class Explanation:
     """A catalog's name, `default`, or `wheelhouse`; of conda, the channel."""
     assigned: str = ""
     """Where the spec assigns the package to the index; empty where it does not."""
+    variant: str = ""
+    """Label of the wheel variant (PEP 825); empty of a wheel that is none."""
+    variants: tuple[str, ...] = ()
+    """Labels of the other variants that the catalog has of this version."""
     source: str = ""
     """What it was built from, where it comes from no index."""
     cutoff: str = ""

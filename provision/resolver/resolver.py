@@ -13,6 +13,7 @@ from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import SourceBuilder
 from provision.artifacts.wheel_records import local_records, remote_records
 from provision.catalog.digest import catalog_digest
+from provision.catalog.releases import taken_variant
 from provision.catalog.snapshot import Channel, Index, Wheel, load_snapshot, names_of
 from provision.core import network
 from provision.core.errors import SpecError
@@ -20,7 +21,6 @@ from provision.core.hashing import sha256_bytes
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
-from provision.core.wheel_name import NULL
 from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
@@ -317,7 +317,7 @@ def _of_variant(
     An index's ``variants.json`` is not asked: it can change any day, and with it a lock.
     """
     labels = {wheel.variant for wheel in wheels}
-    label = target.pip.variants.get(name, NULL if "" not in labels else "")
+    label = taken_variant(name, labels, target)
     if label in labels:
         return [wheel for wheel in wheels if wheel.variant == label]
     offered = ", ".join(sorted(labels - {""}))

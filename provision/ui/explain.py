@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
 
 from provision.core.text import size
 from provision.ui.console import Console
@@ -67,6 +70,7 @@ def _show(result: Explanation, console: Console) -> None:
         console.remark(note)
     rows = {
         "file": [*_files(result)],
+        "variant": [*_variant(result)],
         "index": [*_index(result)],
         "required by": [*map(_chain, result.why)],
         "limits": [*_limits(result.limits)],
@@ -95,6 +99,12 @@ def _files(result: Explanation) -> Iterator[str]:
         yield f"sha256 {file.sha256}"
 
 
+def _variant(result: Explanation) -> Iterator[str]:
+    if result.variant or result.variants:
+        others = f"; the catalog also has {', '.join(result.variants)}"
+        yield f"{result.variant or 'none'}{others if result.variants else ''}"
+
+
 def _index(result: Explanation) -> Iterator[str]:
     if result.source:
         yield f"none: built from {result.source}"
@@ -108,9 +118,20 @@ def _index(result: Explanation) -> Iterator[str]:
 
 
 def _chain(chain: Chain) -> str:
+    """Return a way as a line: the last package is that of the line, but for one of the project."""
     inherited = ", inherited" if chain.source == "inherited" else ""
-    users = "".join(f"{package} ← " for package in chain.packages)
-    return f"{users}{chain.line} ({chain.place}{inherited})"
+    *users, last = [*chain.packages, chain.line][: len(chain.packages) or 1]
+    line = chain.line
+    if last != line and not _is_of(line, last):
+        line = f"{last}: {line}"
+    way = " <- ".join([*users, line])
+    return f"{way} ({chain.place}{inherited})"
+
+
+def _is_of(line: str, package: str) -> bool:
+    """Whether a requirement is one of a distribution."""
+    found = re.match(r"[\w.-]+", line)
+    return found is not None and canonicalize_name(found[0]) == package
 
 
 def _limits(limits: Sequence[Limit]) -> Iterator[str]:

@@ -34,9 +34,16 @@ OFFLINE = ("build", TARGET, "--offline", "--no-smoke")
 BUNDLE = ("bundle", TARGET, "-o", "{root}/bundle")
 CHANGED = ("smoke", TARGET, "--if-driver-changed")
 CHECK = ("lock", "--check")
+EXPLAIN = ("explain", "alpha")
 VERBS = {
-    "lock": [CHECK, ("verify", TARGET), ("sbom", TARGET), OFFLINE, BUNDLE],
-    "conda lock": [("sbom", TARGET), ("verify", TARGET, "--deep"), OFFLINE, BUNDLE],
+    "lock": [CHECK, EXPLAIN, ("verify", TARGET), ("sbom", TARGET), OFFLINE, BUNDLE],
+    "conda lock": [
+        ("explain", "libthing"),
+        ("sbom", TARGET),
+        ("verify", TARGET, "--deep"),
+        OFFLINE,
+        BUNDLE,
+    ],
     "record": [
         ("targets",),
         ("build", TARGET, "--offline"),
@@ -50,8 +57,22 @@ VERBS = {
         ("smoke", TARGET),
         CHANGED,
     ],
-    "catalog": [CHECK, ("detect",), ("doctor", "--target", TARGET), OFFLINE],
-    "spec": [("targets",), ("detect",), CHECK, ("verify", TARGET), OFFLINE, CHANGED],
+    "catalog": [
+        CHECK,
+        ("explain", "beta"),
+        ("detect",),
+        ("doctor", "--target", TARGET),
+        OFFLINE,
+    ],
+    "spec": [
+        ("targets",),
+        ("detect",),
+        CHECK,
+        EXPLAIN,
+        ("verify", TARGET),
+        OFFLINE,
+        CHANGED,
+    ],
 }
 
 

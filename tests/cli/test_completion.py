@@ -97,6 +97,8 @@ def proposals(shell: str, script: Path, *typed: str) -> str:
 TYPED = [
     ("provision sm", "smoke", "build"),
     ("provision lock cpu-linux cuda12", "cuda12-linux", "max-linux"),
+    ("provision explain tokeni", "tokenizers", "torch"),
+    ("provision explain torch -t cuda12-", "cuda12-linux", "max-linux"),
     ("provision build cpu-linux --off", "--offline", "--no-smoke"),
     ("provision export cpu-linux --format pyl", "pylock", "requirements"),
     ("provision build cpu-linux --wheelhouse doc", "docs", "envs"),
@@ -131,6 +133,14 @@ def test_the_names_are_those_of_the_project_in_which_one_is(
     (tmp_path / "envs" / "mine.toml").write_text("no = ", encoding="utf-8")
     (tmp_path / "below").mkdir()
     assert targets(tmp_path / "below") == ["mine"]
+
+
+def test_the_packages_are_those_of_both_layers_of_each_lock(tmp_path: Path) -> None:
+    names = typed("completion", "packages", "--project", ROOT).stdout.split()
+    assert {"torch", "vc14_runtime", "triton-xpu"} <= {*names}
+    assert names == sorted(names)
+    assert "nox" not in names, "the tools of this repository are in no target"
+    assert typed("completion", "packages", "--project", tmp_path).stdout == ""
 
 
 def after_tab(shell: str, script: Path, folder: Path, begun: str, wanted: str) -> str:

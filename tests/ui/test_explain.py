@@ -31,7 +31,7 @@ TORCH = Explanation(
     required_by=("vision",),
     why=(
         Chain((), "torch==2.12", "envs/base/xpu.toml, line 10", "inherited"),
-        Chain(("vision",), "vision", "requirements.txt, line 2", "file"),
+        Chain(("vision",), "vision>=1", "requirements.txt, line 2", "file"),
     ),
     limits=(
         Limit("envs/base/xpu.toml, line 10", "line", "==2.12"),
@@ -55,7 +55,7 @@ torch 2.12 (pip layer): arc-linux, max-linux
                sha256 {"ab" * 32}
   index        vendor and no other, by [pip.index] of envs/base/xpu.toml, line 26
   required by  torch==2.12 (envs/base/xpu.toml, line 10, inherited)
-               vision ← vision (requirements.txt, line 2)
+               vision>=1 (requirements.txt, line 2)
   limits       envs/base/xpu.toml, line 10: ==2.12
                c.txt, line 1 (constraint): <3
                audio 1: any version
@@ -80,6 +80,30 @@ def test_a_block_says_it_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, TORCH) == (BLOCK, "")
 
 
+def test_a_way_ends_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    place = "r.txt, line 1"
+    for packages, line, shown_as in (
+        ((), "Torch[all]>=2", "Torch[all]>=2"),
+        (("a", "some-thing"), "Some_Thing>=1", "a <- Some_Thing>=1"),
+        (("ours",), "torch>=2", "ours: torch>=2"),
+        (("a", "ours"), "a>=2", "a <- ours: a>=2"),
+        (("ours",), "-e .", "ours: -e ."),
+    ):
+        why = (Chain(packages, line, place, "file"),)
+        out, _ = shown(capsys, replace(TORCH, why=why))
+        assert f"  required by  {shown_as} ({place})\n" in out
+
+
+def test_a_variant_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    for label, others, row in (
+        ("cu13", ("bmg", "null"), "cu13; the catalog also has bmg, null"),
+        ("cu13", (), "cu13"),
+        ("", ("bmg",), "none; the catalog also has bmg"),
+    ):
+        out, _ = shown(capsys, replace(TORCH, variant=label, variants=others))
+        assert f"  variant      {row}\n  index " in out
+
+
 def test_blocks_are_parted_and_errors_are_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -93,13 +117,13 @@ def test_blocks_are_parted_and_errors_are_errors(
 def test_many_ways_are_counted_unless_all_are_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    chains = [Chain((f"p{n}",), "p", "r.txt, line 1", "file") for n in range(7)]
+    chains = [Chain((f"p{n}", "p"), "p", "r.txt, line 1", "file") for n in range(7)]
     many = replace(TORCH, why=tuple(chains))
     out, _ = shown(capsys, many)
-    assert out.count(" ← p ") == 4
+    assert out.count(" <- p ") == 4
     assert "… and 3 more ways; -v shows them" in out
     out, _ = shown(capsys, many, detailed=True)
-    assert out.count(" ← p ") == 7
+    assert out.count(" <- p ") == 7
     assert "more ways" not in out
 
 

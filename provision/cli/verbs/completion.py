@@ -10,50 +10,54 @@ import shtab
 from provision.cli import main
 from provision.cli.call import Call, Outcome
 from provision.core.program import program_name
+from provision.lockfile.names import locked_names
 from provision.spec.reader import target_names
 from provision.ui.console import print_text
 
 ANYWHERE = True
-# Functions that print the targets of the folder in which TAB is pressed. shtab's own way to call a
-# command expands its output a second time in bash, and reads it once, at the start, in zsh.
+# Functions that print the names of a kind in the folder in which TAB is pressed. shtab's own way to
+# call a command expands its output a second time in bash, and reads it once, at the start, in zsh.
 _FUNCTION = {
-    "bash": """_provision_targets() {
+    "bash": """_provision_WORD() {
   local name
   while IFS= read -r name; do
     [[ "$name" == "$1"* ]] && printf '%%s\\n' "$name"
-  done < <(%s completion targets 2>/dev/null)
+  done < <(%s completion WORD 2>/dev/null)
 }""",
-    "zsh": """_provision_targets() {
+    "zsh": """_provision_WORD() {
   local -a names
-  names=(${(f)"$(%s completion targets 2>/dev/null)"})
+  names=(${(f)"$(%s completion WORD 2>/dev/null)"})
   compadd "$@" -a names
 }""",
-    "fish": """function _provision_targets
-  %s completion targets 2>/dev/null
+    "fish": """function _provision_WORD
+  %s completion WORD 2>/dev/null
 end""",
-    "powershell": """function _provision_targets {
+    "powershell": """function _provision_WORD {
   param([string]$WordToComplete)
-  & %s completion targets 2>$null | Where-Object { $_.StartsWith($WordToComplete) }
+  & %s completion WORD 2>$null | Where-Object { $_.StartsWith($WordToComplete) }
 }""",
 }
-_TARGETS = dict.fromkeys(_FUNCTION, "_provision_targets") | {
-    "fish": "(_provision_targets)"
-}
+# What an argument names -> the kind; its names are those of this project.
+_KINDS = {"target": "targets", "targets": "targets", "package": "packages"}
 
 
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "shell",
-        choices=("bash", "zsh", "fish", "powershell", "targets"),
+        choices=("bash", "zsh", "fish", "powershell", "targets", "packages"),
         metavar="SHELL",
-        help="bash, zsh, fish or powershell; `targets` prints the targets' names",
+        help="bash, zsh, fish or powershell; `targets` prints the targets' names, `packages` those of "
+        "locked packages",
     )
 
 
 def handle(call: Call) -> Outcome:
     shell = call.arguments.shell
-    if shell == "targets":
-        text = "".join(f"{name}\n" for name in target_names(call.project.specs))
+    if shell in _KINDS.values():
+        names = target_names(call.project.specs)
+        if shell == "packages":
+            names = locked_names(map(call.project.lock, names))
+        text = "".join(f"{name}\n" for name in names)
     else:
         text = _script(shell)
     return Outcome(text, lambda text, _: print_text(text))
@@ -64,13 +68,16 @@ def _script(shell: str) -> str:
     action: Any  # shtab reads one attribute more of it
     for verb in main.parsers(whole).values():
         for action in verb._actions:  # noqa: SLF001 - argparse has no public list of them
-            if action.dest in {"target", "targets"}:
-                action.complete = _TARGETS
+            if kind := _KINDS.get(action.dest):
+                name = f"_provision_{kind}"
+                action.complete = dict.fromkeys(_FUNCTION, name) | {"fish": f"({name})"}
             elif action.type is Path:
                 is_folder = action.metavar == "DIR"
                 action.complete = shtab.DIRECTORY if is_folder else shtab.FILE
     functions = _FUNCTION[shell] % _program(shell)
-    return shtab.complete(whole, shell, preamble=functions)
+    kinds = dict.fromkeys(_KINDS.values())
+    preamble = "\n".join(functions.replace("WORD", kind) for kind in kinds)
+    return shtab.complete(whole, shell, preamble=preamble)
 
 
 def _program(shell: str) -> str:
