@@ -228,6 +228,11 @@ def show_export(result: Export, console: Console) -> None:
         console.note(note)
 
 
+def show_page(result: Export, console: Console) -> None:
+    """Print where a page was written, and what it shows."""
+    console.line(f"{result.file}: {'; '.join(result.notes)}", "bold green")
+
+
 def show_verification(result: Verification, console: Console) -> None:
     """Print the findings, or the extent of the comparison."""
     for finding in result.findings:

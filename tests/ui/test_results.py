@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.commands.export import Export
 from provision.commands.lock import ArtifactChange, LockResult
 from provision.core.project import shipped
 from provision.spec.reader import load_targets, target_names
 from provision.ui.console import Console
-from provision.ui.results import show_lock
+from provision.ui.results import show_lock, show_page
 
 if TYPE_CHECKING:
     import pytest
@@ -28,6 +30,14 @@ def test_a_first_lock_lists_its_packages_only_if_asked(
     more = LockResult("tiny", 5, NEW, differs=True)  # two were there before
     show_lock(more, Console("provision"))
     assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_how_many_reports_a_page_shows_is_no_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = Export("tiny", "html", Path("tiny.html"), "", (), ("it shows 2 reports",))
+    show_page(page, Console("provision"))
+    assert capsys.readouterr() == ("tiny.html: it shows 2 reports\n", "")
 
 
 def test_a_search_for_a_state_finds_no_summary() -> None:

@@ -12,7 +12,7 @@ from provision.core.program import program_name
 from provision.core.text import plural
 from provision.report.history import history, read_reports
 from provision.ui.html_report import EARLIER, MARK, render_page
-from provision.ui.results import show_export
+from provision.ui.results import show_page
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -31,4 +31,4 @@ def handle(call: Call) -> Outcome:
     out = call.arguments.output or Path(f"{name}.html")
     write_output(out, render_page(reports), MARK, EARLIER)
     notes = (f"it shows {plural(len(reports), 'report')}",)
-    return Outcome(Export(name, "html", out, "", (), notes), show_export)
+    return Outcome(Export(name, "html", out, "", (), notes), show_page)
