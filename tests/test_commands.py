@@ -103,7 +103,7 @@ def test_each_block_is_run_or_says_why_not(page: str) -> None:
 
 
 class World(NamedTuple):
-    """A project with a target of each shipped name, all built, and what its commands see."""
+    """A project with each target that a page names, all built, and what its commands see."""
 
     template: Path
     root: Path  # an environment works in the place where it was built
@@ -201,9 +201,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         project = make_project(root, index)
         for path in project.specs.glob("*.toml"):
             path.unlink()
-        for path in (ROOT / "envs").glob("*.toml"):
+        text = "".join(block.text for page in PAGES for block in shown(page))
+        names = sorted(path.stem for path in (ROOT / "envs").glob("*.toml"))
+        used = [name for name in names if name in text]
+        for name in used:
             spec = SPEC.format(platform=this_platform(), python=PYTHON)
-            (project.specs / path.name).write_text(spec, encoding="utf-8")
+            (project.specs / f"{name}.toml").write_text(spec, encoding="utf-8")
         for name in ("alpha", "einops", "ipykernel"):
             make_wheel(
                 shop / "default", name, "1.0", {f"{name}/__init__.py": "version = 1\n"}
@@ -233,9 +236,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "UV_PYTHON_INSTALL_MIRROR": (folder / "mirror").as_uri(),
             }
             made = World(folder / "template", root, variables)
-            text = "".join(block.text for page in PAGES for block in shown(page))
-            names = {path.stem for path in project.specs.glob("*.toml")}
-            used = sorted(name for name in names if name in text)
             for line in ("lock", *(f"build {name}" for name in used)):
                 done = made.run(f"provision {line}\n")
                 assert done.returncode == 0, done.stderr
