@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,12 @@ from provision.commands.explain_limits import (
 )
 from provision.core.errors import Exit
 from provision.core.project import Project
-from provision.lockfile.pip import read_lock
+from provision.lockfile.pip import (
+    PIP_LAYER,
+    WHEELHOUSE,
+    read_lock,
+    render_requirements,
+)
 from provision.lockfile.wheel_record import encoded
 from provision.resolver import local_index
 from provision.spec.extends import read_spec_file
@@ -395,6 +401,34 @@ def test_an_own_package_and_what_it_requires(market: Market) -> None:
     (ours,) = market.explain("ours")
     assert ours["layer"] == "own"
     assert ours["notes"][0] == f"envs/{TARGET}.toml, line 12 names it: -e ours"
+
+
+@pytest.mark.machine
+def test_what_was_built_from_a_source_has_no_index(market: Market) -> None:
+    """With the lock that `lock` would write: it would fetch the repository."""
+    source = "git+https://example.org/delta.git"
+    folder = market.lab.project.lock(TARGET)
+    lock = read_lock(folder)
+    built = [
+        replace(each, index=WHEELHOUSE, source=f"{source}@{'a' * 40}")
+        if each.name == "delta"
+        else each
+        for each in lock.artifacts
+    ]
+    header = {k: v for k, v in lock.header.items() if k not in {"schema", "seal"}}
+    text = render_requirements(header, built)
+    (folder / PIP_LAYER).write_text(text, encoding="utf-8")
+    market.write("requirements.txt", f"gamma<3\ndelta @ {source}\n")
+    (delta,) = market.explain("delta")
+    assert (delta["index"], delta["source"]) == (WHEELHOUSE, f"{source}@{'a' * 40}")
+    assert (delta["cutoff"], delta["newer"]) == ("", None)
+    place = "requirements.txt, line 2"
+    assert market.limits("delta")[place] == f"@ {source}"
+    again, change, *_ = delta["changes"]
+    assert again["do"] == f"provision lock {TARGET}"
+    assert change["do"] == f"change {place}"
+    _, said = market.call("explain", "delta")
+    assert f"none: built from {source}@aaaa" in said
 
 
 def every_lock() -> Iterator[LockedTarget]:
