@@ -6,15 +6,19 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from provision.cli.main import main
 from provision.commands.export import Export
 from provision.commands.lock import ArtifactChange, LockResult
 from provision.core.project import shipped
 from provision.spec.reader import load_targets, target_names
 from provision.ui.console import Console
 from provision.ui.results import show_lock, show_page
+from tests.small import TARGET
 
 if TYPE_CHECKING:
-    import pytest
+    from tests.lab import Lab
 
 NEW = tuple(ArtifactChange(f"p{n}", None, "1.0", ("the spec",)) for n in range(3))
 
@@ -46,3 +50,16 @@ def test_a_search_for_a_state_finds_no_summary() -> None:
     states = r"(un)?proven|skipped|fresh|stale|passed|failed|unreadable|none|no"
     for target in load_targets(specs, target_names(specs))[0]:
         assert not re.search(rf"\b({states})\b", target.summary), target.name
+
+
+@pytest.mark.machine
+def test_a_rollback_says_that_it_ran_no_check(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready.relock(ready.wheel("alpha", "2.0"), ready.wheels[1])
+    ready.build()
+    capsys.readouterr()
+    assert main(["rollback", TARGET, "--project", str(ready.project.root)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("no check was run, as no file differs from that build; `")
+    assert last.endswith(f" smoke {TARGET}` runs them")
