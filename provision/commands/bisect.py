@@ -25,7 +25,7 @@ from provision.commands.bisect_search import (
     Word,
     first_bad,
     last_good,
-    most_judged,
+    most_tried,
     search,
     state_of,
 )
@@ -152,7 +152,7 @@ class Bisector:
         known = low.lock and self._past.seen(low.lock, symptom)
         ends += 0 if known or is_built(home, low.lock) else 1
         open_ = [c for c in between if c.lock and not is_built(home, c.lock)]
-        return ends + most_judged(len(open_))
+        return ends + most_tried(len(open_))
 
     def _most_bytes(self, rows: Sequence[Release], builds: int) -> int:
         """Return the bytes of some builds: releases share most of their files."""
@@ -168,7 +168,7 @@ class Bisector:
         return min(distinct, sum(each[:builds]))
 
     def search(self) -> Bisection:
-        """Build, judge and compare; what was built goes again, unless it is to be kept.
+        """Build, try and compare; what was built goes again, unless it is to be kept.
 
         ToolError: the bad end cannot be built, or a program ended without a verdict.
         """
@@ -196,7 +196,7 @@ class Bisector:
         return by_check(smoke, request.check, self._run, self._progress)
 
     def _word(self, place: int, judge: Judge) -> Word:
-        """Judge one candidate: by the history where that is enough, else in its environment."""
+        """Try one candidate: by the history where that is enough, else in its environment."""
         one, is_end = self._candidates[place], place == len(self._candidates) - 1
         end = self._end
         # Of a check that is worse than usual, no report tells it.
@@ -212,7 +212,7 @@ class Bisector:
         return word
 
     def _try(self, one: Candidate, judge: Judge, *, is_end: bool) -> Seen:
-        """Build a candidate and judge it; one that cannot be built says nothing."""
+        """Build a candidate and try it; one that cannot be built says nothing."""
         if one.lock is None:
             return Seen("none", one.why)
         request = BuildRequest(

@@ -1,4 +1,4 @@
-"""The search for the first bad one in a row, of which some cannot be judged."""
+"""The search for the first bad one in a row, some of which cannot be tried."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -8,9 +8,9 @@ State = Literal["found", "range", "good", "bad", "unknown"]
 
 
 def search(judge: Callable[[int], Word], count: int) -> dict[int, Word]:
-    """Return what was judged of a row, by place: its ends first, then halves of what is left.
+    """Return what is known of a row, by place: its ends first, then halves of what is left.
 
-    Only the ends where the last one is not bad, or the first one that can be judged is not good.
+    Only the ends where the last one is not bad, or the first one that can be tried is not good.
     """
     words: dict[int, Word] = {}
     last = count - 1
@@ -26,8 +26,8 @@ def search(judge: Callable[[int], Word], count: int) -> dict[int, Word]:
     return words
 
 
-def most_judged(between: int) -> int:
-    """Return how many of those between two ends are judged at most, if all can be."""
+def most_tried(between: int) -> int:
+    """Return how many of those between two ends are tried at most, if all can be."""
     return between.bit_length()
 
 
@@ -38,7 +38,7 @@ def last_good(words: dict[int, Word]) -> int | None:
 
 
 def first_bad(words: dict[int, Word]) -> int | None:
-    """Return the place of the first bad one that was judged; None without any."""
+    """Return the place of the first bad one that was tried; None without any."""
     bad = [place for place, word in words.items() if word == "bad"]
     return min(bad, default=None)
 
@@ -55,7 +55,7 @@ def state_of(words: dict[int, Word], count: int) -> State:
 
 
 def _next(words: dict[int, Word]) -> int | None:
-    """Return the place to judge next: the one nearest to the middle; None where none is left."""
+    """Return the place to try next: the one nearest to the middle; None where none is left."""
     low, high = last_good(words), first_bad(words)
     if low is None or high is None or low > high:
         return None
