@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import shlex
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from provision.cli import main
 from provision.cli.main import verb_names
 from provision.commands import bundle as bundling
 from provision.core.process import Completed
+from provision.core.project import Project
 from provision.image import context as images
 from provision.ui.documents import RESULTS
 from tests.attacks.scene import SOLO, VERBS, Ended, Scene, open_scene
@@ -24,6 +27,7 @@ from tests.image.python_archive import bytes_archive
 from tests.published import faults, validator
 from tests.report.test_evidence import make_key
 from tests.small import FAILING_SUITE, SUITE, TARGET, make_wheel
+from tests.test_docs import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -176,6 +180,11 @@ def _machine(play: Played, folder: Path) -> None:
     assert play("schema", "build")["title"] == "provision build --json"
     play("schema", "usage")
     play("schema", "verdict")
+    statement = Draft202012Validator(play("schema", "statement"))
+    file = next(Project(ROOT).evidence.rglob("cpu-linux/*.json"))
+    content = json.loads(base64.b64decode(json.loads(file.read_text())["payload"]))
+    statement.validate(content)
+    assert not statement.is_valid(content | {"host": "box"})
     play("completion", "bash")
 
 

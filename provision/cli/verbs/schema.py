@@ -1,9 +1,10 @@
-"""print the JSON Schema of a spec, of the verdict on a node, or of a verb's `--json`."""
+"""print the JSON Schema of a spec, a verdict, a statement of evidence, or of a verb's `--json`."""
 
 import json
 from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome
+from provision.report.evidence import statement_schema
 from provision.report.verdict import verdict_schema
 from provision.spec.schema import spec_schema
 from provision.ui.console import print_text
@@ -16,10 +17,11 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "of",
         nargs="?",
-        choices=("spec", "verdict", *RESULTS),
+        choices=("spec", "verdict", "statement", *RESULTS),
         default="spec",
         metavar="OF",
-        help="spec (default), verdict, a verb for its --json, or usage for a wrong command line",
+        help="spec (default), verdict, statement (of evidence), a verb for its --json, or usage for "
+        "a wrong command line",
     )
 
 
@@ -29,6 +31,8 @@ def handle(call: Call) -> Outcome:
             schema = spec_schema()
         case "verdict":
             schema = verdict_schema()
+        case "statement":
+            schema = statement_schema()
         case verb:
             schema = document_schema(verb)
     return Outcome(
