@@ -33,7 +33,7 @@ from provision.spec.model import Conda, Pip, Target
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TARGET = "tiny"
@@ -134,6 +134,25 @@ class Index:
     rate: float = 0.0
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore clients that gave up."""
+
+
+@contextlib.contextmanager
+def listening(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Answer on a free port of 127.0.0.1 until the block ends; yield the address."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        # shutdown() waits for the poll interval, which is half a second by default.
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
 @contextlib.contextmanager
 def serve(root: Path) -> Iterator[Index]:
     """Serve wheels on a free port of 127.0.0.1 until the block ends."""
@@ -155,17 +174,8 @@ def serve(root: Path) -> Iterator[Index]:
             else:
                 _send(self, b"", 404)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    index.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with listening(Handler) as index.url:
         yield index
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _answer(index: Index, request: BaseHTTPRequestHandler) -> None:

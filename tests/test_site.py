@@ -12,13 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from tests.checkout import copy_files
+from tests.small import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -235,10 +235,8 @@ def serving(
             self.end_headers()
 
     handler = functools.partial(Handler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/harness.html", results
-        server.shutdown()
+    with listening(handler) as address:
+        yield f"{address}/harness.html", results
 
 
 @pytest.fixture

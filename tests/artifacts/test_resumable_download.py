@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from provision.artifacts.resumable_download import download
 from provision.core import network
 from tests.lab import Silent
+from tests.small import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,11 +45,8 @@ def url() -> Iterator[str]:
 
         def log_message(self, *_: object) -> None: ...
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        poll = (0.02,)
-        threading.Thread(target=server.serve_forever, args=poll, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/file"
-        server.shutdown()
+    with listening(Handler) as address:
+        yield f"{address}/file"
 
 
 @pytest.mark.parametrize("kept", [0, 4321, len(CONTENT)])

@@ -8,7 +8,6 @@ import hashlib
 import http.server
 import re
 import shutil
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from provision.core.errors import ToolError
 from provision.lockfile.pip import PIP_LAYER
 from tests.attacks.scene import change, within
 from tests.lab import Silent
-from tests.small import TARGET, make_wheel
+from tests.small import TARGET, listening, make_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,13 +75,8 @@ def hostile() -> Iterator[Hostile]:
                     self.wfile.write(piece)
                     made.sent += len(piece)
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    made.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield made
-    server.shutdown()
-    server.server_close()
+    with listening(Handler) as made.url:
+        yield made
 
 
 def endless() -> Iterator[bytes]:

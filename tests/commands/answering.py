@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.server
 import json
-import threading
 from typing import TYPE_CHECKING
 
+from tests.small import listening
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import contextlib
 
 PAGE = "application/vnd.pypi.simple.v1+json"
 
@@ -53,20 +53,9 @@ class Answering(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass  # a client that gave up
-
-
-@contextlib.contextmanager
-def served(handler: type[Answering], shop: object) -> Iterator[str]:
+def served(
+    handler: type[Answering], shop: object
+) -> contextlib.AbstractContextManager[str]:
     """Serve what a shop has until the block ends; yield its address."""
     kind = type("Handler", (handler,), {"shop": shop})
-    with Server(("127.0.0.1", 0), kind) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
+    return listening(kind)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import http.server
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.core import network
 from provision.core.errors import ToolError, UsageError
+from tests.small import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,11 +35,8 @@ def server() -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
-        made.daemon_threads = True
-        threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"http://127.0.0.1:{made.server_port}"
-        made.shutdown()
+    with listening(Handler) as address:
+        yield address
 
 
 @pytest.mark.machine

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import http.server
 import shutil
-import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,10 +84,8 @@ def vendor(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     folder = tmp_path / "vendor"
     folder.mkdir()
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with small.listening(handler) as address:
+        yield folder, address
 
 
 def test_the_distribution_s_driver_is_refused_with_the_reason() -> None:
