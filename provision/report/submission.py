@@ -76,6 +76,9 @@ def _intel_families(name: str, devices: Devices) -> set[str]:
     by_id = re.search(r"\[0x([0-9a-f]{4})\]", name, re.IGNORECASE)
     if by_id and (device := devices.find("intel", by_id[1].lower())):
         return {device.family} if device.family else set()
+    ours = {each.family for each in devices.intel.values() if each.name == name}
+    if listed := {family for family in ours if family}:  # as the host's list names it
+        return listed
     short = _essence(name)
     return {
         family

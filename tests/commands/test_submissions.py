@@ -18,14 +18,17 @@ import markdown
 import pytest
 import yaml
 
+from provision.catalog.devices import read_devices
 from provision.commands import submissions
 from provision.commands.submissions import check_folder, submit
 from provision.core.errors import SpecError, UsageError
 from provision.core.project import Project
 from provision.lockfile.pip import read_lock
-from provision.report.evidence import statement
+from provision.report.evidence import Predicate, Statement, statement
 from provision.report.history import suite_digest
+from provision.report.submission import families_of
 from provision.report.suite_checks import read_suite
+from provision.spec.reader import load_target
 from tests.checkout import commit_all, copy_files, git
 from tests.report.test_evidence import forged, make_key, report
 from tests.test_docs import ROOT, script
@@ -464,6 +467,36 @@ def test_attack_what_is_no_evidence_in_the_folder(repository: Repository) -> Non
     assert states == dict.fromkeys(
         ("page.html", "link.json", "folder", "keys/torvalds.pub"), "refused"
     )
+
+
+PRO = {"GPU 0": "Intel Arc Pro A40/A50"}
+FAMILIES: list[tuple[str, Content, Content, str]] = [
+    ("arc-linux", {"name": "Intel(R) Arc(TM) B580 Graphics"}, {}, "bmg"),
+    ("arc-linux", {"name": "Intel(R) Arc(TM) 140V GPU (16GB)"}, {}, "lnl"),
+    ("arc-linux", {"name": "Intel(R) Graphics [0x7d55]"}, {}, "mtl"),
+    ("arc-linux", {"name": "Intel(R) Graphics"}, PRO, "dg2"),
+    ("arc-linux", {"name": "Intel(R) Arc(TM) Graphics"}, {}, "arl lnl mtl"),
+    ("arc-linux", {"name": "Intel(R) Data Center GPU Max 1550"}, {}, ""),
+    ("max-linux", {"name": "Intel(R) Data Center GPU Max 1550"}, {}, "pvc"),
+    ("cuda-linux", {"name": "NVIDIA L4", "capability": "sm_89"}, {}, "sm_89"),
+    ("cuda-linux", {"name": "NVIDIA B200", "capability": "sm_100"}, {}, "sm_100"),
+    ("cuda-linux", {"name": "Tesla P100", "capability": "sm_60"}, {}, ""),
+    ("cuda-linux", {"name": "AMD EPYC"}, {}, ""),
+    ("cpu-linux", {"name": "NVIDIA L4", "capability": "sm_89"}, {}, ""),
+    ("mps-macos", {"name": "Apple M4 Max"}, {}, "apple"),
+]
+
+
+@pytest.mark.parametrize(("target", "shown", "stack", "families"), FAMILIES)
+def test_a_device_has_the_families_that_its_target_is_for(
+    target: str, shown: Content, stack: Content, families: str
+) -> None:
+    seen = Predicate.model_construct(device=shown, stack=stack)
+    content = Statement.model_construct(predicate=seen)
+    project = Project(ROOT)
+    devices = read_devices(project.catalog)
+    found = families_of(content, load_target(project.specs, target), devices)
+    assert " ".join(found) == families
 
 
 def rows(project: Project) -> list[str]:
