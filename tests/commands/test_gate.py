@@ -22,8 +22,8 @@ from provision.host.model import Driver, Gpu, Host, Runtimes
 from provision.report.fleet import report_fleet
 from provision.report.history import history
 from provision.spec.reader import load_target
-from tests.cli.test_contract import FAILS, SCHEMA, suite_of
-from tests.small import SUITE, TARGET
+from tests.cli.test_contract import SCHEMA, suite_of
+from tests.small import FAILING_SUITE, SUITE, TARGET
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -73,7 +73,7 @@ def test_a_fit_node_is_kept_and_the_run_proves_nothing(
 def test_a_failed_check_decides_by_its_code(
     ready: Lab, capsys: pytest.CaptureFixture[str], code: str, verdict: int
 ) -> None:
-    suite_of(ready, FAILS.replace('"op-fails"', f'"{code}"'))
+    suite_of(ready, FAILING_SUITE.replace('"op-fails"', f'"{code}"'))
     capsys.readouterr()
     assert gate(ready, TARGET) == verdict
     out = capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_a_failed_check_decides_by_its_code(
 def test_its_document_is_the_verdict(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suite_of(ready, FAILS)
+    suite_of(ready, FAILING_SUITE)
     capsys.readouterr()
     assert gate(ready, TARGET, "--json") == REMOVE
     document = json.loads(capsys.readouterr().out)
@@ -219,7 +219,7 @@ def test_devices_that_a_variable_hides_are_not_lost(
 
 @pytest.mark.machine
 def test_no_verdict_replaces_no_removal(ready: Lab) -> None:
-    suite_of(ready, FAILS)
+    suite_of(ready, FAILING_SUITE)
     assert gate(ready, TARGET) == REMOVE
     removal = stored(ready)
     suite_of(ready, "raise SystemExit(3)")
