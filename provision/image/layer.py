@@ -21,23 +21,24 @@ def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
         tarfile.open(fileobj=layer, mode="r:") as source,
         tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as made,
     ):
+        members = source.getmembers()
+        named = {member.name: member for member in members}
         first: dict[
             str, str
-        ] = {}  # by the name that has the content: the name to write it under
-        for member in sorted(source.getmembers(), key=_folder_order):
+        ] = {}  # of each content's own name, the name to write it under
+        for member in sorted(members, key=_folder_order):
             entry = _plain_header(member)
             if not (member.isreg() or member.islnk()):
                 made.addfile(entry)
                 continue
-            owner = member.linkname if member.islnk() else member.name
-            linked = first.setdefault(owner, member.name)
-            if linked == member.name:
-                content = source.getmember(owner)
+            content = named[member.linkname] if member.islnk() else member
+            entry.linkname = first.setdefault(content.name, member.name)
+            if entry.linkname == member.name:
                 entry.type, entry.linkname = tarfile.REGTYPE, ""
                 entry.size = content.size
                 made.addfile(entry, source.extractfile(content))
             else:
-                entry.type, entry.linkname = tarfile.LNKTYPE, linked
+                entry.type = tarfile.LNKTYPE
                 made.addfile(entry)
 
 

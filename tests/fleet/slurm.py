@@ -33,6 +33,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/linear
+DefMemPerNode=1
 SlurmdTimeout=30
 MessageTimeout=3
 ReturnToService=1

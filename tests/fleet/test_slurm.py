@@ -181,6 +181,9 @@ def test_a_node_that_cannot_reach_the_controller_is_not_drained_later(
 def test_a_partition_is_proven_node_by_node(cluster: Cluster) -> None:
     folder = cluster.lab.shared / "round"
     cluster.call("/mnt/slurm/prove", "gpu", "/mnt/round")
+    # All memory of the node; a cluster's default is often less than the checks need.
+    queued = ("squeue", "--noheader", "--name=provision", "--format=%m")
+    assert cluster.call(*queued).split() == ["0"] * len(cluster.nodes)
     names = [f"{node.name}.poolxpu.full.json" for node in cluster.nodes]
     cluster.until(lambda: all((folder / name).exists() for name in names))
     assert {json.loads((folder / name).read_text())["verdict"] for name in names} == {
