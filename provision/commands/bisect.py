@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from packaging.version import Version
+
 from provision.artifacts.parallel_fetch import wanted_archive
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
@@ -11,7 +13,9 @@ from provision.commands.bisect_candidates import (
     Candidate,
     CandidateLocks,
     in_one_line,
+    is_same,
     releases,
+    require_release,
 )
 from provision.commands.bisect_history import Past, changed_package, is_built
 from provision.commands.bisect_judges import Judge, Seen, by_check, by_program
@@ -85,10 +89,7 @@ class Bisector:
     def _locked(self, resolver: Resolver) -> list[Candidate]:
         """Return the candidates, the good end first."""
         request, package = self._request, self._package
-        present = request.lock.versions[package]
-        good = request.good or self._good_of_history(present)
-        ends = (good, request.bad or present)
-        versions = releases(request.target, package, ends, resolver)
+        versions = self._versions(resolver)
         if len(versions) < 2:
             raise UsageError(
                 f"{request.target.name}: there is no older release of {package} than {versions[-1]}",
@@ -105,11 +106,31 @@ class Bisector:
             made.pop(0)
         return made
 
-    def _good_of_history(self, present: str) -> str:
+    def _versions(self, resolver: Resolver) -> list[str]:
+        """Return the releases between the ends, and these; UsageError if one that was typed is none."""
+        request, package = self._request, self._package
+        present = request.lock.versions[package]
+        bad = request.bad or present
+        good = request.good or self._good_of_history(bad)
+        if good and Version(good) >= Version(bad):
+            raise UsageError(
+                f"--good {good} is not older than the bad end, {bad}",
+                remedy="name an older release; or a newer one with --bad",
+            )
+        found = releases(request.target, package, (good, bad), resolver)
+        for option, typed in (("--bad", request.bad), ("--good", request.good)):
+            if typed:
+                require_release(option, typed, found)
+        # It is built here, or locked, also where an index has it no more.
+        if not request.bad and not any(is_same(present, version) for version in found):
+            found.append(present)
+        return found
+
+    def _good_of_history(self, bad: str) -> str:
         """Return the release that was installed when it was last good; "" if that is not known."""
         good = self._past.last_good()
         version = self._past.versions(good).get(self._package, "") if good else ""
-        return version if version != present else ""
+        return version if version and Version(version) < Version(bad) else ""
 
     def plan(self) -> Bisection:
         """Return what would be built."""

@@ -182,14 +182,12 @@ def _with_tritons(target: Target, catalog: Path) -> Target:
 
 
 def releases(
-    target: Target,
-    package: str,
-    ends: tuple[str, str],
-    resolver: Resolver,
+    target: Target, package: str, ends: tuple[str, str], resolver: Resolver
 ) -> list[str]:
     """Return the releases from a good end to a bad one, the oldest first.
 
-    Without a good end, from the oldest one that fits the spec. UsageError: an end does not exist.
+    Without a good end, from the oldest one that fits the spec. UsageError: it takes the package from
+    a URL.
     """
     good, bad = ends
     for text in target.pip.requirements:
@@ -203,15 +201,18 @@ def releases(
     if package == "torch":
         asked = _with_tritons(target, resolver.folder)
     found = resolver.releases(asked, package, bad, good)[::-1]
-    for end, option in ((bad, "--bad"), (good, "--good")):
-        if end and not any(_is_same(end, version) for version in found):
-            raise UsageError(
-                f"{option} {end}: {target.name} cannot have this release of {package}",
-                cause=f"it can have {', '.join(found) or 'none'}",
-                remedy="name one of these; the cut-off of the spec, its Python and its platform "
-                "decide which there are",
-            )
     return found if good else _that_fit(target, package, found)
+
+
+def require_release(option: str, end: str, found: Sequence[str]) -> None:
+    """Raise UsageError if the end of a search that was typed is no release of its package."""
+    if not any(is_same(end, version) for version in found):
+        raise UsageError(
+            f"{option} {end}: the target cannot have this release",
+            cause=f"it can have {', '.join(found) or 'none'}",
+            remedy="name one of these; the cut-off of the spec, its Python and its platform decide "
+            "which there are",
+        )
 
 
 def _that_fit(target: Target, package: str, found: Sequence[str]) -> list[str]:
@@ -224,7 +225,7 @@ def _that_fit(target: Target, package: str, found: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _is_same(end: str, version: str) -> bool:
+def is_same(end: str, version: str) -> bool:
     """Whether a version is the one that was typed, with or without its local part."""
     typed, known = version_of(end), Version(version)
     return typed in (known, Version(known.public))
