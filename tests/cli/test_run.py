@@ -18,7 +18,7 @@ import pytest
 
 from provision.cli.main import mark_command
 from provision.core.project import CURRENT
-from tests.lab import open_lab
+from tests.lab import open_lab, typed
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -287,10 +287,13 @@ def test_each_verb_that_uses_an_environment_says_that_its_lock_changed(
     root = ready.project.root
     words = ["--project", str(root), *(["--target", TARGET] * (verb == "doctor"))]
     words += [TARGET] * (verb != "doctor") + ["true"] * (verb == "run")
-    done = [sys.executable, "-I", "-m", "provision", verb, *words]
+    argv = [sys.executable, "-I", "-m", "provision", verb, *words]
 
     def notes() -> list[str]:
-        ended = subprocess.run(done, capture_output=True, text=True, check=False)
+        if verb == "run":  # the program takes the place of its process
+            ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+        else:
+            ended = typed(verb, *words)
         lines = [
             line for line in ended.stderr.splitlines() if "provision build" in line
         ]
