@@ -40,6 +40,8 @@ from provision.report.model import SCHEMA, Check, Report, read_report, sealed
 PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may be over
 # Of the terminal and the session: no check of a device reads them.
 _VOLATILE = {"TERM", "COLUMNS", "NO_COLOR", "CI", "XDG_RUNTIME_DIR"}
+# What torch.compile and Triton start from PATH.
+_COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "icx", "icpx", "nvcc", "ld")
 # Expectations by distribution, which are compared one by one.
 _BY_NAME = {"packages", "requirements", "forbid"}
 
@@ -194,7 +196,22 @@ def _facts(
     facts = {key: expected[key] for key in expected if key not in _BY_NAME}
     environment = suite_environment(request.target, subject)
     variables = {n: v for n, v in environment.items() if n not in _VOLATILE}
+    if os.name == "posix":  # Windows searches PATH for libraries as well
+        variables["PATH"] = _compilers_of(environment.get("PATH", ""))
     return facts | {"layers": request.layers, "variables": variables}
+
+
+def _compilers_of(search_path: str) -> str:
+    """Return the folders of a search path that have a compiler.
+
+    Others come and go with the caller: pyenv's ``python3`` adds the folder of its Python.
+    """
+    folders = dict.fromkeys(search_path.split(os.pathsep))
+    return os.pathsep.join(
+        folder
+        for folder in folders
+        if any(Path(folder, name).is_file() for name in _COMPILERS)
+    )
 
 
 def _completed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -419,7 +420,7 @@ def _basis(lab: Lab, local: str = "", **facts: str) -> Basis:
 
 
 def test_the_callers_device_host_and_promise_are_in_the_basis(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     wheels, found = lab.wheels, list[str]()
 
@@ -430,11 +431,17 @@ def test_the_callers_device_host_and_promise_are_in_the_basis(
         found.append(report.basis)
 
     build_more()
+    # A folder as pyenv's `python3` adds it to what it starts.
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     build_more()
     assert found[0] == found[1]
+    (folder / "gcc").touch()
+    build_more()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     build_more()
     spec = lab.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text() + '[environment]\nNAME = "value"\n')
     build_more()
-    assert len(set(found)) == 3 == len(found) - 1
+    assert len(set(found)) == 4 == len(found) - 1
