@@ -41,7 +41,18 @@ PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may 
 # Of the terminal and the session: no check of a device reads them.
 _VOLATILE = {"TERM", "COLUMNS", "NO_COLOR", "CI", "XDG_RUNTIME_DIR"}
 # What torch.compile and Triton start from PATH.
-_COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "icx", "icpx", "nvcc", "ld")
+_COMPILERS = (
+    "cc",
+    "c++",
+    "gcc",
+    "g++",
+    "clang",
+    "clang++",
+    "icx",
+    "icpx",
+    "nvcc",
+    "ld",
+)
 # Expectations by distribution, which are compared one by one.
 _BY_NAME = {"packages", "requirements", "forbid"}
 
