@@ -35,6 +35,10 @@ from smoke.engine.plan import Plan, missing, reused  # noqa: E402
 from smoke.engine.workers import Workers  # noqa: E402
 
 SCHEMA = 2  # of the report
+NO_GROUP = (
+    "no group: start it under torchrun, srun or mpirun, two processes or more, as in "
+    "`srun --ntasks-per-node=1 provision gate TARGET --group`"
+)
 WORKER = HERE / "engine" / "worker.py"
 
 
@@ -97,6 +101,9 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
         expect = expectation.read(options.expect)
     except expectation.BadExpect as error:
         print(f"smoke: {error}", file=sys.stderr)  # noqa: T201 - a separate program
+        return 2
+    if not expect.in_job and any(name.startswith("group") for name in options.only):
+        print(f"smoke: {NO_GROUP}", file=sys.stderr)  # noqa: T201
         return 2
     # Windows removes no file that a worker still has open, which may have been ended a moment ago.
     with tempfile.TemporaryDirectory(

@@ -64,8 +64,8 @@ def _names(variables: Mapping[str, str]) -> tuple[str, str, str]:
         if all(variables.get(name, "").isdecimal() for name in names[:2]):
             return names
     raise UsageError(
-        "--group: no launcher has started this process",
-        cause="torchrun, srun and mpirun set the rank of a process; none is set",
+        "no group: start it under torchrun, srun or mpirun",
+        cause="they set the rank of each process; none is set for this one",
         remedy="run it in each process of a job, as in "
         "`srun --ntasks-per-node=1 provision gate TARGET --group`",
     )
@@ -77,7 +77,7 @@ def _require_place(
     """Refuse a process that has nobody to compare with, or no place among the others."""
     if size < 2:
         raise UsageError(
-            f"--group: {names[1]}={size}: one process has nothing to compare with",
+            f"no group: {names[1]}={size}: one process has nothing to compare with",
             remedy="start two processes or more, as in "
             "`srun --nodes 2 --ntasks-per-node=1 provision gate TARGET --group`",
         )

@@ -31,7 +31,7 @@ REPEATS = 3  # the first waits for partners that come later
 
 def in_group(expect: Expect) -> str:
     """Apply to a process of a job."""
-    return "" if expect.group else "only in a group of processes"
+    return "" if expect.in_job else "only in a group of processes"
 
 
 @check(

@@ -12,23 +12,68 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
 from torch import distributed
 
 from smoke.device import capabilities
+from smoke.engine import side_by_side
 from smoke.engine.finding import fail
 
 # Seconds in which all processes of a job come, and one operation ends: less than the suite's limit
 # of silence, after which a check counts as hung.
 LIMIT = 60.0
 _LAST_WORDS = 10.0  # seconds in which the others tell how far they are
+_ANSWER = 20.0  # seconds in which rank 0 answers one question, however busy it is
 # Gloo and oneCCL raise plain errors, and NCCL wraps those of this rank's own device.
 _OF_NETWORK = re.compile(r"gloo|ccl|connect|tim(ed |e)out|socket|broken pipe", re.I)
 _OF_DEVICE = re.compile(r"cuda (error|failure)|out of memory", re.I)
+
+
+class SilentError(RuntimeError):
+    """Rank 0 does not answer, as a host without power: its connections stay open."""
+
+
+def timely(act: Callable[[], Any], seconds: float) -> Any:
+    """Do what may have no end of its own, as most calls of torch's store; SilentError after a time."""
+    try:
+        return side_by_side.begin(act).result(seconds)
+    except FutureTimeout as error:
+        raise SilentError(f"timed out after {seconds:.0f} s") from error
+
+
+class Store:
+    """What all processes of a job read and write, in the process of rank 0."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self._is_silent = False
+
+    def set(self, key: str, text: str) -> None:
+        """Write what the others wait for."""
+        self._asked(lambda: self.store.set(key, text))
+
+    def check(self, keys: list[str]) -> bool:
+        """Return whether all of these have been written."""
+        return bool(self._asked(lambda: self.store.check(keys)))
+
+    def get(self, key: str) -> Any:
+        """Return what has been written."""
+        return self._asked(lambda: self.store.get(key))
+
+    def _asked(self, act: Callable[[], Any]) -> Any:
+        if self._is_silent:
+            raise SilentError("timed out before")
+        try:
+            return timely(act, _ANSWER)
+        except SilentError:
+            self._is_silent = True
+            raise
 
 
 class Group:
@@ -41,7 +86,7 @@ class Group:
         self._nodes: dict[int, str] = {}
         self._store = self._open(launched)
 
-    def _open(self, launched: Mapping[str, str]) -> Any:
+    def _open(self, launched: Mapping[str, str]) -> Store:
         try:
             store = distributed.TCPStore(
                 launched["address"],
@@ -56,21 +101,23 @@ class Group:
             if "EADDRINUSE" in str(error) or "already in use" in str(error):
                 self._port_in_use(launched["port"], reason)
             self._no_network(f"rank 0 does not answer at {self.address}", reason)
-        return distributed.PrefixStore("provision", store)
+        return Store(distributed.PrefixStore("provision", store))
 
     def join(self, device: torch.device) -> dict[int, str]:
         """Wait for all processes, and open the collectives; return the node of each rank."""
         self._nodes = nodes = self.told_by_all("node", self._node)
         # Otherwise NCCL's watchdog ends the process at the limit, and nobody is named.
         os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
+        opened = partial(
+            distributed.init_process_group,
+            capabilities.backend(device),
+            store=distributed.PrefixStore("collectives", self._store.store),
+            rank=self.rank,
+            world_size=self.size,
+            timeout=dt.timedelta(seconds=LIMIT),
+        )
         with self.step("open the collectives"):
-            distributed.init_process_group(
-                capabilities.backend(device),
-                store=distributed.PrefixStore("collectives", self._store),
-                rank=self.rank,
-                world_size=self.size,
-                timeout=dt.timedelta(seconds=LIMIT),
-            )
+            timely(opened, LIMIT + _ANSWER)
         return nodes
 
     @contextmanager
@@ -89,12 +136,15 @@ class Group:
 
     def _silent(self) -> str:
         """Return which processes did not fail as this one did: they hang, have ended, or never came."""
-        with suppress(RuntimeError):  # the store ends with rank 0
+        try:
             self._store.set(f"failed/{self.rank}", "")
             self._wait("failed", _LAST_WORDS)
             names = ", ".join(map(self._name, self._without("failed")))
-            return f"{names} does not answer" if names else "all processes answer"
-        return f"{self._name(0)} has ended"
+        except SilentError:
+            return f"{self._name(0)} is silent"
+        except RuntimeError:  # the store ends with rank 0
+            return f"{self._name(0)} has ended"
+        return f"{names} does not answer" if names else "all processes answer"
 
     def _without(self, topic: str) -> list[int]:
         """Return the ranks that have told nothing on a topic."""

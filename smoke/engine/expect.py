@@ -88,6 +88,11 @@ class Expect:
     fallback: tuple[str, ...] = ()
     group: Mapping[str, str] | None = None
 
+    @property
+    def in_job(self) -> bool:
+        """Whether this is one of several processes of a job."""
+        return bool(self.group and int(self.group["size"]) > 1)
+
     def locks(self, name: str) -> bool:
         """Return whether the lock holds a distribution of this normalised name."""
         return name in self.packages

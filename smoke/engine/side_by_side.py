@@ -9,7 +9,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from typing import TypeVar
 
+Result = TypeVar("Result")
 MOST = 8  # devices of one machine
 MEMORY = (
     2 * 2**30
@@ -60,9 +62,9 @@ def _free_memory(root: Path) -> int:
     return min(left)
 
 
-def begin(work: Callable[[], str]) -> Future[str]:
+def begin(work: Callable[[], Result]) -> Future[Result]:
     """Do work in a thread that ends with this process, unlike those of a pool."""
-    future: Future[str] = Future()
+    future: Future[Result] = Future()
 
     def run() -> None:
         try:

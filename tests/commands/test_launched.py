@@ -10,6 +10,7 @@ import pytest
 from provision.cli import main
 from provision.commands.launched import read_launched
 from provision.core.errors import UsageError
+from tests.cli.test_contract import FAILS, suite_of
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def test_each_launcher_gives_a_process_its_place(
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({}, "no launcher has started this process"),
-        ({"RANK": "x", "WORLD_SIZE": "2"}, "no launcher has started this process"),
+        ({}, "no group: start it under torchrun, srun or mpirun"),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "no group: start it under torchrun"),
         (INTEL_MPI, "the host of rank 0 is not known"),
         (SRUN | {"SLURM_STEP_NODELIST": "n[01-04"}, "the host of rank 0 is not known"),
         (TORCHRUN | {"WORLD_SIZE": "0"}, "one process has nothing to compare with"),
@@ -94,7 +95,7 @@ def test_the_verdict_of_a_group_replaces_none_of_a_gate(
         for name in names:
             monkeypatch.delenv(name, raising=False)
     assert main.main([*words, "--node", "n1"]) == 2
-    assert "no launcher" in capsys.readouterr().out
+    assert "no group: start it under torchrun" in capsys.readouterr().out
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
@@ -104,3 +105,8 @@ def test_the_verdict_of_a_group_replaces_none_of_a_gate(
     assert stored.name == f"n1.{TARGET}.group.json"
     assert json.loads(stored.read_text(encoding="utf-8"))["suite"] == "group"
     assert main.main([*words, "--device", "all"]) == 2
+    hung = FAILS.replace('"op-fails"', '"probe-hung"')
+    suite_of(ready, hung.replace("tiny.check", "group.exchange"))
+    assert main.main([*words, "--node", "n2"]) == 2  # any node can be why
+    (stored,) = verdicts.glob("n2.*")
+    assert json.loads(stored.read_text(encoding="utf-8"))["code"] == "network-failure"

@@ -49,6 +49,23 @@ def the_first_process_ends():
         yield
 
 
+@fault(CHECK, "process-died", "group")
+def the_first_process_stops():
+    """As on a host without power: its connections stay open, and nothing comes from it."""
+    cls, os = module("smoke.device.group").Group, module("os")
+    later = f"sleep 80; kill -KILL {os.getpid()}"  # the others have ended by then
+    told = cls.told_by_all
+
+    def told_by_all(group, about, facts):
+        if about == "sums":
+            module("subprocess").Popen(["sh", "-c", later])
+            os.kill(os.getpid(), module("signal").SIGSTOP)
+        return told(group, about, facts)
+
+    with patch.object(cls, "told_by_all", told_by_all):
+        yield
+
+
 @fault(CHECK, "port-in-use", "group")
 def another_program_has_the_port():
     cls = module("smoke.device.group").Group

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from smoke import run
 from smoke.reference.group import (
     ROUNDS,
     Seen,
@@ -227,6 +228,35 @@ def test_the_others_have_no_verdict_where_the_first_process_ends(
         assert check["finding"]["code"] == "network-failure"
         symptom = check["finding"]["symptom"]
         assert f"rank 0 on {socket.gethostname()} has ended" in symptom
+
+
+@pytest.mark.machine
+def test_the_others_end_and_name_the_first_process_where_it_is_silent(
+    job: Callable[..., list[dict[str, Any]]],
+) -> None:
+    found = job("the_first_process_stops", NOTHING, NOTHING, NOTHING, code=1)
+    assert found[0]["finding"]["code"] == CODES["the_first_process_stops"]
+    for check in found[1:]:
+        assert check["finding"]["code"] == "network-failure"
+        symptom = check["finding"]["symptom"]
+        assert f"rank 0 on {socket.gethostname()} is silent" in symptom
+
+
+@pytest.mark.parametrize("place", [None, "alone"])
+def test_a_check_between_processes_needs_some(
+    base: dict[str, Any],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    place: str | None,
+) -> None:
+    group = {"rank": "0", "size": "1", "address": "n", "port": "1", "store": "own"}
+    expect = tmp_path / "expect"
+    own = {"group": group if place else None}
+    expect.write_text(json.dumps(base | own), encoding="utf-8")
+    words = [str(expect), str(tmp_path / "report"), "--full", "--only", "group"]
+    assert run.main(words) == 2
+    assert "no group: start it under torchrun" in capfd.readouterr().err
+    assert not (tmp_path / "report").exists()
 
 
 @pytest.mark.machine
