@@ -10,8 +10,8 @@ import pytest
 from provision.cli import main
 from provision.commands.launched import read_launched
 from provision.core.errors import UsageError
-from tests.cli.test_contract import FAILS, suite_of
-from tests.small import TARGET
+from tests.cli.test_contract import suite_of
+from tests.small import FAILING_SUITE, TARGET
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -105,7 +105,7 @@ def test_the_verdict_of_a_group_replaces_none_of_a_gate(
     assert stored.name == f"n1.{TARGET}.group.json"
     assert json.loads(stored.read_text(encoding="utf-8"))["suite"] == "group"
     assert main.main([*words, "--device", "all"]) == 2
-    hung = FAILS.replace('"op-fails"', '"probe-hung"')
+    hung = FAILING_SUITE.replace('"op-fails"', '"probe-hung"')
     suite_of(ready, hung.replace("tiny.check", "group.exchange"))
     assert main.main([*words, "--node", "n2"]) == 2  # any node can be why
     (stored,) = verdicts.glob("n2.*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -68,3 +69,16 @@ def test_gate_and_quick_checks_end_before_slurmd_kills_them() -> None:
     grace = 5  # of each, see `--time-limit`
     assert len(limits) == 2
     assert sum(int(limit) + grace for limit in limits) < KILLED_AFTER
+
+
+def test_a_job_of_prove_on_a_node_without_a_target_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [FOLDER / "prove", tmp_path],
+        env={"PATH": os.environ["PATH"], "PROVISION": "false"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "of this node has to name its target" in done.stderr
+    assert list(tmp_path.iterdir()) == []
