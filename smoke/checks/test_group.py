@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Mapping
 
@@ -12,7 +13,7 @@ import torch
 from torch import distributed
 
 from smoke.device import devices
-from smoke.device.group import Group
+from smoke.device.group import LIMIT, Group
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.finding import fail
@@ -72,12 +73,14 @@ def look(
     for pairs in partners(group.size):
         partner = pairs[group.rank]
         if partner == group.rank:
+            if is_sum_wrong:
+                group_of([partner])
             continue
         numbers.step(f"exchange with rank {partner} on {nodes[partner]}")
         with group.step(f"exchange numbers with rank {partner}"):
             is_right, speeds[partner] = exchange(group.rank, partner, device)
-            if is_sum_wrong:  # who changes it?
-                is_right = is_right and not sum_of_two(group.rank, partner, device)
+            if is_sum_wrong:  # who changes it? Both ask, whatever came to them
+                is_right &= not sum_of_two(group.rank, partner, device)
         wrong += [] if is_right else [partner]
     numbers.step("compare what all processes saw")
     told = group.told_by_all("seen", [sums, wrong, list(speeds.items())])
@@ -95,8 +98,17 @@ def pattern(rank: int, device: torch.device) -> torch.Tensor:
 def sum_of_two(rank: int, partner: int, device: torch.device) -> int:
     """Return how many numbers of a sum with one partner only are wrong."""
     two = sorted([rank, partner])
-    alone = distributed.new_group(two, use_local_synchronization=True)
-    return add_up(2, two.index(rank), device, alone)[0]
+    return add_up(2, two.index(rank), device, group_of(two))[0]
+
+
+def group_of(ranks: list[int]) -> distributed.ProcessGroup:
+    """Return a group of some processes, which no other has to know of.
+
+    Its name in torch counts the groups before it: a process that pauses makes one, too, or its next
+    partner would wait under another name, for half an hour without a limit.
+    """
+    limit = dt.timedelta(seconds=LIMIT)
+    return distributed.new_group(ranks, limit, use_local_synchronization=True)
 
 
 def add_up(
