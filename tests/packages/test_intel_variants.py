@@ -15,9 +15,14 @@ import pytest
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.devices import read_devices
 from provision.catalog.variants import SCHEMA, intel_properties
+from provision.commands.variants import properties_of_host, properties_of_target
 from provision.core.process import clean_environment, run
 from provision.core.program import uv_program
 from provision.core.project import shipped
+from provision.host.model import Gpu, Host, Runtimes
+from provision.spec.reader import load_target
+from release import WAYS, build, committed
+from tests.checkout import commit_all, git
 from tests.small import make_wheel, serve
 
 if TYPE_CHECKING:
@@ -43,6 +48,8 @@ import sys, time
 begin = time.process_time()
 from pathlib import Path
 import provision_intel_variants as provider
+if sys.argv[2] == "win-64":
+    sys.platform, provider._of_windows = "win32", lambda: ["e20b"]
 found = provider.get_supported_configs(Path(sys.argv[1]))
 spent = (time.process_time() - begin) * 1000
 import json
@@ -51,16 +58,23 @@ print(json.dumps([{f.name: f.values for f in found}, spent, sorted(sys.modules)]
 pytestmark = pytest.mark.machine
 
 
+def copied(folder: Path) -> Path:
+    """Copy the package and what it takes from the toolkit; return the package's folder."""
+    copy = folder / "packages" / SOURCE.name
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("catalog.json"))
+    (folder / "envs" / "catalog").mkdir(parents=True)
+    (folder / "provision").mkdir()
+    catalog = ("envs/catalog/devices.toml", "envs/catalog/drivers.toml")
+    for name in (*catalog, "provision/__init__.py"):
+        shutil.copy(ROOT / name, folder / name)
+    return copy
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the package as a release does: the wheel from the sdist, far from the catalog."""
     folder = tmp_path_factory.mktemp("build")
-    copy = folder / "packages" / SOURCE.name
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("catalog.json"))
-    catalog = folder / "envs" / "catalog"
-    catalog.mkdir(parents=True)
-    for name in ("devices.toml", "drivers.toml"):
-        shutil.copy(ROOT / "envs" / "catalog" / name, catalog)
+    copy = copied(folder)
     argv = [uv_program(), "build", "--quiet", "--offline", "--no-config"]
     argv += ["--no-build-isolation", "--python", sys.executable]
     run([*argv, "--out-dir", folder / "dist", copy]).require("it is built")
@@ -78,11 +92,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked(
-    installed: Path, root: Path, variables: Mapping[str, str] | None = None
+    installed: Path,
+    root: Path,
+    variables: Mapping[str, str] | None = None,
+    platform: str = "linux-64",
 ) -> tuple[dict[str, list[str]], float, list[str]]:
     script = f"import sys; sys.path.insert(0, {str(installed)!r})\n{ASK}"
     env = clean_environment(extra=variables or {})
-    done = run([sys.executable, "-I", "-S", "-c", script, root], env=env)
+    done = run([sys.executable, "-I", "-S", "-c", script, root, platform], env=env)
     found, spent, modules = json.loads(done.require("it answers").stdout)
     return found, spent, modules
 
@@ -115,6 +132,23 @@ def test_it_has_the_families_and_the_driver_of_a_machine(
     releases = [name for build, name in reversed(devices.releases) if build <= 33578]
     (own,) = intel_properties(found["family"], releases).values()
     assert found == {name: list(values) for name, values in own.items()}
+
+
+@pytest.mark.parametrize("platform", ["linux-64", "win-64"])
+def test_it_has_the_features_that_provision_lists_on_each_platform(
+    installed: Path, tmp_path: Path, platform: str
+) -> None:
+    root = machine(tmp_path, "e20b", driver="libze_intel_gpu.so.1.6.33578.51")
+    found, _, _ = asked(installed, root, platform=platform)
+    devices = read_devices(shipped().catalog)
+    gpu = Gpu("intel", "e20b", "Arc B580", "03", "bmg", supported=True)
+    release = devices.release_of(33578)
+    host = Host(platform, "6", gpus=(gpu,), runtimes=Runtimes(compute_runtime=release))
+    own = properties_of_host(host, devices)["intel"]
+    assert {name: tuple(values) for name, values in found.items()} == own
+    name = {"linux-64": "arc-linux", "win-64": "arc-windows"}[platform]
+    target = load_target(shipped().specs, name)
+    assert properties_of_target(target, devices)["intel"].keys() == found.keys()
 
 
 def test_every_device_of_the_catalog_is_known(installed: Path) -> None:
@@ -157,6 +191,11 @@ def test_it_answers_for_a_machine_that_is_not_here(
     root = machine(tmp_path / "arc", "56a0")
     for family in ("", "no such"):
         assert asked(installed, root, {"PROVISION_INTEL_FAMILY": family})[0] == {}
+    # The driver of this machine is not that one's.
+    other = machine(tmp_path / "other", "e20b", driver="libze_intel_gpu.so.1.6.33578")
+    for named in ({}, {"PROVISION_INTEL_DRIVER": ""}):
+        variables = {"PROVISION_INTEL_FAMILY": "dg2"} | named
+        assert asked(installed, other, variables)[0] == {"family": ["dg2"]}
     unknown = {"PROVISION_INTEL_DRIVER": "99.1"}
     assert asked(installed, root, unknown)[0] == {"family": ["dg2"]}
 
@@ -174,6 +213,26 @@ def test_it_needs_nothing_and_names_its_endpoint(wheel: Path) -> None:
         "[variant_plugins]\nprovision_intel_variants = provision_intel_variants"
         in points
     )
+
+
+def test_each_release_has_file_names_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index refuses other bytes under a name that it has, and each commit makes other bytes."""
+    monkeypatch.setattr("release.PACKAGES", [f"packages/{SOURCE.name}"])
+    copied(tmp_path / "clone")
+    commit_all(tmp_path / "clone")
+    names = list[set[str]]()
+    for version in ("7.1.0", "7.2.0"):
+        own = tmp_path / "clone" / "provision" / "__init__.py"
+        own.write_text(f'__version__ = "{version}"\n')
+        git(tmp_path / "clone", "commit", "--quiet", "--all", "-m", version)
+        epoch, source = committed(tmp_path / "clone")
+        made = build(source, tmp_path / version, epoch, *WAYS[0])
+        names.append({path.name for path in made.iterdir()})
+    assert f"{SOURCE.name.replace('-', '_')}-7.1.0-py3-none-any.whl" in names[0]
+    assert len(names[0]) == len(names[1]) == 2
+    assert not names[0] & names[1]
 
 
 def stock(folder: Path, wheel: Path, providers: dict[str, Any]) -> None:

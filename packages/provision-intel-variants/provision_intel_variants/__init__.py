@@ -12,10 +12,8 @@ import re
 import sys
 from pathlib import Path
 
-__version__ = "0.1.0"
-
 namespace = "intel"
-# For a machine that is not this one; the first one empty: it has no such GPU.
+# For a machine that is not this one. An empty family: it has no such GPU; a family alone: no driver.
 FAMILY, DRIVER = "PROVISION_INTEL_FAMILY", "PROVISION_INTEL_DRIVER"
 _VENDOR = "8086"
 # Of the PCI bus: 03xx are display controllers, Data Center GPUs among them.
@@ -100,10 +98,14 @@ def _of_sysfs(root: Path) -> list[str]:
 
 
 def _releases(catalog: Catalog, root: Path) -> list[str]:
-    """Return the releases that the user-mode driver reaches, the newest first."""
-    if stated := os.environ.get(DRIVER):
+    """Return the releases that the user-mode driver reaches, the newest first; none on Windows."""
+    stated = os.environ.get(DRIVER)
+    if stated is not None:
         names = [name for _, name in catalog.releases]
         return names[names.index(stated) :] if stated in names else []
+    # The driver of this machine says nothing of another one, and Windows' has no release.
+    if FAMILY in os.environ or sys.platform == "win32":
+        return []
     names = [path.name for folder in _LIBRARIES for path in _entries(root / folder)]
     builds = [int(found[1]) for found in map(_DRIVER.fullmatch, names) if found]
     newest = max(builds, default=0)
