@@ -11,6 +11,34 @@ from provision.catalog.devices import Devices, read_devices, read_peaks
 from provision.core.errors import SpecError
 
 CATALOG = Path(__file__).parents[2] / "envs" / "catalog"
+# CUDA, its first driver for Linux and that for Windows, from the tables of
+# https://docs.nvidia.com/cuda/archive/13.2.0/cuda-toolkit-release-notes/ and, for 13.3 and 13.4, the
+# branches in those of 13.4 Update 1. From 13.0 on there is none for Windows.
+FIRST_DRIVERS = """
+11.0 450.51.05 451.48
+11.1 455.23 456.38
+11.2 460.27.03 460.82
+11.3 465.19.01 465.89
+11.4 470.42.01 471.11
+11.5 495.29.05 496.04
+11.6 510.39.01 511.23
+11.7 515.43.04 516.01
+11.8 520.61.05 520.06
+12.0 525.60.13 527.41
+12.1 530.30.02 531.14
+12.2 535.54.03 536.25
+12.3 545.23.06 545.84
+12.4 550.54.14 551.61
+12.5 555.42.02 555.85
+12.6 560.28.03 560.76
+12.8 570.26 570.65
+12.9 575.51.03 576.02
+13.0 580.65.06
+13.1 590.44.01
+13.2 595.45.04
+13.3 610
+13.4 615
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +66,17 @@ def test_every_pair_has_its_source() -> None:
     for pair in pairs.values():
         assert set(pair) == {"level_zero", "device", "source"}
         assert all(pair.values())
+
+
+def test_each_branch_of_nvidias_driver_has_the_cuda_that_it_came_with(
+    devices: Devices,
+) -> None:
+    rows = [line.split() for line in FIRST_DRIVERS.split("\n") if line]
+    for cuda, *drivers in rows:
+        branches = [int(driver.partition(".")[0]) for driver in drivers]
+        assert [devices.cuda_of(branch) for branch in branches] == [cuda] * len(drivers)
+        assert devices.cuda_of(branches[0] - 1) != cuda
+    assert [cuda for _, cuda in devices.branches] == [row[0] for row in rows]
 
 
 @pytest.mark.parametrize("device", ["3300", "3600", "22ff"])
