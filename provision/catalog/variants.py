@@ -49,8 +49,9 @@ def _cuda_up_to(cuda: str) -> Iterable[str]:
 
 def _architectures(capability: str) -> Iterable[str]:
     # Machine code runs on later minors of its major version, PTX of its first one on all of them.
-    major, minor = map(int, capability.split("."))
-    yield from (f"{major}{number}_real" for number in range(minor, -1, -1))
+    major, _, minor = capability.partition(".")  # a spec may say 8
+    numbers = range(int(minor or 0), -1, -1)
+    yield from (f"{major}{number}_real" for number in numbers)
     yield f"{major}0_virtual"
 
 

@@ -6,11 +6,13 @@ import zlib
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from provision.catalog.devices import Devices, read_devices
 from provision.catalog.variants import (
     BASELINES,
     Properties,
+    VariantsJson,
     intel_properties,
     nvidia_properties,
     parse_variants_json,
@@ -26,11 +28,21 @@ from provision.host.model import Host
 from provision.host.processor import x86_64_level
 from provision.lockfile.pip import Lock
 from provision.spec.model import Target
+from provision.spec.tables import faults_of
 
 Needs = dict[str, dict[str, tuple[str, ...]]]
-_FAULTS = (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
+# RuntimeError: encrypted, or of a later version of zip than Python's.
+_FAULTS = (
+    OSError,
+    ValueError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # that installers read
 _VARIANT = re.compile(r"[^/]+\.dist-info/variant\.json")
-_AT_LEAST = {">=", ">", "==", "~="}
+_AT_LEAST = {">=", ">", "==", "===", "~="}
 
 
 def properties_of_target(target: Target, devices: Devices) -> Properties:
@@ -44,7 +56,7 @@ def properties_of_target(target: Target, devices: Devices) -> Properties:
     if vendor == "nvidia":
         found |= _of_nvidia(driver, _least(hardware.compute_capability), devices)
     elif vendor == "intel":
-        reached = _reached(driver, devices)
+        reached = _reached(driver, target.platform, devices)
         found |= intel_properties(hardware.families, reached)
     return found | BASELINES.get(PLATFORMS[target.platform].machine, {})
 
@@ -63,7 +75,7 @@ def properties_of_host(host: Host, devices: Devices) -> Properties:
         intel.sort(key=lambda gpu: bool(gpu.integrated))
         families = [str(gpu.family) for gpu in intel]
         driver = driver_version(intel[0], host) or ""
-        found |= intel_properties(families, _reached(driver, devices))
+        found |= intel_properties(families, _reached(driver, host.platform, devices))
     machine = PLATFORMS[host.platform].machine if host.platform in PLATFORMS else ""
     if machine == "x86_64":
         return found | x86_64_properties(x86_64_level())
@@ -79,27 +91,46 @@ def doubts(target: Target, lock: Lock, project: Project) -> list[str]:
     lines = []
     if variants:
         properties = properties_of_target(target, read_devices(project.catalog))
+        machines = _by_family(properties)
         for artifact in variants:
             is_one = f"{artifact.name} is the variant {artifact.variant}"
             try:
                 wheel = project.variants / artifact.filename
                 needed = _needs(wheel, artifact.variant)
             except _FAULTS as error:
-                lines.append(f"{is_one}, and its variant.json is not valid: {error}")
+                faults = "; ".join(faults_of(error, VariantsJson))
+                lines.append(f"{is_one}, and its variant.json is not valid: {faults}")
                 continue
-            if lacking := unmet(needed, properties):
-                machines = f"not every machine of {target.name} needs to have"
-                lines.append(f"{is_one}, and {machines} {'; '.join(lacking)}")
+            lacking = [each for machine in machines for each in unmet(needed, machine)]
+            if lacking:
+                listed = "; ".join(dict.fromkeys(lacking))
+                some = f"not every machine of {target.name} needs to have"
+                lines.append(f"{is_one}, and {some} {listed}")
     return lines
+
+
+def _by_family(properties: Properties) -> list[Properties]:
+    """Return what a target's machines have at least, by Intel's families: each has one of them."""
+    intel = properties.get("intel", {})
+    alone = [intel | {"family": (family,)} for family in intel.get("family", ())]
+    return [properties | {"intel": each} for each in alone] or [properties]
 
 
 def _needs(wheel: Path, label: str) -> Needs:
     with zipfile.ZipFile(wheel) as archive:
-        (member,) = filter(_VARIANT.fullmatch, archive.namelist())
-        with archive.open(member) as stream:
+        members = [m for m in archive.infolist() if _VARIANT.fullmatch(m.filename)]
+        if len(members) != 1:
+            raise ValueError(f"the wheel has {len(members)} such files")
+        if members[0].compress_type not in _COMPRESSIONS:
+            raise ValueError("its compression is not one of wheels")
+        with archive.open(members[0]) as stream:
             # What the archive states of its size need not be true.
-            parts = bounded(iter(lambda: stream.read(1 << 16), b""), METADATA, member)
-            return parse_variants_json(b"".join(parts)).variants[label]
+            chunks = iter(lambda: stream.read(1 << 16), b"")
+            text = b"".join(bounded(chunks, METADATA, members[0].filename))
+    stated = parse_variants_json(text).variants
+    if label not in stated:
+        raise ValueError(f"it has no variant {label}")
+    return stated[label]
 
 
 def _of_nvidia(driver: str, capability: str | None, devices: Devices) -> Properties:
@@ -108,9 +139,14 @@ def _of_nvidia(driver: str, capability: str | None, devices: Devices) -> Propert
     return nvidia_properties(cuda, capability) if cuda else {}
 
 
-def _reached(driver: str, devices: Devices) -> list[str]:
-    """Return the releases of Intel's driver that a version of it is not older than, newest first."""
-    reached = []
+def _reached(driver: str, platform: str, devices: Devices) -> list[str]:
+    """Return the releases of Intel's driver that a version of it is not older than, newest first.
+
+    None on Windows, whose driver names no release: the provider reports none there either.
+    """
+    reached = list[str]()
+    if platform.startswith("win"):
+        return reached
     for build, release in reversed(devices.releases):
         required = f">={release}.{build}"
         verdict = judge_version(driver, required, "intel", devices).verdict
@@ -120,11 +156,12 @@ def _reached(driver: str, devices: Devices) -> list[str]:
 
 
 def _least(required: object) -> str:
-    """Return the lowest version of a specifier, "" where it sets none."""
+    """Return the highest of a specifier's lower bounds, "" where it sets none."""
+    bounds = []
     for one in SpecifierSet(str(required)) if required else ():
         if one.operator in _AT_LEAST:
-            return one.version
-    return ""
+            bounds.append(one.version.removesuffix(".*"))
+    return max(bounds, key=Version, default="")
 
 
 def _numbers(capability: str | None) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ With several indexes in one call, a package of the same name on another index co
 """
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from provision.artifacts.wheelhouse import (
     size_on_disk,
 )
 from provision.core.errors import ToolError, os_errors
+from provision.core.filesystem import is_link
 from provision.core.process import Completed, Run
 from provision.core.progress import Progress
 from provision.core.text import plural, shortened, size
@@ -128,16 +130,25 @@ def _without_label(artifact: Artifact, folder: Path) -> Path:
     """Give a wheel a second name without its variant label; return the folder that has it."""
     house = folder / artifact.sha256
     wheel, plain = folder / artifact.filename, split_variant(artifact.filename)[0]
+    if is_link(house):  # a repository may bring one, and what is behind it is not ours
+        raise ToolError(
+            f"{house} is a link",
+            cause="a build makes a folder there, and writes into no other one",
+            remedy=f"remove {house}",
+        )
     with os_errors(f"cannot link {wheel}", "check the folder and the free space"):
         house.mkdir(exist_ok=True)
         if (house / plain).is_file() and (house / plain).samefile(wheel):
             return house  # which another build may be reading
-        part = house / f"{os.getpid()}.part"
+        part = house / f"{secrets.token_hex(8)}.part"  # a killed build left its own
         try:
-            os.link(wheel, part)
-        except OSError:  # the file system has no hard links
-            shutil.copyfile(wheel, part)
-        part.replace(house / plain)
+            try:
+                os.link(wheel, part)
+            except OSError:  # the file system has no hard links
+                shutil.copyfile(wheel, part)
+            part.replace(house / plain)
+        finally:
+            part.unlink(missing_ok=True)
     return house
 
 

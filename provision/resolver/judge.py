@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from provision.catalog.releases import taken_variant
 from provision.catalog.snapshot import Wheel
 from provision.core.platforms import ACCELERATORS
 from provision.lockfile.tags import fits
@@ -47,7 +48,8 @@ class Judge:
     def judge(self, fault: Fault) -> Judged:
         """Return an error in words, and what ends it."""
         words = shortest_proof(fault.facts, fault.roots)
-        if known := self._hidden(fault) or self._assigned(fault):
+        labelled = self._labelled(fault)
+        if known := labelled or self._hidden(fault) or self._assigned(fault):
             return known._replace(words=[*words, *known.words])
         unbuilt, texts = self.rest
         if two := WaysOut(unbuilt, self.engine, self.places, texts).of(fault):
@@ -111,6 +113,45 @@ class Judge:
         later = self.target.with_pip(cutoff=today, cutoffs={})
         fits = WaysOut(later, self.engine, self.places).resolve(fault.texts)
         return oldest if fits is not None else None
+
+    def _labelled(self, fault: Fault) -> Judged | None:
+        """Explain an error of a release that its index has under other variant labels only."""
+        words, steps = list[str](), list[str]()
+        variants = f"[pip.variants] of {self.places.spec}"
+        for absent in filter(None, (_ABSENT.fullmatch(f.words) for f in fault.facts)):
+            name = requirement_name(absent[1])
+            index = self.target.pip.index_of(name)
+            labels = self._other_labels(absent[1], self.catalog.get(index, ()))
+            if not labels:
+                continue
+            if labels == [""]:
+                words.append(f"{index} has {absent[1]} without a variant label")
+                steps.append(f"remove {name} from {variants}")
+                continue
+            named = [label for label in labels if label]
+            words.append(
+                f"{index} has {absent[1]} as a wheel variant: {', '.join(named)}"
+            )
+            line = f'`{name} = "LABEL"` with one of them'
+            if len(named) == 1:
+                line = f"`{name} = {toml(named[0])}`"
+            steps.append(f"write {line} into {variants}")
+        if not steps:
+            return None
+        change = f"change {' or '.join(fault.places)}"
+        return Judged(words, f"{' and '.join(steps)}, or {change}")
+
+    def _other_labels(self, asked: str, wheels: Sequence[Wheel]) -> list[str]:
+        """Return the labels, "" for none, of fitting wheels that the target does not take."""
+        name, found = requirement_name(asked), set[str]()
+        labels = {wheel.variant for wheel in wheels if wheel.name == name}
+        taken = taken_variant(name, labels, self.target)
+        for wheel in wheels:
+            other = wheel.variant != taken and not wheel.lacks
+            fitting = other and _matches(asked, wheel)
+            if fitting and fits(wheel.filename, *self.target.machine):
+                found.add(wheel.variant)
+        return sorted(found)
 
     def _assigned(self, fault: Fault) -> Judged | None:
         """Explain an error of what another catalog has."""

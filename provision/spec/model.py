@@ -6,6 +6,7 @@ The text below a key is its description in `provision schema` and docs/reference
 import datetime as dt
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -125,6 +126,16 @@ def _driver_range(text: str) -> str:
     return text
 
 
+def _capability_range(text: str) -> str:
+    """A range of compute capabilities, of which each is one number or two."""
+    for specifier in SpecifierSet(_specifier(text)):
+        if not _CAPABILITY.fullmatch(specifier.version):
+            raise ValueError(
+                f"{text!r} has {specifier.version}, which is no compute capability such as 8.6"
+            )
+    return text
+
+
 def _channel(text: str) -> str:
     if holds_secret(text):
         raise ValueError(
@@ -133,6 +144,7 @@ def _channel(text: str) -> str:
     return text
 
 
+_CAPABILITY = re.compile(r"\d+(\.\d+)?(\.\*)?", re.ASCII)
 ARCHIVE = "file:"  # and a path from the project's folder
 _SOURCES = (
     "git+https://",
@@ -160,7 +172,7 @@ class Hardware(Table):
     """Device families of envs/catalog/devices.toml."""
     driver: Annotated[str, AfterValidator(_driver_range)] | None = None
     """Versions of the GPU driver, or of macOS."""
-    compute_capability: Specifier | None = None
+    compute_capability: Annotated[str, AfterValidator(_capability_range)] | None = None
     """CUDA compute capabilities that the wheels are compiled for."""
 
 

@@ -35,6 +35,8 @@ _KINDS = {
     "string_pattern_mismatch": "has to match {pattern}",
     "greater_than": "has to be greater than {gt:g}",
 }
+# Errors without the value: its validator has named it, or it is the whole file.
+_SENTENCES = {"value_error", "json_invalid"}
 
 
 class Table(BaseModel):
@@ -80,7 +82,7 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     elif entry["type"] in _KINDS:
         wanted = _KINDS[entry["type"]].format(**entry.get("ctx", {}))
         message = wanted + _instead(entry["type"], entry["input"])
-    elif entry["type"] != "value_error":
+    elif entry["type"] not in _SENTENCES:
         message = f"{message} (is {entry['input']!r})"
     return f"{place.lstrip('.') or 'the whole file'}: {message}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,15 @@ from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.catalog.variants import SCHEMA
 from provision.commands import lock
 from provision.commands.export import export
+from provision.commands.variants import doubts
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.hashing import sha256_file
 from provision.core.process import run
-from provision.core.project import CURRENT, Project
+from provision.core.project import CURRENT, Project, shipped
 from provision.environment.contents import read_contents
 from provision.environment.verify import verify
 from provision.lockfile.formats import lost
-from provision.lockfile.pip import PIP_LAYER, parse_lock, read_lock
+from provision.lockfile.pip import PIP_LAYER, Artifact, Lock, parse_lock, read_lock
 from provision.resolver import local_index
 from provision.resolver.resolver import Resolver
 from provision.spec.reader import load_spec, load_target
@@ -32,7 +34,7 @@ from tests.lab import Lab, Silent, open_lab
 from tests.small import make_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 VENDOR = (
@@ -43,6 +45,8 @@ VENDOR = (
     wheel("kernels-1.0-py3-none-any-null.whl"),
     wheel("kernels-1.0-py3-none-any-bmg.whl"),
     wheel("only-1.0-py3-none-any-bmg.whl"),
+    wheel("plain-1.0-py3-none-any-cu12.whl"),
+    wheel("plain-2.0-py3-none-any.whl"),
 )
 DEFAULT = (
     wheel("filelock-3.0-py3-none-any.whl"),
@@ -85,7 +89,8 @@ def locked(
     project: Project, requirements: list[str], variants: str = "", engine: str = "uv"
 ) -> dict[str, str]:
     """Lock a spec, and return the file of each distribution."""
-    assigned = [name for name in requirements if name != "filelock"]
+    names = [text.partition("==")[0] for text in requirements]
+    assigned = [name for name in names if name != "filelock"]
     text = SPEC.format(requirements=requirements, assigned=assigned, variants=variants)
     (project.specs / "thing.toml").write_text(text)
     target = load_spec(project.specs / "thing.toml")
@@ -139,6 +144,53 @@ def test_a_variant_that_the_catalog_lacks_is_named_with_those_that_it_has(
         locked(project, requirements, variants)
     assert "variants in the catalog of vendor: " in error.value.evidence
     assert remedy in error.value.remedy
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("requirement", "variants", "said", "mended"),
+    [
+        (
+            "torch==3.0",
+            "",
+            (
+                "vendor has torch==3.0 as a wheel variant: cu12",
+                'write `torch = "cu12"` into [pip.variants] of envs/thing.toml, or change',
+            ),
+            'torch = "cu12"',
+        ),
+        (
+            "torch==2.0",
+            'torch = "cu12"',
+            (
+                "vendor has torch==2.0 as a wheel variant: cu13, null",
+                'write `torch = "LABEL"` with one of them into [pip.variants]',
+            ),
+            'torch = "cu13"',
+        ),
+        (
+            "plain==2.0",
+            'plain = "cu12"',
+            (
+                "vendor has plain==2.0 without a variant label",
+                "remove plain from [pip.variants] of envs/thing.toml, or change",
+            ),
+            "",
+        ),
+    ],
+)
+def test_a_release_that_has_other_labels_only_is_named_with_the_line_to_write(
+    project: Project,
+    requirement: str,
+    variants: str,
+    said: tuple[str, str],
+    mended: str,
+) -> None:
+    with pytest.raises(SpecError, match=f"{requirement} is not available") as error:
+        locked(project, [requirement], variants)
+    assert said[0] in error.value.cause
+    assert error.value.remedy.startswith(said[1])
+    assert locked(project, [requirement], mended)
 
 
 @pytest.mark.parametrize("label", ["CU13", "../cu13", "cu-13", ""])
@@ -260,6 +312,64 @@ def test_a_build_says_what_the_targets_machines_need_not_have(lab: Lab) -> None:
     )
 
 
+def doubted(folder: Path, change: Callable[[bytes], bytes] | None = None) -> list[str]:
+    """Return the doubts about a wheel for cards of one family, on arc-linux, which has several."""
+    project = Project(folder)
+    shutil.copytree(shipped().catalog, project.catalog)
+    needed = OF_BMG | {"variants": {"bmg": {"intel": {"family": ["bmg"]}}}}
+    files = {"alpha-1.0.dist-info/variant.json": json.dumps(needed)}
+    made = make_wheel(project.variants, "alpha", "1.0", files, variant="bmg")
+    if change:
+        made.write_bytes(change(made.read_bytes()))
+    artifact = Artifact("alpha", "1.0", made.name, "0" * 64, None, "vendor", ())
+    target = load_target(shipped().specs, "arc-linux")
+    return doubts(target, Lock(folder, {}, (artifact,), None), project)
+
+
+def test_a_wheel_for_one_of_several_families_is_doubted(tmp_path: Path) -> None:
+    (said,) = doubted(tmp_path)
+    assert said.endswith("of arc-linux needs to have intel :: family :: bmg")
+
+
+def encrypted(wheel: bytes) -> bytes:
+    """Set the flag of encryption in each header of a zip file."""
+    for header, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        first, *others = wheel.split(header)
+        flags = at - len(header)
+        marked = [b"".join((o[:flags], b"\x01", o[flags + 1 :])) for o in others]
+        wheel = header.join((first, *marked))
+    return wheel
+
+
+def packed(wheel: bytes) -> bytes:
+    """Name a compression that no Python has in each entry of the directory."""
+    first, *others = wheel.split(b"PK\x01\x02")
+    marked = [b"".join((o[:6], b"\x63\x00", o[8:])) for o in others]
+    return b"PK\x01\x02".join((first, *marked))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (encrypted, "encrypted"),
+        (packed, "its compression is not one of wheels"),
+        (lambda wheel: wheel.replace(b"variant.json", b"variant.text"), "has 0 such"),
+        (lambda wheel: wheel.replace(b'"bmg": {', b'"dg2": {'), "Bad CRC"),
+        (lambda wheel: wheel[:40], "not a zip file"),
+    ],
+)
+def test_attack_a_damaged_variant_ends_no_build_and_is_named_in_a_sentence(
+    tmp_path: Path, change: Callable[[bytes], bytes], said: str
+) -> None:
+    """Whoever made the wheel wrote its archive: what no Python can read is said, in one line."""
+    (line,) = doubted(tmp_path, change)
+    assert line.startswith(
+        "alpha is the variant bmg, and its variant.json is not valid:"
+    )
+    assert said in line
+    assert "\n" not in line
+
+
 @pytest.mark.machine
 def test_a_variant_that_is_a_file_is_required_like_any_wheel(lab: Lab) -> None:
     wheels = lab.project.root / "wheels"
@@ -335,6 +445,32 @@ def test_attack_what_a_clone_brings_along_as_a_variant_is_not_installed(
     make_wheel(folder / sha256_file(variant), "alpha", "1.0", files)
     lab.build()
     assert lab.says("import alpha; print(alpha.version)") == "of bmg"
+
+
+@pytest.mark.machine
+def test_a_build_goes_on_after_one_that_was_killed_while_it_linked(lab: Lab) -> None:
+    """Another run can have the number of the killed process, as in a container."""
+    house = lab.project.variants / sha256_file(lab.wheels[0])
+    house.mkdir(parents=True)
+    shutil.copy(lab.wheels[0], lab.project.variants)
+    kept = lab.project.variants / lab.wheels[0].name
+    (house / f"{os.getpid()}.part").hardlink_to(kept)
+    lab.build()
+    assert lab.says("import alpha; print(alpha.version)") == "of bmg"
+
+
+@pytest.mark.machine
+def test_attack_a_link_that_a_clone_brings_along_is_not_followed(lab: Lab) -> None:
+    """A repository links the folder of a variant to one of its user's: nothing is written there."""
+    outside = lab.project.root.parent / "outside"
+    outside.mkdir()
+    lab.project.variants.mkdir(parents=True)
+    house = lab.project.variants / sha256_file(lab.wheels[0])
+    house.symlink_to(outside)
+    with pytest.raises(ToolError, match="is a link") as error:
+        lab.build()
+    assert f"remove {house}" in error.value.remedy
+    assert not [*outside.iterdir()]
 
 
 @pytest.mark.machine

@@ -92,6 +92,11 @@ driver = "newest"
         (("linux-64", "win-64"), ""),
         (("[pip]", "[hardware]\ndriver='<=580.65'\n[pip]"), ""),
         (("[pip]", "[hardware]\ndriver='==580.65'\n[pip]"), "<= and < can be compared"),
+        (("[pip]", "[hardware]\ncompute_capability='>=8,==8.*'\n[pip]"), ""),
+        (
+            ("[pip]", "[hardware]\ncompute_capability='==9.0a0'\n[pip]"),
+            "hardware.compute_capability: '==9.0a0' has 9.0a0",
+        ),
         (('"torch==2.13.0+cpu"', '"torch @ ftp://x/torch.whl"'), "has to begin with"),
         (('"torch==2.13.0+cpu"', '"torch @ https://u:p@x/torch.whl"'), "has a login"),
         (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),
