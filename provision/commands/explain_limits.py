@@ -79,7 +79,8 @@ class LockedTarget:
     def lines(self, name: str) -> list[Line]:
         """Return the lines of the project that require a distribution on this target."""
         lines = self.places.about(name)
-        asked = [line for line in lines if line.key in {"requirements", "overrides"}]
+        # An override requires nothing: it replaces what others require.
+        asked = [line for line in lines if line.key == "requirements"]
         return [line for line in asked if self.applies(line.text)]
 
     def applies(self, text: str, extras: Iterable[str] = ()) -> bool:

@@ -279,7 +279,7 @@ def show_repaired(
         checks = f"unproven: {record.reason or 'the checks were left out'}"
     files = f"{plural(record.files, 'file')} as locked"
     line = f"repaired: {result.target}, {replaced}, {files}, {checks}"
-    console.verdict(line, good=True)
+    console.verdict(line, good=record.proof == "proven")
 
 
 def show_rollback(result: RolledBack, console: Console) -> None:

@@ -309,6 +309,16 @@ def test_an_override_replaces_the_limits_of_others(market: Market) -> None:
 
 
 @pytest.mark.machine
+def test_an_override_requires_nothing(market: Market) -> None:
+    more = '[[pip.overrides]]\nrequirement = "zeta==1.0"\nreason = "r"'
+    market.spec(more=more)
+    market.lock()
+    (found,) = market.explain("zeta")
+    assert [way["packages"] for way in found["why"]] == [["beta"]]
+    assert not [each for each in found["changes"] if " remove " in each["do"]]
+
+
+@pytest.mark.machine
 def test_why_a_package_is_not_there(market: Market) -> None:
     more = (
         'exclude = ["delta"]\ndrop = ["alpha"]\n'

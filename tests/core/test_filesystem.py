@@ -8,6 +8,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import stat
 import time
 from pathlib import Path
 
@@ -47,6 +48,20 @@ def test_a_write_that_fails_keeps_the_old_file(
     assert "No space left" in caught.value.evidence
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_text() == "old"
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, flushed = tmp_path / "a", list[tuple[bool, bool]]()
+
+    def record(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        flushed.append((is_folder, file.exists()))
+
+    monkeypatch.setattr(os, "fsync", record)
+    write_atomic(file, "text")
+    assert flushed == [(False, False), (True, True)]
 
 
 @pytest.mark.parametrize("size", [3, 300_000])
