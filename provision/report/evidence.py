@@ -43,6 +43,7 @@ _FAULTS = (
     KeyError,
     TypeError,
     AttributeError,
+    OverflowError,
     RecursionError,
     FormatError,
     UnsupportedAlgorithm,
@@ -65,6 +66,9 @@ def _one_cell(text: str) -> str:
 
 
 _Cell = Annotated[str, AfterValidator(_one_cell)]
+_Count = Annotated[int, Field(ge=0, lt=2**63)]  # of bytes, too
+# As the suite writes it, and with a zone: what has none is another moment for each reader.
+_MOMENT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
 
 
 class Subject(Table):
@@ -82,6 +86,13 @@ class CheckResult(Table):
     numbers: dict[str, dict[str, float | str]]
 
 
+class Excused(Table):
+    """A check that was not run, and why."""
+
+    id: str
+    reason: str
+
+
 class Predicate(Table):
     """What was seen: the parts of a report that name no serial number and no address."""
 
@@ -91,14 +102,14 @@ class Predicate(Table):
         _Sha256  # of the environment's files: equal on each machine that built the lock
     )
     report: _Sha256  # of the report: one run is one piece of evidence
-    device: dict[str, _Cell | int | None]
-    devices: tuple[dict[str, _Cell | int | None], ...]
+    device: dict[str, _Cell | _Count | None]
+    devices: tuple[dict[str, _Cell | _Count | None], ...]
     stack: dict[str, str]
     python: str
     torch: str | None
-    started: Annotated[str, AfterValidator(moment)]
+    started: Annotated[str, Field(pattern=_MOMENT), AfterValidator(moment)]
     checks: Annotated[tuple[CheckResult, ...], Field(min_length=1)]
-    not_run: tuple[dict[str, str], ...]
+    not_run: tuple[Excused, ...]
 
     @model_validator(mode="after")
     def _is_as_measured(self) -> Self:
@@ -109,6 +120,8 @@ class Predicate(Table):
         measured = {check.id: check.numbers for check in self.checks}
         for number, device in enumerate(every):
             name = "device.ready" + (f"@{number}" if number else "")
+            if number and name not in measured:
+                raise ValueError(f"it names device {number}, and has no {name}")
             for key, size in (("count", 1), ("memory", 2**30)):  # in GiB
                 told = device.get(key)
                 seen = measured.get(name, {}).get(key, {}).get("value")

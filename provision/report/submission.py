@@ -6,16 +6,20 @@ target, the lock or the suite, what would harm a reader, and what tells more tha
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
 from provision.catalog.devices import Devices
+from provision.core.platforms import ACCELERATORS
 from provision.core.privacy import anonymize
+from provision.host.drivers import DriverVerdict, judge_version
 from provision.lockfile.pip import Lock
 from provision.report.evidence import SHOWN, Predicate, Statement
+from provision.report.excuses import is_so
 from provision.report.suite_checks import Suite
 from provision.spec.model import Target
 
@@ -29,20 +33,19 @@ _LONGEST = 300  # signs of a text; the longest reason of the suite has 180
 _VERSION = re.compile(r"[\w.+]{1,60}")
 # The layers of a host, as provision.host.model.host_layers() names them.
 _LAYERS = re.compile(
-    r"platform|kernel|firmware|(GPU|driver) [\w-]+"
+    r"platform|kernel|firmware|GPU \d{1,3}|driver [\w-]{1,20}"
     r"|Level Zero loader|compute-runtime|CUDA driver library"
 )
 # What has no text to be read, or was read already.
 _CHECKED = {
     f"predicate.{name}" for name in ("checks_digest", "tree", "report", "started")
 }
-_LOCKED = re.compile(r"needs (\S+), which is not locked")
-# What the suite says of a check that the target does not require -> whether that is so of a target.
-_REASONS: dict[str, Callable[[Target], bool]] = {
-    "only for targets with a GPU": lambda target: target.accelerator == "cpu",
-    "the spec names no fused operators": lambda target: not target.smoke.fused_ops,
-    "the spec names no minimum driver": lambda target: not target.hardware.driver,
-}
+# Checks that can end with a warning: what else a check finds is a failure.
+_CAN_WARN = re.compile(
+    r"device\.(family|fallback|driver)|noise\.imports|throughput\.training"
+    r"|(health|transfer|group)\.\w+"
+)
+_IMPORT = "identity.import"  # which the suite runs without a function
 
 
 def families_of(content: Statement, target: Target, devices: Devices) -> list[str]:
@@ -126,12 +129,43 @@ def objections(
     if not families_of(content, target, devices):
         device = seen.device.get("name") or "its device"
         yield f"{device} is no device that {target.name} is for"
+    yield from _of_driver(content, target, devices)
     platform = seen.stack.get("platform")
     if platform != target.platform:
         yield f"it was made on {platform}, and {target.name} is for {target.platform}"
     started = dt.datetime.fromisoformat(seen.started).astimezone(dt.UTC)
     if started > dt.datetime.now(dt.UTC) + _CLOCK:
         yield f"it was made on {seen.started}, which is in the future"
+
+
+def _of_driver(content: Statement, target: Target, devices: Devices) -> Iterator[str]:
+    """Yield why the driver of a statement is none that the target's spec allows."""
+    seen, required = content.predicate, target.hardware.driver
+    vendor = ACCELERATORS[target.accelerator].vendor
+    if not vendor or not required:
+        return
+    told = list(filter(None, (str(seen.device.get("driver") or ""), _installed(seen))))
+    judged = [judge_version(version, required, vendor, devices) for version in told]
+    verdicts = {each.verdict for each in judged}
+    for each in judged:
+        if each.verdict is DriverVerdict.TOO_OLD:
+            yield each.reason
+    # A container can hide the version: the check says so with a warning.
+    warned = {check.id for check in seen.checks if check.outcome == "warned"}
+    if verdicts <= {DriverVerdict.UNKNOWN} and "device.driver" not in warned:
+        driver = " and ".join(told) or "none"
+        yield f"it has driver {driver}, and {target.name} needs one {required}"
+
+
+def _installed(seen: Predicate) -> str:
+    """Return the version of the driver that is installed, which torch may number otherwise."""
+    own = (
+        version
+        for name, version in seen.stack.items()
+        if name.startswith("driver ") and version != seen.stack.get("kernel")
+    )
+    runtime = seen.stack.get("compute-runtime")
+    return runtime or next(own, seen.stack.get("CUDA driver library", ""))
 
 
 def _unknown_fields(seen: Predicate) -> Iterator[str]:
@@ -173,41 +207,58 @@ def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
 
 def contradictions(content: Statement, lock: Lock) -> Iterator[str]:
     """Yield what a statement says of its environment that its own lock does not have."""
-    locked, said = lock.versions.get("torch"), content.predicate.torch or ""
-    differs = locked and locked.partition("+")[0] != said.partition("+")[0]
-    if differs or (said and not _VERSION.fullmatch(said)):
-        yield f"it was made with torch {said}, and its lock has {locked}"
+    locked, said = lock.versions.get("torch", ""), content.predicate.torch or ""
+    # The default index names no local part, which the torch of such a wheel has nevertheless.
+    same = said if "+" in locked else said.partition("+")[0]
+    if same != locked or (said and not _VERSION.fullmatch(said)):
+        yield f"it was made with torch {said or 'none'}, and its lock has {locked or 'none'}"
 
 
 def unchecked(
     content: Statement, target: Target, lock: Lock, suite: Suite
 ) -> Iterator[str]:
-    """Yield the checks that the target requires of its first device and that a statement lacks."""
+    """Yield what a statement says of the checks that the suite, run on the target, cannot say.
+
+    Each check that the target requires of its first device has a result with its numbers.
+    """
+    yield from _misfits(content.predicate, suite)
     ran = {check.id for check in content.predicate.checks}
-    reasons = {
-        entry.get("id"): entry.get("reason", "") for entry in content.predicate.not_run
-    }
+    reasons = {entry.id: entry.reason for entry in content.predicate.not_run}
     known = suite.known.get(target.accelerator, {})
-    for check in suite.checks:
-        if check.id in ran or (
-            check.id in known and known[check.id] == reasons.get(check.id)
-        ):
+    conditional = {check.id for check in suite.checks if check.conditional}
+    for name in dict.fromkeys([*(check.id for check in suite.checks), *reasons]):
+        reason = reasons.get(name)
+        first = name.partition("@")[0]
+        if name in ran or (reason and known.get(first) == reason):
             continue
-        reason = reasons.get(check.id)
         if reason is None:
-            yield f"the check {check.id} is missing, which the suite has"
-        elif not check.conditional:
-            yield f"the check {check.id} was not run, and every target requires it"
-        elif not _is_so(reason, target, lock):
-            yield f"the check {check.id} was not run, and {reason!r} is not so of {target.name}"
+            yield f"the check {name} is missing, which the suite has"
+        elif first not in conditional and first == name:
+            yield f"the check {name} was not run, and every target requires it"
+        elif not is_so(name, reason, target, lock):
+            yield f"the check {name} was not run, and {reason!r} is not so of {target.name}"
 
 
-def _is_so(reason: str, target: Target, lock: Lock) -> bool:
-    """Whether a reason holds, as far as spec and lock tell; that of a device is its owner's word."""
-    if holds := _REASONS.get(reason):
-        return holds(target)
-    package = _LOCKED.fullmatch(reason)
-    return not (package and package[1].lower() in lock.versions)
+def _misfits(seen: Predicate, suite: Suite) -> Iterator[str]:
+    """Yield the results that no run of the suite has."""
+    by_id = {check.id: check for check in suite.checks}
+    names = [*(check.id for check in seen.checks), *(each.id for each in seen.not_run)]
+    for name, count in Counter(names).items():
+        if _of_first(name) not in {*by_id, _IMPORT}:
+            yield f"the suite has no check {name}"
+        if count > 1:
+            yield f"the check {name} is there {count} times"
+    for check in seen.checks:
+        name = _of_first(check.id)
+        if name in by_id and by_id[name].measures and not check.numbers:
+            yield f"the check {check.id} has no numbers, and each run of it records some"
+        if check.outcome == "warned" and not _CAN_WARN.fullmatch(name):
+            yield f"the check {check.id} warned, and it can only pass or fail"
+
+
+def _of_first(check: str) -> str:
+    """Return the id of a check, without the number of a further device."""
+    return re.sub(r"@[1-9]\d{0,2}$", "", check)
 
 
 def is_publishable(file: Path) -> bool:

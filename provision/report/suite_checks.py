@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from provision.core.limits import read_parsed, read_text
 
+# How a check records a number; ``numbers.step`` records none.
+_RECORDING = ("numbers.record", "numbers.within", "numbers.sample")
+
 
 class SuiteCheck(NamedTuple):
     """One check of a suite."""
 
     id: str
     conditional: bool  # some targets or devices do not require it
+    measures: bool  # each run of it that passes or is slow records a number
 
 
 class Suite(NamedTuple):
@@ -36,9 +40,32 @@ def read_suite(folder: Path) -> Suite:
 
 
 def _checks_in(module: ast.Module) -> Iterator[SuiteCheck]:
-    for function in ast.walk(module):
-        for call in getattr(function, "decorator_list", ()):
+    functions = (each for each in ast.walk(module) if isinstance(each, ast.FunctionDef))
+    for function in functions:
+        for call in function.decorator_list:
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "check":
                 given = {word.arg for word in call.keywords}
                 name = ast.literal_eval(call.args[0])
-                yield SuiteCheck(name, bool(given & {"when", "needs"}))
+                conditional = bool(given & {"when", "needs"})
+                yield SuiteCheck(name, conditional, _measures(function.body))
+
+
+def _measures(body: list[ast.stmt]) -> bool:
+    """Whether statements record a number, whatever they find: not in an ``if``, nor as far as known."""
+    return any(
+        _measures(statement.body)
+        if isinstance(statement, ast.With | ast.For)
+        else isinstance(statement, ast.Expr | ast.Assign) and _records(statement)
+        for statement in body
+        if "numbers.measuring" not in ast.unparse(statement)
+    )
+
+
+def _records(statement: ast.stmt) -> bool:
+    """Whether a statement records a number, or calls what gets the numbers to record them."""
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+    for call in calls:
+        given = [*call.args, *(word.value for word in call.keywords)]
+        if ast.unparse(call.func) in _RECORDING or "numbers" in map(ast.unparse, given):
+            return True
+    return False
