@@ -1,9 +1,11 @@
 """Write the matrix of what is proven and what is known to be wrong, and a page for each wrong number.
 
 ``docs/errors/wrong-<row>.md`` for each row of ``envs/catalog/known-wrong.toml``, under the words that
-people paste into a search, and ``docs/reference/known-wrong.md``: these rows, the signed reports of
-``docs/evidence``, and what nobody has proven. ``nox -s docs`` runs it, and ``tests/test_docs.py``
-fails where a committed page differs. Texts of signed reports were written by anybody: see `escaped`.
+people paste into a search, and ``docs/reference/known-wrong.md``: these rows, and the targets that wait
+for a proof. ``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where a committed page differs.
+The signed reports of ``docs/evidence`` are in no committed page, which each of them would make stale:
+``site_hooks.py`` draws the page with them when the site is built. Their texts were written by anybody:
+see `escaped`.
 """
 # ruff: noqa: INP001 - a program, not a module of a package
 
@@ -21,7 +23,7 @@ sys.path.append(str(ROOT))
 from provision.catalog.known_wrong import KnownWrong, read_known_wrong  # noqa: E402
 from provision.commands.known_wrong import pinned_torch  # noqa: E402
 from provision.commands.matrix import Cell, matrix  # noqa: E402
-from provision.commands.submissions import Entry  # noqa: E402
+from provision.commands.submissions import Entry, read_matrix  # noqa: E402
 from provision.core.project import Project  # noqa: E402
 from provision.host.known_wrong import contains_release  # noqa: E402
 from provision.spec.model import Target  # noqa: E402
@@ -31,8 +33,7 @@ PROJECT = Project(ROOT)
 FULL = {"memory.exhausted"}  # checks that the quick suite leaves out
 HEAD = """# What is proven, and what is wrong: torch, driver, device, system
 
-Made by `docs/draw_known_wrong.py` from the signed reports in `docs/evidence` and from
-`envs/catalog/known-wrong.toml`.
+Made by `docs/draw_known_wrong.py` from `envs/catalog/known-wrong.toml` and the locks. {reports}
 
 | state | means |
 |---|---|
@@ -43,8 +44,8 @@ Made by `docs/draw_known_wrong.py` from the signed reports in `docs/evidence` an
 
 **Signed reports.** Anybody can sign one, with a key of their own: the fingerprint tells which reports
 are of one signer, not who that is ([what a signature says](../how-to/prove.md#what-a-signature-says)).
-A **stale** report is of an earlier lock or suite of checks than that of the last `nox -s docs`. [You
-have such a device?](../how-to/prove.md) One command and about five minutes add a report.
+A **stale** report is of an earlier lock or suite of checks than the site. [You have such a
+device?](../how-to/prove.md) One command and about five minutes add a report.
 
 **Wrong numbers.** This project measured none of them. `detect`, `build`, `lock`, `targets` and `doctor`
 name a row that fits your machine or your target, and `smoke` looks for each class on the device itself,
@@ -55,6 +56,11 @@ each with its source.
 Families are those of [the list of GPUs](machines.md). Drivers of Intel GPUs are releases of
 compute-runtime on Linux, and the driver's own version on Windows; a signed report has what torch says.
 """
+# What the page says of signed reports: in the repository, and on the site.
+REPORTS = {
+    False: "The site adds the signed\nreports in `docs/evidence` when `nox -s docs` builds it.",
+    True: "The signed\nreports are those that `docs/evidence` had when this site was built.",
+}
 TABLE = """
 ## {title}
 
@@ -182,7 +188,8 @@ def line_of(cell: Cell, rows: dict[str, KnownWrong]) -> str:
         torch, driver = escaped(cell.torch), escaped(cell.driver) or "-"
         state += f", stale: {escaped(evidence.reason)}" if evidence.reason else ""
         file = f"evidence/{cell.target}/{evidence.file.name}"
-        see = f"[signed report of {evidence.day}](../{file}), `{cell.target}`, {signer(cell.entry)}"
+        report = f"[signed report of {escaped(evidence.day)}](../{file})"
+        see = f"{report}, `{cell.target}`, {signer(cell.entry)}"
     return f"| {device} | {cell.system} | {torch} | {driver} | {state} | {see} |\n"
 
 
@@ -205,11 +212,18 @@ def table(vendor: str, cells: list[Cell], rows: dict[str, KnownWrong]) -> str:
 
 
 def pages(project: Project = PROJECT) -> dict[str, str]:
-    """Return the text of each page by its path in docs/."""
-    rows, cells = read_known_wrong(project.catalog), matrix(project)
+    """Return the text of each committed page by its path in docs/."""
+    rows = read_known_wrong(project.catalog)
     made = {f"errors/wrong-{name}.md": page(name, row) for name, row in rows.items()}
+    return made | {INDEX: index(project, with_reports=False)}
+
+
+def index(project: Project = PROJECT, *, with_reports: bool) -> str:
+    """Return the matrix; SpecError for a signed report that is refused, where it has these."""
+    rows = read_known_wrong(project.catalog)
+    cells = matrix(project, read_matrix(project) if with_reports else ())
     tables = [table(vendor, cells, rows) for vendor in TITLES]
-    return made | {INDEX: HEAD + "".join(tables)}
+    return HEAD.format(reports=REPORTS[with_reports]) + "".join(tables)
 
 
 if __name__ == "__main__":

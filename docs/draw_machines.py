@@ -18,8 +18,6 @@ sys.path.append(str(ROOT))
 
 from provision.catalog.devices import Device, read_devices  # noqa: E402
 from provision.commands.detect import FitVerdict, detect  # noqa: E402
-from provision.commands.evidence import Evidence  # noqa: E402
-from provision.commands.submissions import read_matrix  # noqa: E402
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS  # noqa: E402
 from provision.core.project import Project  # noqa: E402
 from provision.host.model import Driver, Gpu, Host, Runtimes  # noqa: E402
@@ -40,9 +38,9 @@ platform. Each build of a `legacy` target prints what is lost. An `unlocked` tar
 because a hash is missing. A dash means that no target supports the GPU on this platform; `detect`
 says where to go instead. CPU targets run on every machine of their platform.
 
-The last column has the best evidence for a device:
+The last column has what this project tried itself. [The matrix](known-wrong.md) has what owners of a
+device proved and signed.
 
-- **signed**: somebody who has the device proved a target on it ([how](../how-to/prove.md)).
 - *simulated*: the checks ran on a pretend device, which behaves as the named profile of
   `tests/smoke/profiles.toml`; for an NVIDIA GPU the profile has the same compute capability.
 - *facts*: nothing ran. The ids, families and compiled architectures fit.
@@ -61,9 +59,8 @@ HEALTHY = Runtimes(level_zero="1.99", compute_runtime="99.1.99999")
 
 def draw() -> str:
     """Return the page."""
-    signed = [entry.evidence for entry in read_matrix(PROJECT)]
     return HEAD + "".join(
-        _table(vendor, list(rows), signed)
+        _table(vendor, list(rows))
         for vendor, rows in (
             ("nvidia", _nvidia()),
             ("intel", _intel()),
@@ -72,9 +69,7 @@ def draw() -> str:
     )
 
 
-def _table(
-    vendor: str, rows: list[tuple[str, str, Device]], signed: list[Evidence]
-) -> str:
+def _table(vendor: str, rows: list[tuple[str, str, Device]]) -> str:
     own = {t.platform for t in TARGETS if ACCELERATORS[t.accelerator].vendor == vendor}
     platforms = [name for name in PLATFORMS if name in own]
     text = TABLE.format(
@@ -84,7 +79,7 @@ def _table(
     )
     for ids, name, device in rows:
         served = [_served(vendor, ids, device, platform) for platform in platforms]
-        known = _evidence(vendor, name, device, signed) if any(served) else "*facts*"
+        known = _evidence(vendor, name, device) if any(served) else "*facts*"
         cells = [", ".join(_target(each) for each in names) or "-" for names in served]
         text += f"| {name} | {ids} | {' | '.join(cells)} | {known} |\n"
     return text
@@ -140,14 +135,7 @@ def _target(name: str) -> str:
     return f"`{name}` ({LESSER[name]})" if name in LESSER else f"`{name}`"
 
 
-def _evidence(vendor: str, name: str, device: Device, signed: list[Evidence]) -> str:
-    proven = [
-        f"{each.device}, `{each.target}`, {each.day}"
-        for each in signed
-        if _is_of(each.device, name)
-    ]
-    if proven:
-        return "**signed**: " + "; ".join(proven)
+def _evidence(vendor: str, name: str, device: Device) -> str:
     played = [
         key
         for key, profile in profiles().items()

@@ -1,7 +1,8 @@
 """What mkdocs does not do for the site by itself; ``mkdocs.yml`` names this file as a hook.
 
 The README is the first page. Links that leave ``docs/`` lead to copies of the files, below
-``repository/``. Each page has its Markdown beside it, and ``llms.txt`` lists all of them.
+``repository/``. Each page has its Markdown beside it, and ``llms.txt`` lists all of them. The matrix
+has the signed reports of ``docs/evidence``.
 """
 # ruff: noqa: INP001 - a program, not a module of a package
 
@@ -12,6 +13,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+import draw_known_wrong  # mkdocs lets a hook import what is beside it
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ def on_page_markdown(
     """Lead the links of a page, which are those of the repository, through the site."""
     del config, files
     uri = page.file.src_uri
+    if uri == draw_known_wrong.INDEX:
+        markdown = draw_known_wrong.index(with_reports=True)
     weight = next((w for start, w in WEIGHTS.items() if uri.startswith(start)), 1)
     page.meta["search"] = {"boost": weight}
     here = PurePosixPath(uri).parent

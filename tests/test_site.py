@@ -154,6 +154,18 @@ def test_each_page_has_its_markdown_and_a_line_of_llms_txt(site: Path) -> None:
 
 
 @pytest.mark.machine
+def test_the_matrix_has_each_signed_report(site: Path) -> None:
+    """Which the committed page has not: it would be stale with each that is merged."""
+    name = "reference/known-wrong.md"
+    shown = (site / name).read_text(encoding="utf-8")
+    committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    files = [path.name for path in (ROOT / "docs/evidence").rglob("*.json")]
+    assert files
+    assert [file for file in files if f"{file})" not in shown] == []
+    assert [file for file in files if file in committed] == []
+
+
+@pytest.mark.machine
 def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(
     site: Path,
 ) -> None:

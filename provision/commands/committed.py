@@ -1,82 +1,138 @@
 """What a project's git history has: the locks and suites that a report of earlier can be about."""
 
-import tarfile
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
 
-from provision.core.errors import SpecError
+from provision.core.errors import SpecError, ToolError
 from provision.core.process import clean_environment, run
 from provision.core.project import Project
-from provision.core.temporary import scratch
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, parse_lock
 from provision.report.history import digest_of_suite
 
-
-def committed_lock(project: Project, target: str, digest: str) -> Lock | None:
-    """Return the lock of a target that has a digest and was committed; None if there never was one."""
-    folder = project.lock(target)
-    path = folder.relative_to(project.root).as_posix()
-    for files in _versions(project, path):
-        texts = {name: data.decode("utf-8", "replace") for name, data in files.items()}
-        # Those of an earlier schema, or that were committed broken, can be no evidence's.
-        with suppress(SpecError):
-            lock = parse_lock(folder, texts.get(PIP_LAYER, ""), texts.get(CONDA_LAYER))
-            if lock.digest == digest:
-                return lock
-    return None
+_WHOLE = "check it in a clone with its whole history: `git fetch --unshallow`"
+_PLAIN = ("100644", "100755")  # git's modes of files that are neither links nor modules
 
 
-def is_committed_suite(project: Project, digest: str) -> bool:
-    """Whether a suite with a digest was committed."""
-    path = project.smoke
-    if not path.is_relative_to(project.root):  # the one that the toolkit has
-        return False
-    for files in _versions(project, path.relative_to(project.root).as_posix()):
-        if digest_of_suite(files) == digest:
-            return True
-    return False
+class History:
+    """The locks and suites that the commits of a project had; each is read once."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._locks: dict[str, dict[str, Lock]] = {}
+
+    @property
+    def has_suite(self) -> bool:
+        """Whether the suite is in the project, and not that of an installed toolkit."""
+        return self.project.smoke.is_relative_to(self.project.root)
+
+    def lock(self, target: str, digest: str) -> Lock | None:
+        """Return the lock of a target that has a digest and was committed, None if there was none.
+
+        ToolError where a shallow clone may lack it.
+        """
+        if target not in self._locks:
+            self._locks[target] = {each.digest: each for each in self._parsed(target)}
+        found = self._locks[target].get(digest)
+        if found is None:
+            self._require_whole()
+        return found
+
+    def _parsed(self, target: str) -> Iterator[Lock]:
+        folder = self.project.lock(target)
+        path = folder.relative_to(self.project.root).as_posix()
+        for files in _versions(self.project, path):
+            # Those of an earlier schema, or that were committed broken, can be no evidence's.
+            with suppress(SpecError):
+                yield parse_lock(
+                    folder, files.get(PIP_LAYER, ""), files.get(CONDA_LAYER)
+                )
+
+    def had_suite(self, digest: str) -> bool:
+        """Whether a suite with a digest was committed; ToolError where a shallow clone may lack it."""
+        if digest not in self._suites:
+            self._require_whole()
+        return digest in self._suites
+
+    @cached_property
+    def _suites(self) -> frozenset[str]:
+        path = self.project.smoke.relative_to(self.project.root).as_posix()
+        return frozenset(
+            digest_of_suite({name: text.encode() for name, text in files.items()})
+            for files in _versions(self.project, path)
+        )
+
+    def _require_whole(self) -> None:
+        said = git(self.project, "rev-parse", "--is-shallow-repository")
+        if said.strip() == "true":
+            raise ToolError(
+                f"the git history of {self.project.root} is cut off",
+                evidence="it is a shallow clone, and evidence is of an earlier lock or suite",
+                remedy=_WHOLE,
+            )
 
 
-def changed_since(project: Project, commit: str, path: str) -> dict[str, str]:
-    """Return the files below a path that differ from a commit: path -> git's letter, ``A`` if added."""
-    words = (
-        "diff",
-        "--name-status",
-        "--relative",
-        "--no-renames",
-        "-z",
-        commit,
-        "--",
-        path,
-    )
+class Change(NamedTuple):
+    """A file that differs from a commit."""
+
+    path: str
+    is_added: bool
+    mode: str  # git's, "" of a file that git does not track
+
+
+def changed_since(project: Project, commit: str, path: str) -> list[Change]:
+    """Return the files below a path that differ from a commit."""
+    words = ("diff", "--raw", "--relative", "--no-renames", "-z", commit, "--", path)
     parts = git(project, *words).split("\0")
-    changed = dict(zip(parts[1::2], parts[::2], strict=False))
+    changes = [
+        Change(name, line.endswith(" A"), line.split()[1])
+        for line, name in zip(parts[::2], parts[1::2], strict=False)
+    ]
     others = git(project, "ls-files", "--others", "-z", "--", path).split("\0")
-    return changed | dict.fromkeys(filter(None, others), "A")
+    return changes + [
+        Change(name, is_added=True, mode="") for name in filter(None, others)
+    ]
 
 
-def _versions(project: Project, path: str) -> Iterator[dict[str, bytes]]:
-    """Yield the files of a folder, by their paths in it, as each commit left them; newest first."""
-    for commit in git(project, "log", "--format=%H", "HEAD", "--", path).split():
-        with scratch() as folder:
-            archive = folder / "files.tar"
-            if not git(project, "ls-tree", "--name-only", commit, path):
-                continue  # it was removed
-            git(project, "archive", "--format=tar", "-o", str(archive), commit, path)
-            with tarfile.open(archive) as members:
-                yield {
-                    member.name.removeprefix(f"{path}/"): opened.read()
-                    for member in members
-                    if member.isfile() and (opened := members.extractfile(member))
-                }
+def _versions(project: Project, path: str) -> list[dict[str, str]]:
+    """Return the texts of a folder's files, by their paths in it, as each commit left them."""
+    commits = git(project, "log", "--format=%H", "HEAD", "--", path).split()
+    trees = [_tree(project, commit, path) for commit in commits]
+    texts = _texts(project, set(chain.from_iterable(map(dict.values, trees))))
+    return [
+        {name: texts[blob] for name, blob in tree.items()} for tree in trees if tree
+    ]
 
 
-def git(project: Project, *words: str) -> str:
+def _tree(project: Project, commit: str, path: str) -> dict[str, str]:
+    """Return git's name of the content of each file that a commit has in a folder."""
+    found = {}
+    lines = git(project, "ls-tree", "-r", "-z", commit, f"{path}/").split("\0")
+    for line in filter(None, lines):
+        head, _, name = line.partition("\t")
+        mode, _, blob = head.split()
+        if mode in _PLAIN:
+            found[name.removeprefix(f"{path}/")] = blob
+    return found
+
+
+def _texts(project: Project, blobs: Iterable[str]) -> dict[str, str]:
+    """Return the texts of contents that git has, by their names."""
+    mark = secrets.token_hex(16)  # which none of them has
+    asked = "".join(f"{blob}\n" for blob in blobs)
+    said = git(project, "cat-file", f"--batch={mark}%(objectname)", stdin=asked)
+    parts = (part.partition("\n") for part in said.split(mark)[1:])
+    return {blob: text.removesuffix("\n") for blob, _, text in parts}
+
+
+def git(project: Project, *words: str, stdin: str | None = None) -> str:
     """Return what git says in a project's folder; ToolError where it is no repository."""
     settings = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
     argv = ["git", "-C", str(project.root), "-c", "core.autocrlf=false", *words]
-    done = run(argv, env=clean_environment(extra=settings))
+    done = run(argv, env=clean_environment(extra=settings), stdin=stdin)
     return done.require(
-        f"cannot read the git history of {project.root}",
-        remedy="check it in a clone with its whole history: `git fetch --unshallow`",
+        f"cannot read the git history of {project.root}", remedy=_WHOLE
     ).stdout

@@ -1,13 +1,13 @@
 """The public matrix: torch, driver, device and system, each pair proven, slow, wrong or unknown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from provision.catalog.devices import read_devices
 from provision.catalog.known_wrong import KnownWrong
 from provision.commands.known_wrong import locked_torch, pinned_torch
-from provision.commands.submissions import Entry, read_matrix
+from provision.commands.submissions import Entry
 from provision.core.project import Project
 from provision.report.evidence import Statement
 from provision.spec.model import Target
@@ -45,10 +45,9 @@ class Cell:
     """Name of the row of known-wrong.toml behind a wrong cell."""
 
 
-def matrix(project: Project) -> list[Cell]:
-    """Return all cells: what was proven, what is known to be wrong, and what waits for a proof."""
+def matrix(project: Project, entries: Iterable[Entry]) -> list[Cell]:
+    """Return all cells: what entries prove, what is known to be wrong, and what waits for a proof."""
     targets = [load_target(project.specs, name) for name in target_names(project.specs)]
-    entries = read_matrix(project)
     by_name = {target.name: target for target in targets}
     found = [_proven(entry, by_name[entry.evidence.target]) for entry in entries]
     for name, row in read_devices(project.catalog).known_wrong.items():
@@ -68,7 +67,9 @@ def system_of(platform: str) -> str:
 def is_slow(content: Statement) -> bool:
     """Whether a check of speed warned; every required check passed or warned in any evidence."""
     warned = {
-        check.id for check in content.predicate.checks if check.outcome == "warned"
+        check.id.partition("@")[0]  # of whichever device
+        for check in content.predicate.checks
+        if check.outcome == "warned"
     }
     return not warned.isdisjoint(_OF_SPEED)
 
@@ -113,12 +114,16 @@ def _wrong(name: str, row: KnownWrong) -> Iterator[Cell]:
 
 
 def _unknown(project: Project, target: Target, known: list[Cell]) -> Iterator[Cell]:
-    """Yield the families on which nobody has proven a target's torch, with whatever lock."""
+    """Yield the families on which nobody has proven a target's torch, with whatever lock.
+
+    A device that can be of several families proves none of them.
+    """
     torch = locked_torch(project.lock(target.name)) or pinned_torch(target)
     proven = {
         family
         for cell in known
         if cell.target == target.name and _release(cell.torch) == _release(torch)
+        if len(cell.families) == 1
         for family in cell.families
     }
     named = target.hardware.families

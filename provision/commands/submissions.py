@@ -2,17 +2,13 @@
 
 import dataclasses
 import platform
-import shlex
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from provision.catalog.devices import Devices, read_devices
-from provision.commands.committed import (
-    changed_since,
-    committed_lock,
-    is_committed_suite,
-)
+from provision.commands.committed import Change, History, changed_since
 from provision.commands.evidence import Evidence, evidence_of, staleness
 from provision.core.errors import ProvisionError, SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -35,7 +31,7 @@ from provision.spec.model import Target
 from provision.spec.reader import load_target
 
 _KEYS = "keys"
-_OF_KEYS = {".pub", ""}  # endings of keys, and of what keeps their folder in git
+_KEPT = ".gitkeep"  # empty, keeps the folder of the keys in git
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +90,11 @@ class Folder:
         return read_devices(self.project.catalog)
 
     @cached_property
+    def history(self) -> History:
+        """What the project's commits had."""
+        return History(self.project)
+
+    @cached_property
     def _names(self) -> dict[str, str]:
         """Name of each key that the project names, by its id."""
         keys = trusted_keys(self.root / _KEYS)
@@ -106,11 +107,13 @@ class Folder:
             path
             for path in sorted(self.root.rglob("*"))
             if path.is_symlink() or not path.is_dir()
-            if path.parent != keys or path.suffix not in _OF_KEYS or path.is_symlink()
+            if path.parent != keys or path.is_symlink() or not _is_of_keys(path)
         ]
 
     def read(self, file: Path, *, names: tuple[str, ...] = ()) -> Entry:
         """Return what a file says, wherever it is; Refused with the reason if it may not be shown."""
+        if file.parent == self.root / _KEYS:
+            raise Refused("only public keys, *.pub, belong into this folder")
         if not is_publishable(file):
             raise Refused("it is a link, no regular file, or larger than evidence is")
         try:
@@ -160,6 +163,12 @@ class Folder:
         return entry
 
 
+def _is_of_keys(path: Path) -> bool:
+    """Whether a file belongs into the folder of the keys, by its name."""
+    kept = path.name == _KEPT and not path.stat().st_size
+    return path.suffix == ".pub" or kept
+
+
 def read_matrix(project: Project) -> list[Entry]:
     """Return the entries of the matrix; SpecError if the folder has a file that is refused."""
     folder = Folder(project)
@@ -184,18 +193,14 @@ def check_folder(project: Project, since: str) -> list[Evidence]:
     """
     folder = Folder(project)
     place = project.evidence.relative_to(project.root).as_posix()
-    changes = changed_since(project, since, place) if since else {}
+    changes = changed_since(project, since, place) if since else []
     found = [
-        Evidence(
-            project.root / name,
-            "refused",
-            "it belongs to others: evidence is only added",
-        )
-        for name, letter in changes.items()
-        if letter != "A"
+        Evidence(project.root / change.path, "refused", reason)
+        for change in changes
+        if (reason := _no_addition(change))
     ]
     kept = {each.file for each in found}
-    added = {project.root / name for name, letter in changes.items() if letter == "A"}
+    added = {project.root / change.path for change in changes if change.is_added}
     for file in folder.files():
         if file not in kept:
             found.append(_checked(folder, file, is_new=file in added))
@@ -208,13 +213,24 @@ def check_folder(project: Project, since: str) -> list[Evidence]:
     return found
 
 
+def _no_addition(change: Change) -> str:
+    """Return why a change is no new file, "" for one."""
+    if not change.is_added:
+        return "it belongs to others: evidence is only added"
+    if change.mode not in ("", "100644"):
+        return f"it is a program, a link or a module (git's mode {change.mode}), and no plain file"
+    return ""
+
+
 def _checked(folder: Folder, file: Path, *, is_new: bool) -> Evidence:
     try:
         entry = folder.read_in_place(file)
         if is_new:
             _require_fresh(entry)
         if entry.evidence.state == "stale":
-            _require_history(folder.project, entry.content)
+            _require_history(folder.history, entry.content)
+            if not folder.history.has_suite:
+                return _not_compared(entry.evidence)
     except Refused as refused:
         return Evidence(file, "refused", str(refused))
     return entry.evidence
@@ -225,16 +241,23 @@ def _require_fresh(entry: Entry) -> None:
         raise Refused(f"it is stale: {entry.evidence.reason}")
 
 
-def _require_history(project: Project, content: Statement) -> None:
-    """Raise Refused for a lock or a suite that this project never had."""
+def _not_compared(stale: Evidence) -> Evidence:
+    reason = f"{stale.reason}; whether its suite is one of Provision's is not compared"
+    return dataclasses.replace(stale, reason=reason)
+
+
+def _require_history(history: History, content: Statement) -> None:
+    """Raise Refused for a lock or a suite that the project never had, if it has a suite at all."""
     (subject,) = content.subject
-    lock = committed_lock(project, subject.name, subject.digest["sha256"])
+    lock = history.lock(subject.name, subject.digest["sha256"])
     if lock is None:
         raise Refused(f"its lock was never one of {subject.name}")
     for objection in contradictions(content, lock):
         raise Refused(objection)
     suite = content.predicate.checks_digest
-    if suite != suite_digest(project) and not is_committed_suite(project, suite):
+    if suite == suite_digest(history.project) or not history.has_suite:
+        return
+    if not history.had_suite(suite):
         raise Refused("its suite of checks was never one of this project")
 
 
@@ -267,15 +290,21 @@ def _proposed(project: Project, entry: Entry, place: Path) -> Submission:
     """Return what proposes a file of the folder."""
     (subject,) = entry.content.subject
     title = f"Evidence of {subject.name} on {entry.evidence.device}"
+    path = place.relative_to(project.root).as_posix()
     branch = f"evidence-{subject.name}-{entry.run[:8]}"
     commands = (
         f"git switch --create {branch}",
-        f"git add {place.relative_to(project.root).as_posix()}",
-        f"git commit --message {shlex.quote(title)}",
+        f"git add {path}",
+        f'git commit --message "{_quotable(title)}" -- {path}',
         f"git push --set-upstream origin {branch}",
     )
     evidence = dataclasses.replace(entry.evidence, file=place)
     return Submission(place, evidence, title, commands)
+
+
+def _quotable(text: str) -> str:
+    """Return a text without signs that a shell or cmd.exe reads as more between double quotes."""
+    return re.sub(r"[^A-Za-z0-9 .,:()@/+-]+", "", text)
 
 
 def _require_first(folder: Folder, entry: Entry, place: Path) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -222,6 +223,15 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
 
     The passphrase is asked for only where the key has one.
     """
+    private = load_key(key, passphrase)
+    payload = content.model_dump_json(by_alias=True).encode()
+    envelope = Envelope(payload, _PAYLOAD_TYPE, {})
+    envelope.sign(CryptoSigner(private))
+    return _render(envelope, private.public_key().public_bytes(*_LINE).decode())
+
+
+def load_key(key: Path, passphrase: Callable[[], str]) -> Any:  # noqa: ANN401 - of several kinds
+    """Return a private key that can sign; UsageError for a file with none."""
     try:
         data = key.read_bytes()
         load = serialization.load_pem_private_key
@@ -232,17 +242,14 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
         except TypeError:  # the documented answer to a key with a passphrase
             private = load(data, passphrase().encode())
         _require_long(private)
-        signer = CryptoSigner(private)  # it refuses other kinds itself
+        CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise UsageError(
             f"cannot sign with {key}",
             evidence=str(error),
             remedy="name one of ed25519 with --key; `ssh-keygen -t ed25519 -f FILE` makes one",
         ) from error
-    payload = content.model_dump_json(by_alias=True).encode()
-    envelope = Envelope(payload, _PAYLOAD_TYPE, {})
-    envelope.sign(signer)
-    return _render(envelope, private.public_key().public_bytes(*_LINE).decode())
+    return private
 
 
 def new_key(file: Path) -> None:
@@ -254,9 +261,15 @@ def new_key(file: Path) -> None:
     )
     with os_errors(f"cannot make the key {file}", "name a key with --key"):
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(private)
+        # Under another name first: killed, this leaves no part of a key under its own.
+        fresh = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+        try:
+            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(private)
+            os.link(fresh, file)  # unlike a rename, never over another key
+        finally:
+            fresh.unlink(missing_ok=True)
 
 
 # The first line of an envelope with a statement, which begins with `{"_type":`.

@@ -157,6 +157,8 @@ _EXCUSES = (
         _is_said,
     ),
 )
+# What the reasons are written with.
+WORDS = tuple(excuse.reason for excuse in _EXCUSES)
 # Of a further device, such as an integrated GPU beside the one that the target is for.
 _FURTHER = re.compile(
     r".+ is of family .+, the target is for .+|.+; this torch is built for .+"

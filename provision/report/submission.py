@@ -19,7 +19,7 @@ from provision.core.privacy import anonymize
 from provision.host.drivers import DriverVerdict, judge_version
 from provision.lockfile.pip import Lock
 from provision.report.evidence import SHOWN, Predicate, Statement
-from provision.report.excuses import is_so
+from provision.report.excuses import WORDS, is_so
 from provision.report.suite_checks import Suite
 from provision.spec.model import Target
 
@@ -123,8 +123,9 @@ def objections(
     ``names`` are those of this machine and of its user, where the statement was made here.
     """
     seen = content.predicate
+    telling = [name for name in names if name.casefold() not in _words(seen)]
     for place, text in _texts(seen.model_dump(mode="json"), "predicate"):
-        yield from _unfit(place, text, names)
+        yield from _unfit(place, text, telling)
     yield from _unknown_fields(seen)
     if not families_of(content, target, devices):
         device = seen.device.get("name") or "its device"
@@ -188,7 +189,17 @@ def _unfit(place: str, text: str, names: Iterable[str]) -> Iterator[str]:
         yield f"{place} has what looks like a serial number"
     for name in names:
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
-            yield f"{place} has the name of this machine or of its user"
+            yield f"{place} has {name!r}, the name of this machine or of its user"
+
+
+def _words(seen: Predicate) -> set[str]:
+    """Return the words that evidence has whoever made it: of its fields, checks and devices."""
+    fields = (*Predicate.model_fields, *SHOWN, *seen.stack, *WORDS)
+    named = (str(each.get("name")) for each in (seen.device, *seen.devices))
+    gpus = (text for layer, text in seen.stack.items() if layer.startswith("GPU "))
+    checks = (name for check in seen.checks for name in (check.id, *check.numbers))
+    text = " ".join((*fields, *named, *gpus, *checks))
+    return set(re.findall(r"[^\W_]+", text.casefold()))
 
 
 def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON

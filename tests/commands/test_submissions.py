@@ -19,9 +19,10 @@ import pytest
 import yaml
 
 from provision.catalog.devices import read_devices
-from provision.commands import submissions
-from provision.commands.submissions import check_folder, submit
-from provision.core.errors import SpecError, UsageError
+from provision.commands import committed, submissions
+from provision.commands.matrix import Cell, matrix
+from provision.commands.submissions import check_folder, read_matrix, submit
+from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.project import Project
 from provision.lockfile.pip import read_lock
 from provision.report.evidence import Predicate, Statement, statement
@@ -86,6 +87,7 @@ class Repository:
         self.project = Project(root / "project")
         self.key = make_key(root, "signer")
         self.path = root / "run.json"
+        self.commit = ""
 
     def content(self, target: str = "cpu-linux", device: Content = CPU) -> Content:
         return signed_content(self.project, target, device)
@@ -118,7 +120,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, str]:
         )
     (root / "docs" / "evidence" / "keys").mkdir(parents=True)
     (root / "docs" / "evidence" / "keys" / ".gitkeep").touch()
-    return Repository(folder), commit_all(root)
+    made = Repository(folder)
+    made.commit = commit_all(root)
+    return made, made.commit
 
 
 @pytest.fixture
@@ -219,6 +223,29 @@ def left_out(check: str, reason: str | None) -> Callable[[Content], None]:
     return change
 
 
+def checked(check: str, **changes: object) -> Callable[[Content], None]:
+    """Return what changes the result of a check."""
+
+    def change(content: Content) -> None:
+        for each in content["predicate"]["checks"]:
+            if each["id"] == check:
+                each.update(changes)
+
+    return change
+
+
+def added(part: str, entry: Content) -> Callable[[Content], None]:
+    """Return what adds an entry to a list of the predicate."""
+    return lambda content: content["predicate"][part].append(entry)
+
+
+def second_device(content: Content) -> None:
+    """Add a device that no check was run on."""
+    seen = content["predicate"]
+    seen["devices"] = [seen["device"], {"name": "Toaster"}]
+
+
+PASSED = {"outcome": "passed", "numbers": {"n": {"value": 1, "unit": "count"}}}
 STARTED = ("predicate", "started")
 STACK = ("predicate", "stack")
 # What a signer writes, with a key of their own -> a part of the sentence that refuses it.
@@ -252,6 +279,74 @@ CLAIMS: dict[str, tuple[Callable[[Content], None], str]] = {
     "a missing check": (left_out("device.matmul", None), "device.matmul is missing"),
     "a check not run": (left_out("device.matmul", "died"), "every target requires it"),
     "a false reason": (left_out("device.family", ABSENT), "is not so of arc-linux"),
+    "a reason of another check": (
+        left_out("memory.large", "only in a group of processes"),
+        "is not so of arc-linux",
+    ),
+    "a reason of nobody": (left_out("collective.sum", "lazy"), "'lazy' is not so of"),
+    "another accelerator's reason": (
+        left_out(
+            "collective.sum",
+            "this torch is built without a collective back end for mps",
+        ),
+        "is not so of arc-linux",
+    ),
+    "a check of nobody": (
+        added("checks", {"id": "made.up", **PASSED}),
+        "no check made.up",
+    ),
+    "a reason for a check of nobody": (
+        added("not_run", {"id": "made.up", "reason": "only in a group of processes"}),
+        "no check made.up",
+    ),
+    "a check twice": (
+        added("checks", {"id": "device.matmul", **PASSED}),
+        "device.matmul is there 2 times",
+    ),
+    "a check run and not run": (
+        added(
+            "not_run",
+            {"id": "group.exchange", "reason": "only in a group of processes"},
+        ),
+        "group.exchange is there 2 times",
+    ),
+    "a check without numbers": (
+        checked("device.matmul", numbers={}),
+        "device.matmul has no numbers",
+    ),
+    "a warning of what fails": (
+        checked("device.matmul", outcome="warned"),
+        "device.matmul warned",
+    ),
+    "a field of a reason": (
+        added("not_run", {"id": "group.exchange", "reason": "", "started": "<img>"}),
+        "unknown key",
+    ),
+    "a layer started": (edit(*STACK, "started", value="<script>"), "stack.started has"),
+    "a layer of a name": (
+        edit(*STACK, "GPU kernel-started", value="x"),
+        "'GPU kernel-started' is no layer",
+    ),
+    "a further device without checks": (second_device, "has no device.ready@1"),
+    "an old driver": (
+        device(driver="1.3.27191+1"),
+        "driver 1.3.27191+1 is not >=25.18.33578",
+    ),
+    "an old runtime": (
+        edit(*STACK, "compute-runtime", value="24.39.31294"),
+        "driver 24.39.31294 is not",
+    ),
+    "no driver": (device(driver=None), "it has driver none"),
+    "a driver of no format": (device(driver="0.0.1+0"), "it has driver 0.0.1+0, and"),
+    "a build for another device": (
+        edit("predicate", "torch", value="2.12.1+cu130"),
+        "torch 2.12.1+cu130, and its lock has 2.12.1+xpu",
+    ),
+    "no torch": (edit("predicate", "torch", value=None), "made with torch none"),
+    "a day as a cell": (edit(*STARTED, value="2026W011|10:00:00+00:00"), "started"),
+    "a day as markup": (edit(*STARTED, value="2026-01-01<10:00:00+00:00"), "started"),
+    "a time without zone": (edit(*STARTED, value="2026-11-01T10:00:00"), "started"),
+    "a huge count": (device(count=10**400), "count"),
     "a package not locked": (
         left_out("offload.cpu", "needs accelerate, which is not locked"),
         "is not so of arc-linux",
@@ -499,9 +594,166 @@ def test_a_device_has_the_families_that_its_target_is_for(
     assert " ".join(found) == families
 
 
+def test_attack_what_is_no_key_beside_the_keys(repository: Repository) -> None:
+    keys = repository.project.evidence / "keys"
+    for name in ("README", ".htaccess", "evil.html.", ".gitkeep"):
+        (keys / name).write_text("<script>")
+    found = check_folder(repository.project, "")
+    assert {(each.file.name, each.reason) for each in found} == {
+        (name, "only public keys, *.pub, belong into this folder")
+        for name in ("README", ".htaccess", "evil.html.", ".gitkeep")
+    }
+
+
+def test_attack_a_program_and_a_module_of_git_as_evidence(
+    repository: Repository,
+) -> None:
+    place = submit(repository.project, repository.write(repository.content())).file
+    root = repository.project.root
+    place.chmod(0o755)
+    git(root, "add", "--all")
+    module = f"160000,{repository.commit},docs/evidence/cpu-linux/module"
+    git(root, "update-index", "--add", "--cacheinfo", module)
+    (root / "docs/evidence/cpu-linux/module").mkdir()
+    said = " and no plain file"
+    modes = [reason.removesuffix(said)[-8:] for reason in repository.reasons()]
+    assert sorted(modes) == ["100755),", "160000),"]
+
+
+def stale_file(repository: Repository) -> None:
+    """Commit evidence, and then another lock and another suite."""
+    repository.place(repository.content())
+    commit_all(repository.project.root)
+    root = repository.project.root
+    shutil.copy(
+        root / "lockfiles" / "arc-linux" / "requirements.txt",
+        root / "lockfiles" / "cpu-linux",
+    )
+    (root / "smoke" / "run.py").write_text("# another\n")
+    commit_all(root)
+
+
+def test_a_shallow_clone_is_said_to_be_one_instead_of_a_forgery(
+    repository: Repository, tmp_path: Path
+) -> None:
+    stale_file(repository)
+    git(
+        tmp_path,
+        "clone",
+        "--quiet",
+        "--depth=1",
+        repository.project.root.as_uri(),
+        "cut",
+    )
+    with pytest.raises(ToolError, match="is cut off") as failed:
+        check_folder(Project(tmp_path / "cut"), "")
+    assert "git fetch --unshallow" in failed.value.remedy
+
+
+def test_the_suite_of_a_project_without_one_is_not_compared(
+    repository: Repository,
+) -> None:
+    """It is that of the toolkit, whose history is elsewhere."""
+    content = repository.content()
+    edit("predicate", "checks_digest", value="7" * 64)(content)
+    repository.place(content)
+    shutil.rmtree(repository.project.root / "smoke")
+    commit_all(repository.project.root)
+    (found,) = check_folder(Project(repository.project.root), "")
+    assert found.state == "stale"
+    assert found.reason.endswith("one of Provision's is not compared")
+
+
+def test_the_history_is_read_once_for_all_files(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    real = committed.git
+
+    def counted(project: Project, *words: str, stdin: str | None = None) -> str:
+        asked.append(words)
+        return real(project, *words, stdin=stdin)
+
+    stale_file(repository)
+    history = committed.History(repository.project)
+    monkeypatch.setattr(committed, "git", counted)
+    digest = repository.content()["predicate"]["checks_digest"]
+    assert history.had_suite(suite_digest(repository.project))
+    first = len(asked)
+    assert [each[0] for each in asked].count("cat-file") == 1
+    assert not history.had_suite("7" * 64)
+    assert history.had_suite(digest)
+    assert len(asked) == first + 1  # whether the clone is shallow
+
+
+def test_a_user_called_as_a_device_or_a_field_can_submit(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("Intel", "kernel", "device", "matmul", "Graphics"):
+        monkeypatch.setattr(submissions.platform, "node", lambda name=name: name)
+        submit(
+            repository.project, repository.write(repository.content("arc-linux", ARC))
+        )
+
+
+def test_the_commands_are_those_of_every_shell(repository: Repository) -> None:
+    """Of cmd.exe, too, which does not know single quotes; and nothing else is committed."""
+    name = 'Xeon "$(x)" `y` %PATH% 100!'
+    content = repository.content(device={"name": name.replace("`y` ", ""), "count": 1})
+    made = submit(repository.project, repository.write(content))
+    path = made.file.relative_to(repository.project.root).as_posix()
+    title = "Evidence of cpu-linux on Xeon (x) PATH 100"
+    assert f'git commit --message "{title}" -- {path}' in made.commands
+    assert "'" not in "".join(made.commands)
+
+
+def unknown_families(project: Project, target: str) -> list[str]:
+    """Return the families on which nobody has proven a target."""
+    return [
+        family
+        for cell in cells(project)
+        if (cell.target, cell.state) == (target, "unknown")
+        for family in cell.families
+    ]
+
+
+def test_a_name_of_several_families_proves_none_of_them(repository: Repository) -> None:
+    before = unknown_families(repository.project, "arc-linux")
+    named = ARC | {"name": "Intel(R) Arc(TM) Graphics"}
+    submit(repository.project, repository.write(repository.content("arc-linux", named)))
+    assert unknown_families(repository.project, "arc-linux") == before
+    (cell,) = [cell for cell in cells(repository.project) if cell.entry]
+    assert len(cell.families) > 1
+
+
+def test_a_further_device_that_is_slow_makes_the_cell_slow(
+    repository: Repository,
+) -> None:
+    content = repository.content("arc-linux", ARC)
+    seen = content["predicate"]
+    seen["devices"] = [seen["device"], seen["device"]]
+    for check in list(seen["checks"]):
+        if check["id"] in ("device.ready", "throughput.training"):
+            seen["checks"].append(check | {"id": f"{check['id']}@1"})
+    submit(repository.project, repository.write(content))
+    (before,) = [cell for cell in cells(repository.project) if cell.entry]
+    seen["checks"][-1]["outcome"] = "warned"
+    seen["report"] = "d" * 64
+    submit(repository.project, repository.write(content))
+    states = [cell.state for cell in cells(repository.project) if cell.entry]
+    assert (before.state, sorted(states)) == ("green", ["green", "slow"])
+
+
+INDEX = "reference/known-wrong.md"
+
+
+def cells(project: Project) -> list[Cell]:
+    return matrix(project, read_matrix(project))
+
+
 def rows(project: Project) -> list[str]:
     """Return the rows of the page that are about signed reports."""
-    page = script("draw_known_wrong").pages(project)["reference/known-wrong.md"]
+    page = script("draw_known_wrong").index(project, with_reports=True)
     return [line for line in page.splitlines() if "[signed report" in line]
 
 
@@ -509,7 +761,7 @@ def test_the_page_has_what_was_proven_and_marks_what_is_slow_or_stale(
     repository: Repository,
 ) -> None:
     project = repository.project
-    page = script("draw_known_wrong").pages(project)["reference/known-wrong.md"]
+    page = committed_page = script("draw_known_wrong").pages(project)[INDEX]
     assert "| `dg2`, `bmg`, `mtl`" in page
     assert "-s evidence-cpu-linux`" in page
     submit(project, repository.write(repository.content()))
@@ -529,9 +781,11 @@ def test_the_page_has_what_was_proven_and_marks_what_is_slow_or_stale(
     assert "| **green** |" in green
     assert "](../evidence/cpu-linux/torch-2.13.0+cpu_cpu_no-driver_" in green
     assert "key `SHA256:" in green
-    page = script("draw_known_wrong").pages(project)["reference/known-wrong.md"]
+    page = script("draw_known_wrong").index(project, with_reports=True)
     assert "-s evidence-cpu-linux`" not in page
     assert "| `bmg`, `mtl`, `arl`, `lnl`, `ptl` | Linux | `2.12.1+xpu`" in page
+    # The page in the repository stays as it is: a merged report leaves its branch green.
+    assert script("draw_known_wrong").pages(project)[INDEX] == committed_page
     (project.root / "smoke" / "run.py").write_text("# another\n")
     slow, green = rows(project)
     assert "| **slow**, stale: it was made with another suite of checks" in slow
@@ -562,53 +816,111 @@ def workflow_steps() -> list[str]:
     return [step["run"] for step in job["steps"] if "run" in step]
 
 
-@pytest.mark.slow
-def test_the_workflow_accepts_evidence_and_refuses_a_forgery_and_code_of_a_pull_request(
-    tmp_path: Path,
-) -> None:
-    """With its own scripts, in the clone that its checkout makes; the tools are there already."""
-    theirs = tmp_path / "project"
-    copy_files(
-        theirs, without=("tests/", "docs/how-to", "docs/pictures", "docs/evidence/")
-    )
-    (theirs / "docs" / "evidence" / "keys").mkdir(parents=True)
-    (theirs / "docs" / "evidence" / "keys" / ".gitkeep").touch()
-    base = commit_all(theirs)
-    pull = Repository(tmp_path)
+class Forge:
+    """Runs the workflow's own scripts, in the clone that its checkout makes."""
 
-    def run() -> subprocess.CompletedProcess[str]:
-        (theirs / "provision" / "__init__.py").write_text("raise SystemExit(0)\n")
-        commit_all(theirs)
-        git(theirs, "update-ref", "refs/pull/1/merge", "HEAD")
-        work = tmp_path / "work"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.root = folder, folder / "project"
+        copy_files(
+            self.root,
+            without=("tests/", "docs/how-to", "docs/pictures", "docs/evidence/"),
+        )
+        (self.root / "docs" / "evidence" / "keys").mkdir(parents=True)
+        (self.root / "docs" / "evidence" / "keys" / ".gitkeep").touch()
+        self.base = commit_all(self.root)
+
+    def check(self, *steps: str) -> subprocess.CompletedProcess[str]:
+        """Propose what the project has now, run steps, and take it back."""
+        head = commit_all(self.root)
+        git(self.root, "update-ref", "refs/pull/1/head", head)
+        git(self.root, "config", "uploadpack.allowAnySHA1InWant", "true")
+        work = self.folder / "work"
         shutil.rmtree(work, ignore_errors=True)
-        git(tmp_path, "clone", "--quiet", "--no-checkout", theirs.as_uri(), work)
-        git(work, "checkout", "--quiet", base)
+        git(self.folder, "clone", "--quiet", "--no-checkout", self.root.as_uri(), work)
+        git(work, "checkout", "--quiet", self.base)
         link_tools(work)
-        script = "\n".join(["set -e", *workflow_steps()])
-        own = {"GITHUB_REF": "refs/pull/1/merge"}
+        script = "\n".join(["set -e", *steps])
         argv = ["bash", "-c", script.replace("python3 ", f"{sys.executable} ")]
-        return subprocess.run(
+        done = subprocess.run(
             argv,
             cwd=work,
-            env=os.environ | own,
+            env=os.environ | {"HEAD_SHA": head, "RUNNER_TEMP": str(self.folder)},
             check=False,
             capture_output=True,
             text=True,
         )
+        git(self.root, "reset", "--quiet", "--hard", self.base)
+        return done
 
+
+@pytest.mark.slow
+def test_the_workflow_accepts_evidence_and_refuses_a_forgery(tmp_path: Path) -> None:
+    """The tools are there already."""
+    forge = Forge(tmp_path)
+    pull = Repository(tmp_path)
     place = submit(pull.project, pull.write(pull.content())).file
-    good = run()
+    good = forge.check(*workflow_steps())
     assert good.returncode == 0, good.stdout + good.stderr
-    assert f"valid: {place.relative_to(theirs)}" in re.sub(
+    assert f"valid: {place.relative_to(forge.root)}" in re.sub(
         r"\S+/work/", "", good.stdout
     )
     content = pull.content()
     content["predicate"]["torch"] = "2.99.0"
+    place.parent.mkdir(exist_ok=True)
     pull.write(content).replace(place)
-    bad = run()
+    bad = forge.check(*workflow_steps())
     assert bad.returncode == 1, bad.stdout + bad.stderr
     assert "torch 2.99.0" in bad.stdout
+
+
+def test_attack_the_workflow_takes_nothing_but_plain_files_of_evidence(
+    tmp_path: Path,
+) -> None:
+    """Evidence with code beside it, and in its folder a program, a link or a module of git."""
+    forge = Forge(tmp_path)
+    pull = Repository(tmp_path)
+    take, _ = workflow_steps()
+    content = pull.content()
+    folder = forge.root / "docs" / "evidence" / "cpu-linux"
+
+    def nothing(_: Path) -> None:
+        pass
+
+    def code(_: Path) -> None:
+        (forge.root / "provision" / "__init__.py").write_text("raise SystemExit(0)\n")
+        (forge.root / ".github" / "x.yml").write_text("on: push\n")
+
+    def module(_: Path) -> None:
+        named = f"160000,{forge.base},docs/evidence/cpu-linux/module"
+        (folder / "module").mkdir()
+        git(forge.root, "update-index", "--add", "--cacheinfo", named)
+
+    def link(place: Path) -> None:
+        place.with_name("x.json").symlink_to(place.name)
+
+    for changed, said in (
+        (nothing, "A  docs/evidence/cpu-linux/torch-"),
+        (code, "provision/__init__.py"),
+        (module, "160000"),
+        (link, "120000"),
+        (lambda place: place.chmod(0o755), "100755"),
+    ):
+        changed(submit(pull.project, pull.write(content)).file)
+        done = forge.check(take, "git status --porcelain")
+        assert (done.returncode == 0) == (changed is nothing), done.stderr
+        assert said in done.stdout
+
+
+def test_the_workflow_runs_no_file_of_a_pull_request() -> None:
+    """Nor has it a right or a secret that one could use."""
+    text = (ROOT / ".github" / "workflows" / "evidence.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    (job,) = workflow["jobs"].values()
+    assert list(workflow["on"]) == ["pull_request_target"]
+    assert (workflow["permissions"], job["permissions"]) == ({}, {"contents": "read"})
+    assert "secrets." not in text
+    checkout = next(s["with"] for s in job["steps"] if "checkout" in s.get("uses", ""))
+    assert checkout == {"fetch-depth": 0, "persist-credentials": False}
 
 
 def link_tools(work: Path) -> None:

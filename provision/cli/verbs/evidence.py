@@ -1,7 +1,9 @@
 """sign what was proven on this machine, submit it to the public matrix, or check such files."""
 
+import functools
 import getpass
 from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, each, findings_if
@@ -16,8 +18,7 @@ from provision.core.errors import UsageError
 from provision.core.home import with_home
 from provision.core.process import run
 from provision.core.temporary import scratch
-from provision.report.evidence import new_key
-from provision.spec.model import Target
+from provision.report.evidence import load_key, new_key
 from provision.spec.reader import load_target
 from provision.ui.results import show_build, show_evidence, show_submission
 from provision.ui.smoke import show_smoke
@@ -81,10 +82,11 @@ def handle(call: Call) -> Outcome:
     (subject,) = options.subjects
     if options.action == "submit":
         return _submit(call, subject)
-    key = options.key or _USUAL_KEY
+    key = with_home(options.key or _USUAL_KEY)
     target = load_target(project.specs, subject)
     file = options.output or Path(f"{target.name}.evidence.json")
-    return Outcome([_emit(call, target, key, file)], each(show_evidence))
+    made = emit(project, target, file=file, key=key, passphrase=_asking(key))
+    return Outcome([made], each(show_evidence))
 
 
 def _outcome(found: list[Evidence], bad: set[str]) -> Outcome:
@@ -92,14 +94,9 @@ def _outcome(found: list[Evidence], bad: set[str]) -> Outcome:
     return Outcome(found, each(show_evidence), findings_if(states & bad))
 
 
-def _emit(call: Call, target: Target, key: Path, file: Path) -> Evidence:
-    return emit(
-        call.project,
-        target,
-        file=file,
-        key=with_home(key),
-        passphrase=lambda: getpass.getpass(f"passphrase of {key}: "),
-    )
+def _asking(key: Path) -> Callable[[], str]:
+    """Return what asks for the passphrase of a key, once."""
+    return functools.cache(lambda: getpass.getpass(f"passphrase of {key}: "))
 
 
 def _submit(call: Call, subject: str) -> Outcome:
@@ -107,6 +104,9 @@ def _submit(call: Call, subject: str) -> Outcome:
     if file.is_file() or subject.endswith(".json"):
         return Outcome(submit(call.project, file), show_submission)
     target = load_target(call.project.specs, subject)
+    key = with_home(call.arguments.key) if call.arguments.key else _own_key(call)
+    passphrase = _asking(key)
+    load_key(key, passphrase)  # it takes a build and minutes until it signs
     built = build_target(call, target.name, host_reader(call.project))
     if not built.generation:
         return Outcome(built, show_build, findings_if(bad=True))
@@ -115,15 +115,14 @@ def _submit(call: Call, subject: str) -> Outcome:
     if checked.report.shortfall:
         return Outcome(checked, show_smoke, smoke.exit_code(checked.report.word))
     with scratch() as folder:
-        key = call.arguments.key or _own_key(call)
         file = folder / f"{target.name}.evidence.json"
-        _emit(call, target, key, file)
+        emit(call.project, target, file=file, key=key, passphrase=passphrase)
         return Outcome(submit(call.project, file), show_submission)
 
 
 def _own_key(call: Call) -> Path:
     """Return the usual key, or one of Provision's own, which is made where there is none."""
-    usual = _USUAL_KEY.expanduser()
+    usual = with_home(_USUAL_KEY)
     private = call.project.private
     if usual.exists() or private is None:
         return usual
