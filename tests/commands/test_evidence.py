@@ -227,6 +227,28 @@ def test_one_command_builds_checks_signs_and_puts_into_the_matrix(
     assert again["result"]["file"] == str(file)
 
 
+def test_a_key_that_cannot_sign_ends_the_command_before_the_build(
+    newcomer: Lab,
+) -> None:
+    said = call(newcomer, "evidence", "submit", TARGET, "--key", "~/none")
+    assert said[0] == "2", said
+    assert "cannot sign with" in said
+    assert not (newcomer.home / "current").exists()
+
+
+def test_a_user_without_a_home_is_told_that_a_key_is_needed(
+    newcomer: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(variable)
+    monkeypatch.setattr(
+        "pwd.getpwuid", {}.__getitem__
+    )  # as for a user without an entry
+    said = call(newcomer, "evidence", "submit", TARGET)
+    assert said[0] == "2", said
+    assert "name one of ed25519 with --key" in said
+
+
 def test_nothing_is_signed_or_submitted_where_a_check_fails(newcomer: Lab) -> None:
     newcomer.relock(*newcomer.wheels, newcomer.wheel("broken"))
     said = call(newcomer, "evidence", "submit", TARGET)

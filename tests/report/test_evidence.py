@@ -26,6 +26,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import read_lock
 from provision.report.evidence import (
     Statement,
+    new_key,
     sign,
     statement,
     trusted_keys,
@@ -110,6 +111,28 @@ def signed(tmp_path: Path) -> Path:
     key = make_key(tmp_path, "owner")
     file.write_text(signed_by(key, report()), encoding="utf-8")
     return file
+
+
+def test_a_new_key_is_there_as_a_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And never over one that is there already."""
+    file = tmp_path / "state" / "evidence-key"
+    new_key(file)
+    first = file.read_bytes()
+    with pytest.raises(ToolError, match="cannot make the key"):
+        new_key(file)
+    assert file.read_bytes() == first
+    file.unlink()
+
+    def killed(*_: object) -> None:
+        assert not file.exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.link", killed)
+    with pytest.raises(KeyboardInterrupt):
+        new_key(file)
+    assert list(file.parent.iterdir()) == []
 
 
 def read(file: Path) -> tuple[str, Statement]:
