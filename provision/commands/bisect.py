@@ -68,9 +68,11 @@ class Bisector:
             present=request.lock.digest,
             note=progress.note,
         )
+        self._home = request.project.environments(request.target.name)
         self._seen: dict[int, Seen] = {}
         self._end: Seen | None = None  # what was seen of the bad end
         self._error: ProvisionError | None = None  # of the last build that failed
+        self._unstable = ""  # the release that two runs disagree on
         self._package = request.package or self._changed_package()
         if self._package not in request.lock.versions:
             raise UsageError(
@@ -99,11 +101,17 @@ class Bisector:
         locks = CandidateLocks(request.target, package, request.lock, resolver)
         made = locks.of(versions)
         # An end that has no lock is no end.
-        while not request.good and made[0].error:
+        while not request.good and len(made) > 1 and made[0].error:
             self._progress.note(
                 f"{package} {made[0].version} is left out: {made[0].why}"
             )
             made.pop(0)
+        if len(made) < 2:
+            raise UsageError(
+                f"{request.target.name}: no older release of {package} than {made[0].version} can "
+                "be locked",
+                remedy="name another package with --package, or a newer release with --bad",
+            )
         return made
 
     def _versions(self, resolver: Resolver) -> list[str]:
@@ -134,8 +142,10 @@ class Bisector:
 
     def plan(self) -> Bisection:
         """Return what would be built."""
-        request, builds = self._request, self._most_builds()
+        request = self._request
         rows = tuple(map(self._row, range(len(self._candidates))))
+        builds = self._most_builds(rows)
+        download, unsized = self._most_bytes(rows, builds)
         return Bisection(
             request.target.name,
             self._package,
@@ -143,13 +153,22 @@ class Bisector:
             request.command,
             rows,
             builds,
-            self._most_bytes(rows, builds),
+            download,
+            unsized,
+            self._offered(),
             drivers=_drivers(request.project, request.target),
         )
 
+    def _offered(self) -> str:
+        """Return what has the releases that were searched; others may be missing there."""
+        request = self._request
+        if request.supply.offline:
+            return ", ".join(map(str, request.supply.wheelhouses)) or "no wheelhouse"
+        index = request.target.pip.index_of(self._package)
+        return "the default index" if index == "default" else f"the catalog of {index}"
+
     def _row(self, place: int) -> Release:
         one = self._candidates[place]
-        home = self._request.project.environments(self._request.target.name)
         if one.lock is None:
             return Release(
                 one.version, None, 0, 0, 0, built=False, outcome="skipped", why=one.why
@@ -161,23 +180,25 @@ class Bisector:
             size.fetch,
             size.unsized,
             size.disk,
-            is_built(home, one.lock),
+            is_built(self._home, one.lock),
         )
 
-    def _most_builds(self) -> int:
-        home = self._request.project.environments(self._request.target.name)
-        low, *between, high = self._candidates
-        at_end = high.lock and self._past.seen(high.lock, "")
-        ends = 0 if at_end or is_built(home, high.lock) else 1
-        symptom = at_end.code if at_end else ""
-        known = low.lock and self._past.seen(low.lock, symptom)
-        ends += 0 if known or is_built(home, low.lock) else 1
-        open_ = [c for c in between if c.lock and not is_built(home, c.lock)]
-        return ends + most_tried(len(open_))
+    def _most_builds(self, rows: Sequence[Release]) -> int:
+        """Return how many are built at most, if each gives a verdict.
 
-    def _most_bytes(self, rows: Sequence[Release], builds: int) -> int:
-        """Return the bytes of some builds: releases share most of their files."""
-        each = sorted((0 if row.built else row.download for row in rows), reverse=True)
+        An end that a report tells is built, too, where it is next to the other side of the answer.
+        """
+        is_open = [row.lock is not None and not row.built for row in rows]
+        between = sum(row.lock is not None for row in rows[1:-1])
+        ends = is_open[0] + is_open[-1]
+        return ends + min(sum(is_open[1:-1]), most_tried(between))
+
+    def _most_bytes(self, rows: Sequence[Release], builds: int) -> tuple[int, int]:
+        """Return the bytes to download for some builds, and how many files have no known size.
+
+        Releases share most of their files.
+        """
+        open_ = [row for row in rows if row.lock and not row.built]
         files: dict[str, Artifact | WantedFile] = {}
         for row, one in zip(rows, self._candidates, strict=True):
             if one.lock and not row.built:
@@ -185,8 +206,13 @@ class Bisector:
                 for package in conda_packages(one.lock):
                     files[package.sha256] = wanted_archive(package)
         found = find_artifacts(files.values(), self._request.supply.wheelhouses)
-        distinct = sum(one.size or 0 for one in files.values() if one not in found)
-        return min(distinct, sum(each[:builds]))
+        sizes = [one.size for one in files.values() if one not in found]
+        each = sorted((row.download for row in open_), reverse=True)
+        unsized = sorted((row.unsized for row in open_), reverse=True)
+        return (
+            min(sum(size or 0 for size in sizes), sum(each[:builds])),
+            min(sizes.count(None), sum(unsized[:builds])),
+        )
 
     def search(self) -> Bisection:
         """Build, try and compare; what was built goes again, unless it is to be kept.
@@ -199,9 +225,9 @@ class Bisector:
         waits = waiting(f"a search in {name}", self._progress)
         with folder_lock(cache, waits, name=f"bisect-{name}.lock"):
             words = search(lambda place: self._word(place, judge), len(plan.releases))
-            home = request.project.environments(name)
-            if not request.keep and home.is_dir():
-                remove_beside(home, BESIDE, self._progress)
+            self._confirm(words, judge)
+            if not request.keep and self._home.is_dir():
+                remove_beside(self._home, BESIDE, self._progress)
         self._progress.step("")
         return self._result(plan, words)
 
@@ -222,15 +248,34 @@ class Bisector:
         end = self._end
         # Of a check that is worse than usual, no report tells it.
         told = end.code if end and not end.compared else ""
-        seen = self._past.seen(one.lock, told) if one.lock else None
+        # What is built is run: a report may be of a failure that comes and goes.
+        seen = None
+        if one.lock and not is_built(self._home, one.lock):
+            seen = self._past.seen(one.lock, told)
         if seen is None:
             seen = self._try(one, judge, is_end=is_end)
-        word = seen.word(end.code if end else "")
+        word = seen.word(end)
         if is_end:
             self._end = seen
         self._seen[place] = seen
         self._progress.note(f"{self._package} {one.version}: {word}: {seen.why}")
         return word
+
+    def _confirm(self, words: dict[int, Word], judge: Judge) -> None:
+        """Run the last good and the first bad release once more; note which one disagrees."""
+        low, high = last_good(words), first_bad(words)
+        if low is None or high is None:
+            return
+        for place in (high, low):
+            one, first = self._candidates[place], self._seen[place]
+            seen = self._try(one, judge, is_end=False)
+            word = seen.word(self._end)
+            if word != words[place]:
+                why = f"{words[place]}: {first.why}; run again, {word}: {seen.why}"
+                self._seen[place], words[place] = replace(first, why=why), "skipped"
+                self._unstable = one.version
+                self._progress.note(f"{self._package} {one.version}: {why}")
+                return
 
     def _try(self, one: Candidate, judge: Judge, *, is_end: bool) -> Seen:
         """Build a candidate and try it; one that cannot be built says nothing."""
@@ -264,6 +309,8 @@ class Bisector:
         for place, word in words.items():
             why = self._seen[place].why
             rows[place] = replace(rows[place], outcome=word, why=why)
+        if self._unstable:
+            return replace(plan, releases=tuple(rows), state="unstable")
         state = state_of(words, len(rows))
         if state == "unknown" and self._error and "good" not in words.values():
             raise self._error

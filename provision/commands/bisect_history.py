@@ -77,7 +77,7 @@ class Past:
                 if report.files != suite_digest(self._project):
                     return None
                 seen = seen_of(report, self._check)
-                says = seen.outcome == "failed" or symptom
+                says = seen.outcome in {"failed", "warned"} or symptom
                 return seen if says else None
         return None
 

@@ -20,6 +20,7 @@ from provision.core.progress import Progress
 from provision.core.variables import program_environment
 from provision.report.history import baseline, suite_digest
 from provision.report.model import Check, Report
+from provision.report.regressions import CheckSpeed
 
 PROGRAM = (
     "program"  # the code where a program fails: which of its codes does not matter
@@ -36,21 +37,28 @@ _CONTROL_C = 0xC000013A  # STATUS_CONTROL_C_EXIT
 class Seen:
     """What was seen of a candidate."""
 
-    outcome: Literal["passed", "failed", "none"]  # none: nothing can be said
+    outcome: Literal["passed", "warned", "failed", "none"]  # none: nothing can be said
     why: str
     code: str = ""  # of the finding
     compared: bool = False  # it passed, and is worse than in earlier runs of this host
+    unmeasured: bool = False  # its speed was not evaluated
 
-    def word(self, symptom: str) -> Word:
-        """Return what it says, where the bad end has a symptom; "" before that is known.
+    def word(self, end: "Seen | None") -> Word:
+        """Return what it says beside what was seen of the bad end; None before that is known.
 
-        Another failure than that says nothing of it.
+        Another failure than at that end says nothing of it.
         """
+        # How the check itself fails at the bad end does not depend on its speed.
+        if self.unmeasured and (end is None or end.compared):
+            return "skipped"
+        if self.outcome == "none":
+            return "skipped"
         if self.outcome == "passed":
             return "good"
-        if self.outcome == "none" or (symptom and self.code != symptom):
-            return "skipped"
-        return "bad"
+        if self.outcome == "warned" and end:
+            same = (end.outcome, end.code) == ("warned", self.code)
+            return "bad" if same else "good"
+        return "skipped" if end and self.code != end.code else "bad"
 
 
 Judge = Callable[[Candidate, Path], Seen]  # with the folder of its generation
@@ -66,7 +74,7 @@ def by_check(request: SmokeRequest, check: str, run: Run, progress: Progress) ->
         subject = from_generation(folder, candidate.lock)
         report = run_some(asked, subject, [name], run, progress)
         seen = seen_of(report, check)
-        if seen.outcome != "passed":
+        if seen.outcome not in {"passed", "warned"}:
             return seen
         # Compared as a full run is; numbers of another suite do not compare.
         report = report.model_copy(update={"files": suite_digest(asked.project)})
@@ -80,9 +88,20 @@ def by_check(request: SmokeRequest, check: str, run: Run, progress: Progress) ->
             if finding.bad and finding.code != "check-vanished":
                 why = f"{finding.symptom}: {'; '.join(finding.evidence)}"
                 return Seen("failed", why, finding.code, compared=True)
-        return seen
+        if asked.target.accelerator == "cpu":  # which promises no speed
+            return seen
+        return _with_speeds(seen, comparison.speeds, check)
 
     return judge
+
+
+def _with_speeds(seen: Seen, speeds: Sequence[CheckSpeed], check: str) -> Seen:
+    """Return what was seen, with why a speed of the check was not evaluated."""
+    for speed in speeds:
+        if speed.check == check and speed.not_evaluated:
+            why = f"{seen.why}; its speed was not evaluated: {speed.not_evaluated}"
+            return replace(seen, why=why, unmeasured=True)
+    return seen
 
 
 def seen_of(report: Report, check: str) -> Seen:
@@ -102,7 +121,10 @@ def seen_of(report: Report, check: str) -> Seen:
     if found.outcome == "passed":
         return Seen("passed", "it passed")
     code = found.finding.code if found.finding else found.outcome
-    return Seen("failed", _why(found), code)
+    outcome: Literal["warned", "failed"] = "failed"
+    if found.outcome == "warned":
+        outcome = "warned"
+    return Seen(outcome, _why(found), code)
 
 
 def result_of(report: Report, check: str) -> Check | None:
@@ -125,7 +147,7 @@ def by_program(command: Sequence[str], run: Run) -> Judge:
         )
         program = find_program(command[0], environment)
         if program is None:
-            return _seen(Exit.NOT_FOUND, f"`{command[0]}` is not there")
+            return Seen("none", f"`{command[0]}` is not there")
         try:
             done = run([program, *command[1:]], env=environment, cwd=Path.cwd())
         except ToolError as error:

@@ -77,11 +77,16 @@ class Bisection:
     releases: tuple[Release, ...]
     """From the good end to the bad one."""
     builds: int
-    """How many environments are built at most, if each can be."""
+    """How many environments are built at most, if each release gives a verdict."""
     download: int
     """Bytes to download for these at most, as far as the locks have sizes."""
+    unsized: int
+    """How many files to download for these at most have no size in the locks."""
+    offered: str
+    """What has these releases: an index, a catalog or wheelhouses. It may lack others."""
     state: State | Literal["plan"] = "plan"
-    """`found`; `range`, where releases beside the first bad one could not be tried; `good`, where
+    """`found`; `unstable`, where a release did not end twice in the same way; `range`, where releases
+    beside the first bad one could not be tried; `good`, where
     the bad end is not bad; `bad`, where the good end is; `unknown`, where an end could not be
     tried; `plan` with `--plan`.
     """

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 Word = Literal["good", "bad", "skipped"]
-State = Literal["found", "range", "good", "bad", "unknown"]
+State = Literal["found", "range", "good", "bad", "unknown", "unstable"]
 
 
 def search(judge: Callable[[int], Word], count: int) -> dict[int, Word]:
@@ -27,7 +27,7 @@ def search(judge: Callable[[int], Word], count: int) -> dict[int, Word]:
 
 
 def most_tried(between: int) -> int:
-    """Return how many of those between two ends are tried at most, if all can be."""
+    """Return how many of those between two ends are tried at most, if each gives a verdict."""
     return between.bit_length()
 
 

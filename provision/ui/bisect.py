@@ -16,14 +16,14 @@ def plan_lines(result: Bisection) -> list[str]:
     """Return what a search would build, in lines."""
     first, last = result.releases[0], result.releases[-1]
     count = plural(len(result.releases), "release")
-    lines = [
-        f"{result.target}: {count} of {result.package}, from {first.version} to {last.version}"
-    ]
+    found = f"{count} of {result.package} in {result.offered}"
+    lines = [f"{result.target}: {found}, from {first.version} to {last.version}"]
     for release in result.releases:
         lines.append(f"  {release.version}: {_cost(release)}")
     lines.append(
-        f"at most {plural(result.builds, 'build')} and {size(result.download)} to download, if each "
-        "can be built; less where uv's cache has files"
+        f"at most {plural(result.builds, 'build')} and {size(result.download)}"
+        f"{_unsized(result.unsized)} to download, more where a release gives no verdict; less where "
+        "uv's cache has files"
     )
     return lines
 
@@ -33,10 +33,12 @@ def _cost(release: Release) -> str:
         return f"cannot be locked: {release.why}"
     if release.built:
         return "is built"
-    unsized = ""
-    if release.unsized:
-        unsized = f" and {plural(release.unsized, 'file')} of unknown size"
+    unsized = _unsized(release.unsized)
     return f"{size(release.download)}{unsized} to download, about {size(release.disk)} on disk"
+
+
+def _unsized(files: int) -> str:
+    return f" and {plural(files, 'file')} of unknown size" if files else ""
 
 
 def show_bisection(result: Bisection, console: Console) -> None:
@@ -66,10 +68,16 @@ def _answer(result: Bisection) -> str:
     package, first, last = result.package, result.releases[0], result.releases[-1]
     tried = [one for one in result.releases if one.outcome == "bad"]
     if result.state == "found":
-        return f"{package} {result.bad} is the first bad release; {result.good} is good"
+        return (
+            f"{package} {result.bad} is the first bad release; {result.good} is good "
+            f"(of the releases in {result.offered})"
+        )
     if result.state == "range":
         names = ", ".join(result.suspects)
         return f"the first bad release of {package} is one of {names}: not all could be tried"
+    if result.state == "unstable":
+        release = next(one for one in result.releases if "; run again, " in one.why)
+        return f"{package} {release.version} did not end twice in the same way: {release.why}"
     if result.state == "good":
         return f"{package} {last.version} is good, so there is nothing to search: {last.why}"
     if result.state == "bad":

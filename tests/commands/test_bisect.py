@@ -31,24 +31,30 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 RELEASES = ["1.0", "2.0", "3.0", "4.0", "5.0"]
 CHECK = "tiny.check"
-# The contract of smoke/run.py: `tiny.check` fails where gamma is broken, and measures its speed.
+# The contract of smoke/run.py: `tiny.check` fails where gamma is broken, and measures its speed; of
+# "heat" it warns, and while a file `fault` is in the project it fails in any release.
 SUITE = """
-import json, sys
+import json, pathlib, sys
 import gamma
-finding = None
-if gamma.code:
-    finding = {"code": gamma.code, "level": "error", "symptom": "it is " + gamma.code,
+finding, outcome = None, "passed"
+code = gamma.code
+if (pathlib.Path(__file__).parents[1] / "fault").exists():
+    code = "wrong-numbers"
+if code:
+    outcome = "warned" if code == "heat" else "failed"
+    level = "warning" if code == "heat" else "error"
+    finding = {"code": code, "level": level, "symptom": "it is " + code,
                "cause": "c", "remedy": "r", "evidence": ["e"]}
-check = {"id": "tiny.check", "outcome": "failed" if finding else "passed", "title": "t",
+check = {"id": "tiny.check", "outcome": outcome, "title": "t",
          "stands_for": "s", "seconds": 0.1, "finding": finding,
          "numbers": {"speed": {"value": gamma.speed, "unit": "images/s"}}}
 known = "--only" not in sys.argv or sys.argv[sys.argv.index("--only") + 1] == "tiny.check"
 json.dump({"schema": 2, "suite": "full" if "--full" in sys.argv else "quick",
            "target": json.load(open(sys.argv[1]))["target"], "python": "3", "torch": None,
            "device": {"name": "toy"}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1,
-           "checks": [check] if known else [],
+           "load": {"steal": gamma.steal}, "checks": [check] if known else [],
            "broken": "" if known else "no such check: other"}, open(sys.argv[2], "w"))
-sys.exit(bool(finding))
+sys.exit(outcome == "failed")
 """
 # In an empty network namespace loopback is down, which on a machine without a network is up.
 LOOPBACK = """
@@ -73,8 +79,10 @@ class Shop:
         self.fetched: list[str] = []
         self.gone: set[str] = set()  # files that are listed and cannot be had
 
-    def offer(self, version: str, code: str = "", speed: float = 100.0) -> Path:
-        text = f"code = {code!r}\nspeed = {speed}\n"
+    def offer(
+        self, version: str, code: str = "", speed: float = 100.0, steal: float = 0.0
+    ) -> Path:
+        text = f"code = {code!r}\nspeed = {speed}\nsteal = {steal}\n"
         return make_wheel(self.folder, "gamma", version, {"gamma.py": text})
 
     def metadata(self, filename: str) -> bytes:
@@ -134,6 +142,12 @@ def plant(shop: Shop, first_bad: int, code: str = "wrong-numbers") -> None:
     """Offer five releases, of which the one at a place and all later ones are broken."""
     for place, version in enumerate(RELEASES):
         shop.offer(version, code if place >= first_bad else "")
+
+
+def unlockable(shop: Shop, *versions: str) -> None:
+    files = {"gamma.py": ""}
+    for version in versions:
+        make_wheel(shop.folder, "gamma", version, files, ["nowhere>=1"])
 
 
 def lock_and_build(lab: Lab) -> None:
@@ -235,16 +249,18 @@ def test_a_release_that_cannot_be_built_is_skipped_and_the_answer_is_a_range(
 def test_a_release_that_cannot_be_locked_is_skipped(lab: Lab, shop: Shop) -> None:
     plant(shop, 4)
     lock_and_build(lab)
-    wheel = shop.folder / "gamma-3.0-py3-none-any.whl"
-    needs = {"gamma.py": "code = ''\nspeed = 1\n"}
-    make_wheel(shop.folder, "gamma", "3.0", needs, ["nowhere>=1"])
-    assert wheel.is_file()
+    unlockable(shop, "3.0")
     result = bisect(lab, "--package", "gamma", *program())
     assert (result["state"], result["bad"]) == ("found", "5.0")
     places = {release["version"]: release for release in result["releases"]}
     assert places["3.0"]["outcome"] == "skipped"
     assert places["3.0"]["lock"] is None
     assert "nowhere" in places["3.0"]["why"]
+    # Without a second release that can be locked there is nothing to compare.
+    unlockable(shop, "1.0", "2.0")
+    words = ["--package", "gamma", "--bad", "4.0", *program()]
+    result = bisect(lab, *words, code=Exit.USAGE)
+    assert "no older release of gamma than 4.0" in result["error"]["what"]
 
 
 def test_another_failure_than_that_of_the_bad_end_is_skipped(
@@ -303,28 +319,49 @@ def test_a_program_without_a_verdict_ends_the_search(
     assert "no verdict" in result["error"]["what"]
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        (9, "", "found", "fell"),
+        (9, "4.0", "range", "the host was busy"),
+        (3, "", "unknown", "3 of 8 runs"),
+    ],
+    ids=["evaluated", "busy", "few"],
+)
 def test_a_slower_release_counts_once_it_is_measured_again(
-    lab: Lab, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    lab: Lab,
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[int, str, str, str],
 ) -> None:
+    runs, busy, state, why = case
     monkeypatch.setattr("provision.commands.check.PAUSE", 0.0)
     for place, version in enumerate(RELEASES):
-        shop.offer(version, speed=100.0 if place < 3 else 50.0)
+        steal = 90.0 if version == busy else 0.0
+        shop.offer(version, speed=100.0 if place < 3 else 50.0, steal=steal)
     spec = lab.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==1.0"'))
     # A CPU promises no speed.
     spec.write_text(spec.read_text().replace('"cpu"', '"cuda"'))
     lock_and_build(lab)
     place = ["--project", str(lab.project.root)]
-    for _ in range(9):
+    for _ in range(runs):
         assert typed("smoke", TARGET, *place).returncode == Exit.OK
     spec.write_text(spec.read_text().replace('"gamma==1.0"', '"gamma==5.0"'))
     lock_and_build(lab)
+    if state == "unknown":  # of too few runs nothing is slower, and nothing is good
+        words = ["--package", "gamma", "--check", CHECK]
+        result = bisect(lab, *words, code=Exit.FINDINGS)
+        assert (result["state"], result["suspects"]) == (state, [])
+        assert why in result["releases"][-1]["why"]
+        return
     assert typed("smoke", TARGET, *place).returncode == Exit.SLOWER
     # The package and the good end are those of the history.
     result = bisect(lab, "--check", CHECK)
     assert (result["package"], result["releases"][0]["version"]) == ("gamma", "1.0")
-    assert (result["good"], result["bad"]) == ("3.0", "4.0")
-    assert "fell" in result["releases"][3]["why"]
+    assert (result["state"], result["good"]) == (state, "3.0")
+    assert result["suspects"] == (["4.0", "5.0"] if busy else ["4.0"])
+    assert why in result["releases"][3]["why"]
 
 
 def test_what_the_history_tells_is_not_built_again(
@@ -342,12 +379,59 @@ def test_what_the_history_tells_is_not_built_again(
     assert typed("build", TARGET, *place).returncode == Exit.FINDINGS
     builds.clear()
     plan = bisect(lab, "--check", CHECK, "--plan")
-    assert (plan["state"], plan["builds"], builds) == ("plan", 2, [])
+    # The bad end is known, and is built where it is next to a good one.
+    assert (plan["state"], plan["builds"], builds) == ("plan", 3, [])
     assert [one["version"] for one in plan["releases"]] == ["2.0", "3.0", "4.0", "5.0"]
     assert plan["releases"][0]["built"]
     result = bisect(lab, "--check", CHECK)
     assert (result["package"], result["bad"]) == ("gamma", "3.0")
     assert 0 < len(builds) <= plan["builds"]
+
+
+def test_a_failure_that_comes_and_goes_finds_nothing(
+    lab: Lab, shop: Shop, tmp_path: Path
+) -> None:
+    plant(shop, 9)
+    lock_and_build(lab)
+    # The last report has a failure; what is built is run all the same.
+    fault = lab.project.root / "fault"
+    fault.touch()
+    failed = typed("smoke", TARGET, "--project", lab.project.root)
+    assert failed.returncode == Exit.FINDINGS
+    fault.unlink()
+    words = ["--package", "gamma", "--check", CHECK]
+    assert bisect(lab, *words, code=Exit.FINDINGS)["state"] == "good"
+    # Only the first run fails: the answer would be 5.0.
+    first = f"import pathlib, sys\nf = pathlib.Path({str(tmp_path / 'first')!r})\n"
+    text = f"{first}if f.exists():\n    sys.exit()\nf.touch()\nsys.exit(3)"
+    result = bisect(lab, "--package", "gamma", *program(text), code=Exit.FINDINGS)
+    assert (result["state"], result["suspects"], result["bad"]) == (
+        "unstable",
+        [],
+        None,
+    )
+    assert "run again, good" in result["releases"][-1]["why"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "bad"),
+    [
+        (["heat", "heat", "wrong-numbers", "wrong-numbers", "wrong-numbers"], "3.0"),
+        (["", "noise", "heat", "heat", "heat"], None),
+        (["", "", "", "heat", "heat"], "4.0"),
+    ],
+)
+def test_a_warning_is_bad_where_the_bad_end_has_it(
+    lab: Lab, shop: Shop, codes: list[str], bad: str | None
+) -> None:
+    for version, code in zip(RELEASES, codes, strict=True):
+        shop.offer(version, code)
+    lock_and_build(lab)
+    result = bisect(lab, "--package", "gamma", "--check", CHECK)
+    if bad:
+        assert (result["state"], result["bad"]) == ("found", bad)
+    else:  # 2.0 fails otherwise
+        assert result["suspects"] == ["2.0", "3.0"]
 
 
 def test_a_lock_that_was_good_before_is_not_searched(lab: Lab, shop: Shop) -> None:
@@ -374,6 +458,7 @@ def test_a_plan_downloads_nothing_and_is_printed_before_any_download(
     assert max(sizes.values()) < plan["download"] <= 3 * max(sizes.values())
     place = ["--project", lab.project.root, "--package", "gamma"]
     shown = typed("bisect", TARGET, *place, "--check", CHECK, "--plan").stdout
+    assert "5 releases of gamma in the default index" in shown
     done = typed("bisect", TARGET, *place, "--check", CHECK)
     for line in shown.splitlines():
         assert line.strip() in done.stderr
@@ -467,6 +552,7 @@ def test_offline_the_releases_are_those_of_the_wheelhouse(
     versions = [release["version"] for release in result["releases"]]
     assert versions == ["1.0", "3.0", "4.0", "5.0"]
     assert (result["good"], result["bad"]) == ("3.0", "4.0")
+    assert str(house) in result["offered"]
 
 
 def test_attack_offline_no_file_of_a_locked_name_with_another_hash_is_taken(
