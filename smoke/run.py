@@ -54,12 +54,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--only", action="append", default=[], metavar="ID", help="a check or area"
     )
     parser.add_argument(
-        "--limit",
-        type=float,
-        default=120.0,
-        help="seconds of silence until a check counts as hung, unless it computes",
-    )
-    parser.add_argument(
         "--journal", type=Path, metavar="FILE", help="keep the journal here"
     )
     parser.add_argument(
@@ -67,6 +61,24 @@ def parse(argv: list[str]) -> argparse.Namespace:
         default="",
         metavar="REASON",
         help="run nothing: write the report of a run that ended so, from its journal",
+    )
+    parser.add_argument(
+        "--runner",
+        type=Path,
+        metavar="DIR",
+        help="take pytest from here, not the environment",
+    )
+    _add_workers(parser)
+    return parser.parse_args(argv)
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which devices are checked, and how."""
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=120.0,
+        help="seconds of silence until a check counts as hung, unless it computes",
     )
     parser.add_argument(
         "--device",
@@ -79,13 +91,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
         action="store_true",
         help="check several devices at once, as many as cores and memory allow",
     )
-    parser.add_argument(
-        "--runner",
-        type=Path,
-        metavar="DIR",
-        help="take pytest from here, not the environment",
-    )
-    return parser.parse_args(argv)
 
 
 def _device(word: str) -> str:

@@ -83,7 +83,7 @@ def test_a_dead_host_is_a_finding_and_stops_no_other(
     assert "silent" in report.read_text(encoding="utf-8")
 
 
-def test_a_second_round_changes_nothing_and_finds_what_broke(
+def test_a_second_round_builds_only_what_drifted_and_finds_what_broke(
     fleet: Fleet, first: Played
 ) -> None:
     broken, second = fleet.lab.hosts["broken"], fleet.lab.hosts["second"]
@@ -93,16 +93,22 @@ def test_a_second_round_changes_nothing_and_finds_what_broke(
     (site / "broken.py").touch()
     (second.card(1) / "sick").touch()
     again = fleet.play("site", fleet_patience=3)
-    (site / "broken.py").unlink()
     (second.card(1) / "sick").unlink()
-    assert {again.stats(name)["changed"] for name in HOSTS} == {0}
-    assert again.unfit() == "broken, dead, second"
+    assert not (site / "broken.py").exists()
+    assert {name: again.stats(name)["changed"] for name in HOSTS} == {
+        "good": 0,
+        "driver": 0,
+        "second": 0,
+        "late": 0,
+        "broken": 1,
+    }
+    assert again.unfit() == "dead, second"
     found = fleet.verdicts()
     assert {n: (v["verdict"], v["code"]) for n, v in found.items()} == {
         "good": ("keep", ""),
         "driver": ("keep", ""),
         "late": ("keep", ""),
-        "broken": ("remove", "not-locked"),
+        "broken": ("keep", ""),
         "second": ("remove", "wrong-numbers"),
     }, again.failed()
     assert [each["check"] for each in found["second"]["failed"]] == ["device.matmul@1"]
