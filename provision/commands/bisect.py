@@ -18,7 +18,15 @@ from provision.commands.bisect_candidates import (
     require_release,
 )
 from provision.commands.bisect_history import Past, changed_package, is_built
-from provision.commands.bisect_judges import Judge, Seen, by_check, by_program
+from provision.commands.bisect_judges import (
+    Judge,
+    Seen,
+    by_check,
+    by_program,
+    require_check,
+    require_program,
+)
+from provision.commands.bisect_remedy import lines_that_lock
 from provision.commands.bisect_result import (
     Bisection,
     BisectRequest,
@@ -39,11 +47,11 @@ from provision.commands.generations import remove_beside
 from provision.commands.lock import ArtifactChange, diff_artifacts
 from provision.commands.suite import SmokeRequest
 from provision.core.errors import ProvisionError, UsageError
-from provision.core.in_use import hold
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.environment.manifest import current_generation
 from provision.installer.install import plan_install
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Artifact
@@ -73,12 +81,11 @@ class Bisector:
         self._end: Seen | None = None  # what was seen of the bad end
         self._error: ProvisionError | None = None  # of the last build that failed
         self._unstable = ""  # the release that two runs disagree on
+        if request.check:
+            require_check(request.project.smoke, request.check)
         self._package = request.package or self._changed_package()
         if self._package not in request.lock.versions:
-            raise UsageError(
-                f"--package {self._package}: it is not in the lock of {request.target.name}",
-                remedy="name one that is, or lock again",
-            )
+            raise _not_locked(request, self._package)
         self._candidates = self._locked(resolver)
 
     def _changed_package(self) -> str:
@@ -138,7 +145,13 @@ class Bisector:
         """Return the release that was installed when it was last good; "" if that is not known."""
         good = self._past.last_good()
         version = self._past.versions(good).get(self._package, "") if good else ""
-        return version if version and Version(version) < Version(bad) else ""
+        if not version or Version(version) < Version(bad):
+            return version
+        self._progress.note(
+            f"the last good report has {self._package} {version}, which is not older than {bad}: the "
+            "search begins at the oldest release"
+        )
+        return ""
 
     def plan(self) -> Bisection:
         """Return what would be built."""
@@ -220,16 +233,38 @@ class Bisector:
         ToolError: the bad end cannot be built, or a program ended without a verdict.
         """
         request = self._request
+        self._require_program()
         plan, judge = self.plan(), self._judge()
         cache, name = request.project.root / ".cache", request.target.name
         waits = waiting(f"a search in {name}", self._progress)
         with folder_lock(cache, waits, name=f"bisect-{name}.lock"):
-            words = search(lambda place: self._word(place, judge), len(plan.releases))
-            self._confirm(words, judge)
-            if not request.keep and self._home.is_dir():
-                remove_beside(self._home, BESIDE, self._progress)
+            try:
+                words = search(
+                    lambda place: self._word(place, judge), len(plan.releases)
+                )
+                self._confirm(words, judge)
+            except UsageError:
+                self._remove()
+                raise
+            except (ProvisionError, KeyboardInterrupt):
+                self._progress.note(
+                    f"the next search uses what was built; `provision clean {name}` removes it"
+                )
+                raise
+            self._remove()
         self._progress.step("")
         return self._result(plan, words)
+
+    def _remove(self) -> None:
+        """Remove what was built, unless it is to be kept."""
+        if not self._request.keep and self._home.is_dir():
+            remove_beside(self._home, BESIDE, self._progress)
+
+    def _require_program(self) -> None:
+        """Raise UsageError if the present environment is built and lacks the program."""
+        request, current = self._request, current_generation(self._home)
+        if request.command and current and current.record.lock == request.lock.digest:
+            require_program(request.command[0], request.target, current.folder)
 
     def _judge(self) -> Judge:
         request = self._request
@@ -291,13 +326,12 @@ class Bisector:
             stack=dict,
         )
         try:
-            generation = build_beside(request, self._run, self._progress)
+            generation, held = build_beside(request, self._run, self._progress)
         except ProvisionError as error:
             if is_end:
                 raise
             self._error = error
             return Seen("none", in_one_line(error))
-        held = hold(generation.folder)
         try:
             return judge(one, generation.folder)
         finally:
@@ -324,13 +358,35 @@ class Bisector:
             return result
         suspects = tuple(row.version for row in rows[low + 1 : high + 1])
         changes = self._changes(low, high)
-        return replace(result, suspects=suspects, changes=changes)
+        remedy = lines_that_lock(
+            self._candidates[low], self._request.target, self._package
+        )
+        return replace(result, suspects=suspects, changes=changes, remedy=remedy)
 
     def _changes(self, low: int, high: int) -> tuple[ArtifactChange, ...]:
         before, after = self._candidates[low].lock, self._candidates[high].lock
         if before is None or after is None:
             return ()
         return tuple(diff_artifacts(before.artifacts, after.artifacts))
+
+
+def _not_locked(request: BisectRequest, package: str) -> UsageError:
+    """Return the error of a package that has no releases to compare."""
+    lock, cause = request.lock, ""
+    if package in lock.local:
+        cause = "it is an own package, which has one release"
+    elif any(package == each.name for each in conda_packages(lock)):
+        cause = "it is a package of the conda layer"
+    what = f"it is not in the lock of {request.target.name}"
+    if cause:
+        what = "only packages of the pip layer can be searched"
+    return UsageError(
+        f"--package {package}: {what}",
+        cause=cause,
+        remedy="name a package of the pip layer"
+        if cause
+        else "name one that is, or lock again",
+    )
 
 
 def _not_of_a_release(request: BisectRequest, good: Report) -> UsageError:

@@ -1,6 +1,7 @@
 """What judges a candidate of a search: a check of the suite, or a program of the user's."""
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from provision.core.variables import program_environment
 from provision.report.history import baseline, suite_digest
 from provision.report.model import Check, Report
 from provision.report.regressions import CheckSpeed
+from provision.spec.model import Target
 
 PROGRAM = (
     "program"  # the code where a program fails: which of its codes does not matter
@@ -109,11 +111,7 @@ def seen_of(report: Report, check: str) -> Seen:
     found = result_of(report, check)
     if found is None:
         if "no such check" in report.broken:
-            raise UsageError(
-                f"--check {check}: the suite does not have this check",
-                remedy="`provision smoke TARGET --full` lists all, docs/reference/checks.md "
-                "describes them",
-            )
+            raise _no_such_check(check)
         reasons = [entry.reason for entry in report.not_run if entry.id == check]
         return Seen("none", "; ".join([*reasons, report.broken.partition("\n")[0]]))
     if found.blocked:
@@ -125,6 +123,21 @@ def seen_of(report: Report, check: str) -> Seen:
     if found.outcome == "warned":
         outcome = "warned"
     return Seen(outcome, _why(found), code)
+
+
+def require_check(suite: Path, check: str) -> None:
+    """Raise UsageError if no file of a suite names a check: before anything is built."""
+    quoted = re.compile(f"[\"']{re.escape(check.partition('@')[0])}[\"']")
+    files = suite.rglob("*.py")
+    if not any(quoted.search(file.read_text(encoding="utf-8")) for file in files):
+        raise _no_such_check(check)
+
+
+def _no_such_check(check: str) -> UsageError:
+    return UsageError(
+        f"--check {check}: the suite does not have this check",
+        remedy="`provision smoke TARGET --full` lists all, docs/reference/checks.md describes them",
+    )
 
 
 def result_of(report: Report, check: str) -> Check | None:
@@ -141,11 +154,7 @@ def by_program(command: Sequence[str], run: Run) -> Judge:
     """Return what runs a program in the environment, as `run` does, where the command was typed."""
 
     def judge(candidate: Candidate, folder: Path) -> Seen:
-        target = candidate.target
-        environment, _ = program_environment(
-            os.environ, folder, target.variables(folder), keep=target.run.keep
-        )
-        program = find_program(command[0], environment)
+        environment, program = _found(command[0], candidate.target, folder)
         if program is None:
             return Seen("none", f"`{command[0]}` is not there")
         try:
@@ -155,6 +164,26 @@ def by_program(command: Sequence[str], run: Run) -> Judge:
         return _seen(done.returncode, (done.tail.splitlines() or [""])[-1])
 
     return judge
+
+
+def require_program(name: str, target: Target, folder: Path) -> None:
+    """Raise UsageError if an environment does not find a program."""
+    if _found(name, target, folder)[1] is None:
+        raise UsageError(
+            f"{name}: there is no such program, neither in the environment nor on PATH",
+            evidence=str(folder),
+            remedy="name one that is there, such as `-- python repro.py`",
+        )
+
+
+def _found(
+    name: str, target: Target, folder: Path
+) -> tuple[dict[str, str], str | None]:
+    """Return the variables of a program in an environment, and its path there."""
+    environment, _ = program_environment(
+        os.environ, folder, target.variables(folder), keep=target.run.keep
+    )
+    return environment, find_program(name, environment)
 
 
 def _seen(code: int, said: str) -> Seen:

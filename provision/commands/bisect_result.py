@@ -98,5 +98,7 @@ class Bisection:
     """The releases of which one is the first bad one: a single one where it is found."""
     changes: tuple[ArtifactChange, ...] = ()
     """What differs between the locks of `good` and `bad`, by name."""
+    remedy: tuple[str, ...] = ()
+    """The lines of the spec that lock `good`, each with its table; empty without an answer."""
     drivers: tuple[DriverRelease, ...] = ()
     """The driver sets that an image of the target could have; each image is built by hand."""

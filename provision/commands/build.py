@@ -34,6 +34,7 @@ from provision.core.filesystem import (
     read_link,
     remove_tagged,
 )
+from provision.core.in_use import hold
 from provision.core.locking import folder_lock, waiting
 from provision.core.prefix import site_packages
 from provision.core.process import Run
@@ -76,10 +77,13 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         return _build_new(home, request, run, progress)
 
 
-def build_beside(request: BuildRequest, run: Run, progress: Progress) -> Generation:
+def build_beside(
+    request: BuildRequest, run: Run, progress: Progress
+) -> tuple[Generation, int | None]:
     """Return a generation of a lock without making it current, and without the quick checks.
 
-    One that is there already is used again if no file of it has changed. ToolError: as for `build`.
+    With what holds it, before another program can remove it; see `hold`. One that is there already
+    is used again if no file of it has changed. ToolError: as for `build`.
     """
     target = request.target.name
     home = request.project.environments(target)
@@ -87,10 +91,11 @@ def build_beside(request: BuildRequest, run: Run, progress: Progress) -> Generat
         run = functools.partial(run, pass_fds=(held,))
         manifest.sweep(home, progress.note)
         if unchanged := _find_unchanged(home, request):
-            return unchanged[0]
+            return unchanged[0], hold(unchanged[0].folder)
         with _new_prefix(home, request.lock, beside=True) as prefix:
             installed = _install(prefix, request, run, progress)
-            return record_generation(installed, request.proof, BESIDE)
+            made = record_generation(installed, request.proof, BESIDE)
+            return made, hold(prefix)
 
 
 def _build_new(
@@ -138,6 +143,8 @@ def _use_again(
         return BuildResult(request.target.name, None, report=report)
     if report:
         unchanged = manifest.mark_verified(unchanged)
+    elif unchanged.record.reason == BESIDE:  # from now on it is an environment in use
+        unchanged = manifest.mark_proof(unchanged, request.proof, request.absent)
     use(unchanged.folder)
     return BuildResult(request.target.name, unchanged, report=report)
 

@@ -57,11 +57,13 @@ def show_bisection(result: Bisection, console: Console) -> None:
     if result.changes:
         console.line(f"from {result.package} {result.good} to {result.bad}:")
         show_changes(result.changes, console)
-    if result.suspects:
+    if result.remedy:
         console.line(
-            "Next, until it is mended, for `requirements` of [pip] in the spec:"
+            "Next, until a release without the failure is there, in the spec, then `provision lock "
+            f"{result.target}`:"
         )
-        console.command(f'"{result.package}=={result.good}"')
+        for line in result.remedy:
+            console.command(line)
 
 
 def _answer(result: Bisection) -> str:

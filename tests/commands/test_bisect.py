@@ -309,14 +309,11 @@ def test_a_program_without_a_verdict_ends_the_search(
 ) -> None:
     plant(shop, 2)
     lock_and_build(lab)
-    result = bisect(
-        lab,
-        "--package",
-        "gamma",
-        *program(f"import os, signal, sys\n{end}"),
-        code=Exit.TOOL,
-    )
+    words = ["--package", "gamma", *program(f"import os, signal, sys\n{end}")]
+    result = bisect(lab, *words, code=Exit.TOOL)
     assert "no verdict" in result["error"]["what"]
+    done = typed("bisect", TARGET, "--project", lab.project.root, *words)
+    assert f"`provision clean {TARGET}` removes it" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -465,6 +462,27 @@ def test_a_plan_downloads_nothing_and_is_printed_before_any_download(
     assert "gamma 3.0 is the first bad release; 2.0 is good" in done.stdout
 
 
+def test_files_of_unknown_size_are_counted_in_the_plan(lab: Lab, shop: Shop) -> None:
+    """As those of a vendor's index, which states none."""
+    plant(shop, 2)
+    path = lab.project.catalog / "vendor.json"
+    catalog = json.loads(path.read_text())
+    for wheel in sorted(shop.folder.glob("*.whl")):
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        url = f"{catalog['url']}{wheel.name}"
+        catalog["files"].append({"filename": wheel.name, "url": url, "sha256": digest})
+        catalog["files"][-1]["requires_dist"] = []
+    path.write_text(json.dumps(catalog))
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text() + '[pip.index]\nvendor = ["gamma"]\n')
+    place = ["--project", lab.project.root]
+    assert typed("lock", TARGET, *place).returncode == Exit.OK
+    words = ["--package", "gamma", "--plan", "--check", CHECK]
+    shown = typed("bisect", TARGET, *place, *words).stdout
+    assert "5 releases of gamma in the catalog of vendor" in shown
+    assert "at most 4 builds and 0 bytes and 4 files of unknown size to download" in shown
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 def test_killed_in_the_middle_it_goes_on(lab: Lab, shop: Shop, tmp_path: Path) -> None:
     plant(shop, 3)
@@ -517,10 +535,11 @@ def test_one_that_was_in_use_is_not_removed(lab: Lab, shop: Shop) -> None:
     spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==1.0"'))
     lock_and_build(lab)  # the one of 1.0 that the search made
     now = read_link(lab.home / "current")
+    assert now
+    assert json.loads((now / "provision.json").read_text())["reason"] == ""
     spec.write_text(spec.read_text().replace('"gamma==1.0"', '"gamma==5.0"'))
     lock_and_build(lab)
     bisect(lab, "--package", "gamma", *program())
-    assert now
     assert now.is_dir()
 
 
@@ -588,15 +607,32 @@ def test_attack_offline_no_file_of_a_locked_name_with_another_hash_is_taken(
         (["--check", CHECK, "--package", "delta"], "--package delta"),
         (["--check", CHECK], "which package"),
         (["--check", "other", "--package", "gamma"], "--check other"),
+        (["--package", "gamma", "--", "pyhton", "x.py"], "pyhton"),
     ],
 )
 def test_what_cannot_be_searched_is_an_error_of_usage(
-    lab: Lab, shop: Shop, words: list[str], said: str
+    lab: Lab, shop: Shop, builds: list[str], words: list[str], said: str
 ) -> None:
     plant(shop, 2)
     lock_and_build(lab)
+    builds.clear()
     result = bisect(lab, *words, code=Exit.USAGE)
     assert said in result["error"]["what"]
+    assert builds == []
+
+
+def test_a_good_report_of_a_newer_release_is_named(lab: Lab, shop: Shop) -> None:
+    plant(shop, 9)
+    lock_and_build(lab)
+    place = ["--project", lab.project.root]
+    assert typed("smoke", TARGET, *place).returncode == Exit.OK
+    shop.offer("4.0", "wrong-numbers")
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==4.0"'))
+    lock_and_build(lab)
+    done = typed("bisect", TARGET, *place, "--check", CHECK)
+    assert "the last good report has gamma 5.0" in done.stderr
+    assert "gamma 4.0 is the first bad release; 3.0 is good" in done.stdout
 
 
 def test_a_package_that_others_pin_moves_against_their_pin(
@@ -611,3 +647,43 @@ def test_a_package_that_others_pin_moves_against_their_pin(
     lock_and_build(lab)
     result = bisect(lab, "--package", "gamma", *program())
     assert (result["good"], result["bad"]) == ("2.0", "3.0")
+    # The lines that it prints lock the good release.
+    spec.write_text(spec.read_text() + "\n" + "\n".join(result["remedy"]))
+    locked = typed("lock", TARGET, "--project", lab.project.root)
+    assert locked.returncode == Exit.OK, locked.stderr
+    assert "gamma==2.0" in (lab.project.lock(TARGET) / "requirements.txt").read_text()
+
+
+def test_the_remedy_pins_what_moves_with_torch(lab: Lab, shop: Shop) -> None:
+    for version in ("1.0", "2.0"):
+        make_wheel(shop.folder, "torch", version, {"torch.py": ""})
+        needs = [f"torch=={version}"]
+        make_wheel(shop.folder, "torchvision", f"0.{version}", {"tv.py": ""}, needs)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    old = '"torch==2.0", "torchvision==0.2.0"'
+    spec.write_text(spec.read_text().replace('"gamma==5.0"', old))
+    lock_and_build(lab)
+    text = "import sys, importlib.metadata as m; sys.exit(m.version('torch') > '1.0')"
+    result = bisect(lab, "--package", "torch", *program(text))
+    assert (result["good"], result["bad"]) == ("1.0", "2.0")
+    assert result["remedy"] == [
+        '[pip] requirements: "torch==1.0"',
+        '[pip] requirements: "torchvision==0.1.0"',
+    ]
+
+
+def test_an_own_package_cannot_be_searched(lab: Lab, shop: Shop) -> None:
+    plant(shop, 2)
+    own = lab.project.root / "own"
+    own.mkdir()
+    about = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["gamma"]\n'
+    (own / "pyproject.toml").write_text(about)
+    spec = lab.project.specs / f"{TARGET}.toml"
+    new = 'local = ["own"]'
+    spec.write_text(spec.read_text().replace('["gamma==5.0"]', f"[]\n{new}"))
+    place = ["--project", lab.project.root]
+    assert typed("lock", TARGET, *place).returncode == Exit.OK
+    lab.home.mkdir(parents=True, exist_ok=True)
+    result = bisect(lab, "--package", "mine", *program(), code=Exit.USAGE)
+    assert "only packages of the pip layer" in result["error"]["what"]
+    assert "own package" in result["error"]["cause"]
