@@ -480,7 +480,9 @@ def test_files_of_unknown_size_are_counted_in_the_plan(lab: Lab, shop: Shop) -> 
     words = ["--package", "gamma", "--plan", "--check", CHECK]
     shown = typed("bisect", TARGET, *place, *words).stdout
     assert "5 releases of gamma in the catalog of vendor" in shown
-    assert "at most 4 builds and 0 bytes and 4 files of unknown size to download" in shown
+    assert (
+        "at most 4 builds and 0 bytes and 4 files of unknown size to download" in shown
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
