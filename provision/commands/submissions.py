@@ -23,6 +23,7 @@ from provision.report.submission import (
     families_of,
     is_publishable,
     objections,
+    of_driver,
     place_of,
     unchecked,
 )
@@ -141,6 +142,7 @@ class Folder:
     ) -> None:
         for objection in (
             *contradictions(content, lock),
+            *of_driver(content, target, self._devices),
             *unchecked(content, target, lock, self._checks),
         ):
             raise Refused(objection)

@@ -130,7 +130,6 @@ def objections(
     if not families_of(content, target, devices):
         device = seen.device.get("name") or "its device"
         yield f"{device} is no device that {target.name} is for"
-    yield from _of_driver(content, target, devices)
     platform = seen.stack.get("platform")
     if platform != target.platform:
         yield f"it was made on {platform}, and {target.name} is for {target.platform}"
@@ -139,8 +138,8 @@ def objections(
         yield f"it was made on {seen.started}, which is in the future"
 
 
-def _of_driver(content: Statement, target: Target, devices: Devices) -> Iterator[str]:
-    """Yield why the driver of a statement is none that the target's spec allows."""
+def of_driver(content: Statement, target: Target, devices: Devices) -> Iterator[str]:
+    """Yield why the driver of a statement is none that the target's spec allows now."""
     seen, required = content.predicate, target.hardware.driver
     vendor = ACCELERATORS[target.accelerator].vendor
     if not vendor or not required:

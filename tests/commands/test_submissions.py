@@ -490,6 +490,21 @@ def test_what_was_proven_with_an_earlier_lock_and_suite_is_stale_and_stays(
     assert (found.state, "another lock" in found.reason) == ("stale", True)
 
 
+def test_a_higher_minimum_driver_refuses_no_evidence_of_before(
+    repository: Repository,
+) -> None:
+    root = repository.project.root
+    submit(repository.project, repository.write(repository.content("arc-linux", ARC)))
+    commit_all(root)
+    spec, lock = root / "envs/arc-linux.toml", root / "lockfiles/arc-linux"
+    spec.write_text(spec.read_text().replace(">=25.18.33578", ">=26.18.38308"))
+    (reason,) = repository.reasons("")
+    assert "driver 1.6.33578+15 is not >=26.18.38308" in reason
+    shutil.copy(root / "lockfiles/cpu-linux/requirements.txt", lock)  # as locked anew
+    (reason,) = repository.reasons("")
+    assert reason == "arc-linux has another lock now"
+
+
 @pytest.mark.parametrize(
     "name", ["torch-9_cpu_no-driver.json", "../max-linux/x.json", "../x.json"]
 )
