@@ -56,6 +56,12 @@ if "--junit" in sys.argv:
 sys.exit(broken)
 """
 # The same, whose check fails in each environment.
+# What the small suite has, as a suite declares it.
+DECLARED = """
+@check("tiny.check", stands_for="s")
+def test_tiny(numbers):
+    numbers.record("error", 1e-7, "1")
+"""
 FAILING_SUITE = SUITE.replace('find_spec("broken")', 'find_spec("sys")')
 
 
@@ -246,7 +252,8 @@ def make_project(
 ) -> Project:
     """Make a project with one target, whose ``beta`` comes from the index ``vendor``."""
     project = Project(root)
-    (root / "smoke").mkdir(parents=True, exist_ok=True)
+    (root / "smoke" / "checks").mkdir(parents=True, exist_ok=True)
+    (root / "smoke" / "checks" / "test_tiny.py").write_text(DECLARED, encoding="utf-8")
     (root / "smoke" / "run.py").write_text(SUITE, encoding="utf-8")
     (root / "smoke" / "pytest.ini").touch()
     project.catalog.mkdir(parents=True, exist_ok=True)

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.machine
 LOOKS = 'importlib.util.find_spec("broken") is not None'
-# What the small suite has, as a suite declares it.
-DECLARED = """
-@check("tiny.check", stands_for="s")
-def test_tiny(numbers):
-    numbers.record("error", 1e-7, "1")
-"""
 HOLLOW = SUITE.replace(LOOKS, "False")
 
 
@@ -211,9 +205,6 @@ def newcomer(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PIP_INDEX_URL", f"{lab.index.url}/default/")
     (lab.project.evidence / "keys").mkdir(parents=True)
-    checks = lab.project.smoke / "checks"
-    checks.mkdir()
-    (checks / "test_tiny.py").write_text(DECLARED)
     return lab
 
 
