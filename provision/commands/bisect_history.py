@@ -143,8 +143,11 @@ def _same(one: str, other: str) -> bool:
 
 
 def is_built(home: Path, lock: Lock | None) -> bool:
-    """Whether a finished generation of a lock is below a target's folder."""
+    """Whether a finished generation of a lock is below a target's folder, as its build left it.
+
+    One that was edited is built again.
+    """
     if lock is None or not home.is_dir():
         return False
-    built = finished_generations(home)
-    return any(generation.record.lock == lock.digest for generation in built)
+    built = [g for g in finished_generations(home) if g.record.lock == lock.digest]
+    return not all(generation.drifted() for generation in built)

@@ -623,6 +623,33 @@ def test_what_cannot_be_searched_is_an_error_of_usage(
     assert builds == []
 
 
+def test_a_check_that_is_not_there_is_an_error_before_any_build(
+    lab: Lab, shop: Shop, builds: list[str]
+) -> None:
+    plant(shop, 2)
+    assert typed("lock", TARGET, "--project", lab.project.root).returncode == Exit.OK
+    lab.home.mkdir(parents=True)
+    words = ["--package", "gamma", "--check", "tiny.chekc"]
+    result = bisect(lab, *words, code=Exit.USAGE)
+    assert "--check tiny.chekc" in result["error"]["what"]
+    assert builds == []
+
+
+def test_an_edited_environment_counts_as_a_build(
+    lab: Lab, shop: Shop, builds: list[str]
+) -> None:
+    plant(shop, 3)
+    lock_and_build(lab)
+    current = read_link(lab.home / "current")
+    assert current
+    next(current.rglob("gamma.py")).write_text("code = ''\n")
+    builds.clear()
+    result = bisect(lab, "--package", "gamma", *program())
+    assert (result["bad"], result["builds"]) == ("4.0", 4)
+    assert result["releases"][-1]["why"] == "exit code 3"
+    assert 3 < len(builds) <= 5  # one of them twice: uv's copy is edited, too
+
+
 def test_a_good_report_of_a_newer_release_is_named(lab: Lab, shop: Shop) -> None:
     plant(shop, 9)
     lock_and_build(lab)
