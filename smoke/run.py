@@ -199,6 +199,7 @@ class Run:
     def _workers(self, index: int) -> Workers:
         other = index != self._first
         asked = {**self._asked, "device": index, "other": other}
+        asked["alone"] = self._at_once == 1
         if (
             other and self._at_once > 1
         ):  # else each would use all cores for its products

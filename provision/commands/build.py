@@ -201,7 +201,7 @@ def _prove(
     subject = from_generation(contents.prefix, request.lock)
     basis = functools.partial(basis_of, request.project, request.lock, contents)
     if request.fresh:
-        progress.step("all checks run: the environment was repaired")
+        progress.step("all quick checks run: the environment was repaired")
         kept = check(checks, subject, run, progress)
     else:
         kept = check(checks, subject, run, progress, basis)

@@ -101,7 +101,7 @@ def check(
         if isinstance(found, Standing):
             earlier = found
         elif found:
-            progress.step(f"all checks run: {found}")
+            progress.step(f"all quick checks run: {found}")
     if earlier:
         expected["earlier"] = earlier.reusable(required)
     if earlier and earlier.is_whole(subject.lock, required):
@@ -221,7 +221,8 @@ def _compilers_of(search_path: str) -> str:
     return os.pathsep.join(
         folder
         for folder in folders
-        if any(Path(folder, name).is_file() for name in _COMPILERS)
+        # Unlike `Path.is_file`, it says no of a folder that this user may not search.
+        if any(os.path.isfile(os.path.join(folder, name)) for name in _COMPILERS)  # noqa: PTH113, PTH118
     )
 
 

@@ -28,8 +28,8 @@ _RETRIES = ("UV_HTTP_RETRIES", "3")
 def _retries() -> int:
     """Return how often a request is repeated; UsageError where the variable is no number."""
     name, default = _RETRIES
-    text = os.environ.get(name, default)
-    if not text.isdecimal():
+    text = os.environ.get(name) or default
+    if not (text.isascii() and text.isdecimal()):
         raise UsageError(
             f"{name} is {text!r}, which is no number of retries",
             remedy=f"set it to a number such as {default}, or unset it",
@@ -50,6 +50,8 @@ def session() -> requests.Session:
         backoff_factor=0.3,
         status_forcelist=(429, 502, 503, 504),
         raise_on_status=False,
+        # A server may ask for hours, and would be waited for without a word.
+        respect_retry_after_header=False,
     )
     for scheme in ("https://", "http://"):
         # By default a pool keeps 10 connections and discards those beyond.

@@ -44,9 +44,12 @@ def choices(file: RepositoryFile) -> Iterator[Choice]:
     if at(file.document, "tool.uv.sources.torch"):
         return
     resolve = _of_uv if file.name == "uv.lock" else _by_marker
-    served = file.document.get("supported-markers", [""])
+    # Of uv.lock and of pylock.toml.
+    served = file.document.get("supported-markers") or file.document.get("environments")
     for platform in FORMATS["default_build"]:
-        if not any(_holds(marker, platform, file.python) for marker in served):
+        if file.platform not in ("", platform):
+            continue
+        if not any(_holds(marker, platform, file.python) for marker in served or [""]):
             continue
         for extra, packages in resolve(file, platform):
             by_name = _by_name(packages)

@@ -72,6 +72,7 @@ class RepositoryFile:
     document: Table
     manifest: Table  # the pyproject.toml beside it
     python: str  # the lowest that it allows
+    platform: str  # the only one that it is for, "" for any
     complete: bool  # whether it has every package, not only those that are asked for
     packages: Sequence[Package]
     unread: Sequence[str]  # places and lines that no file tells
@@ -103,11 +104,12 @@ def read_repository(folder: Path) -> list[RepositoryFile]:
 
 def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     document: Table = {}
-    unread = list[str]()
+    unread, platform = list[str](), ""
     require_inside(path, path.parent)
     if path.suffix == ".txt":
         lines = list(_lines(path, path.parent, (), set()))
         packages, unread = _required(path, lines)
+        platform = "".join(re.findall(_PATTERNS["platform"], read_text(path))[:1])
     elif "line" in form:
         document = parse_toml(read_text(path))
         packages = list(_locked(path, form, at(document, form["rows"]) or []))
@@ -123,6 +125,7 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
         document=document,
         manifest=manifest,
         python=min(pythons, default="3.11", key=Version),
+        platform=platform,
         complete="line" in form or any("--hash" in p.line for p in packages),
         packages=packages,
         unread=unread,

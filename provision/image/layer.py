@@ -31,7 +31,13 @@ def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
             if not (member.isreg() or member.islnk()):
                 made.addfile(entry)
                 continue
-            content = named[member.linkname] if member.islnk() else member
+            content = member
+            while content.islnk():
+                content = named[content.linkname]
+            if not content.isreg():  # the second name of a symbolic link
+                entry.type, entry.linkname = content.type, content.linkname
+                made.addfile(entry)
+                continue
             entry.linkname = first.setdefault(content.name, member.name)
             if entry.linkname == member.name:
                 entry.type, entry.linkname = tarfile.REGTYPE, ""

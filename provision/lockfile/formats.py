@@ -81,6 +81,8 @@ def requirements(lock: Lock, indexes: Indexes, built: Addresses) -> str:
         SIGNATURES["requirements"].rstrip(),
         # uv takes a name from the first index that has it, unless it has to compare all.
         "# uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match -r FILE",
+        # `doctor --project` compares it with the builds of this platform only.
+        f"# platform: {lock.header['platform']}, Python {lock.header['python']}",
     ]
     for url in indexes.values():
         lines.append(_index_line(url))

@@ -315,7 +315,9 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
 
 def show_lock(result: LockResult, console: Console) -> None:
     """Print one target's new lock and what changed in it."""
-    state = "changed" if result.differs else "unchanged"
+    state = "unchanged"
+    if result.differs:
+        state = "changed" if result.changes else "none changed"
     if result.is_first:
         state = "locked for the first time"
     console.line(

@@ -6,6 +6,7 @@ Visual Studio, are missing more often than the program.
 
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def compiles(
         ]
         source.write_text("\n".join(lines) + "\n", encoding="ascii")
         make = _cl if os.name == "nt" else _gcc
-        argv = make(compiler, str(source), [*_PYTHON, *include], folders, libraries)
+        argv = make(compiler, source.name, [*_PYTHON, *include], folders, libraries)
         try:
             done = subprocess.run(
                 argv,
@@ -75,7 +76,8 @@ def compiles(
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"the compiler does not run: {error}"
     output = (done.stdout + done.stderr).decode(errors="replace")
-    return f"{compiler} fails: {_first_error(output)}" if done.returncode else ""
+    name = Path(compiler).name
+    return f"{name} fails: {_first_error(output)}" if done.returncode else ""
 
 
 def _gcc(
@@ -124,7 +126,9 @@ def _cl(
 def _first_error(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     wrong = [line for line in lines if "error" in line.lower() or "cannot find" in line]
-    return next(iter([*wrong, *lines]), "without a message")[:200]
+    first = next(iter([*wrong, *lines]), "without a message")
+    # Without folders: the reason is part of evidence, which names no place of a machine.
+    return re.sub(r"(?:[A-Za-z]:)?[\\/](?:[^\\/:'\"]+[\\/])+", "", first)[:200]
 
 
 def for_inductor() -> str:

@@ -85,6 +85,7 @@ def _set_variables(asked: dict[str, Any]) -> None:
     os.environ["SMOKE_DEVICE"] = str(asked["device"])  # by smoke.device
     # Both when torch is loaded, the first by torch for XPU alone.
     os.environ[on_cpu.NAMING] = "1"
+    os.environ["SMOKE_ALONE"] = "1" if asked["alone"] else ""
     if "threads" in asked:
         os.environ.setdefault("OMP_NUM_THREADS", str(asked["threads"]))
 

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from provision.cli.main import main
+from provision.core.project import Project
+from provision.spec.reader import target_names
 
 pytestmark = pytest.mark.machine
+CLONE = Project(Path(__file__).parents[2])
+TARGETS = target_names(CLONE.specs)
 PAIRS = Path(__file__).parents[1] / "doctor" / "repositories"
 
 
@@ -50,3 +54,15 @@ def test_a_project_with_specs_alone_is_only_named(
     (tmp_path / "envs").mkdir()
     main(["doctor", "--project", str(tmp_path), "--json"])
     assert json.loads(capsys.readouterr().out)["result"]["examined"] == "this machine"
+
+
+@pytest.mark.parametrize(
+    "target", sorted(name for name in TARGETS if CLONE.lock(name).is_dir())
+)
+def test_what_is_exported_from_a_shipped_lock_has_no_findings(
+    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "requirements.txt"
+    words = ["export", target, "--format", "requirements", "-o", str(file)]
+    assert main([*words, "--project", str(CLONE.root)]) == 0
+    assert main(["doctor", "--project", str(tmp_path)]) == 0, capsys.readouterr().out

@@ -109,7 +109,7 @@ def test_a_repair_prints_one_error_and_at_its_end_what_it_did(
         f"repaired: {TARGET}, alpha, beta replaced, 12 files as locked, checks passed"
     )
     assert out.splitlines()[-1] == last
-    assert "· all checks run: the environment was repaired" in err.splitlines()
+    assert "· all quick checks run: the environment was repaired" in err.splitlines()
     # Of what cannot be installed, it says no such thing.
     poison(lab)
     suite = lab.project.smoke / "run.py"

@@ -67,9 +67,14 @@ def test_a_request_is_repeated_as_often_as_uv_repeats_its_own(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"{server}/late.whl"
-    monkeypatch.setenv("UV_HTTP_RETRIES", "few")
-    with pytest.raises(UsageError, match="UV_HTTP_RETRIES is 'few'"):
-        network.content_lengths([url])
+    for text in ("few", "\u0663"):
+        monkeypatch.setenv("UV_HTTP_RETRIES", text)
+        with pytest.raises(UsageError, match=f"UV_HTTP_RETRIES is '{text}'"):
+            network.content_lengths([url])
+    monkeypatch.setenv("UV_HTTP_RETRIES", "")
+    (adapter, _) = network.session().adapters.values()
+    assert adapter.max_retries.total == 3
+    assert not adapter.max_retries.respect_retry_after_header
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     with pytest.raises(ToolError):
         network.content_lengths([url])

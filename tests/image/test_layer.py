@@ -129,5 +129,23 @@ def test_the_content_of_hard_links_is_under_the_first_name_whichever_name_had_it
         ]
 
 
+def test_a_hard_link_to_a_link_is_what_that_is() -> None:
+    link = entry("a", tarfile.SYMTYPE, linkname="/usr/bin/x")
+    again = entry("b", tarfile.LNKTYPE, linkname="a")
+    kept = contents(written(layer([link, again])))
+    assert [(each[0], each[5]) for each in kept.values()] == [
+        (tarfile.SYMTYPE, "/usr/bin/x")
+    ] * 2
+    twice = [
+        entry("c"),
+        entry("d", tarfile.LNKTYPE, linkname="c"),
+        entry("e", tarfile.LNKTYPE, linkname="d"),
+    ]
+    stream = written(layer(twice, content=b"x"))
+    stream.seek(0)
+    with tarfile.open(fileobj=stream) as archive:
+        assert [one.linkname for one in archive] == ["", "c", "c"]
+
+
 def test_a_layer_without_a_file_stays_one() -> None:
     assert contents(written(io.BytesIO(b"\0" * 1024))) == {}

@@ -173,7 +173,12 @@ def answers_of_devices() -> Answers:
     names = ["Arc B580", "UHD 770", "Arc B580"]
     module = SimpleNamespace(device_count=lambda: 3, get_device_name=names.__getitem__)
     with patch.object(devices, "backend", lambda _device: module):
-        return {"ranks": (str(devices.alike(DEVICE)), "[0, 2]")}
+        ranks = str(devices.alike(DEVICE))
+        with patch.dict(os.environ, SMOKE_ALONE=""):
+            return {
+                "ranks": (ranks, "[0, 2]"),
+                "beside others": (str(devices.alike(DEVICE)), "[0]"),
+            }
 
 
 def wrong() -> dict[str, tuple[str, str]]:

@@ -116,9 +116,22 @@ def _other_build(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     of_cpu = torch.local in ("cpu", "xpu") and _is_on_linux(context)
     if of_cpu and pins and not dist.local:  # the default index has CUDA for Linux
         return f"{sorted(pins)[0]} with CUDA"
-    if dist.index != torch.index:
+    if dist.index != torch.index and not _is_stable_beside(dist, torch):
         return f"of the index {dist.index!r}, not of {torch.index!r}"
     return ""
+
+
+def _is_stable_beside(dist: Dist, torch: Dist) -> bool:
+    """Whether a companion of the stable ABI has the major CUDA version of torch.
+
+    Its number does not tell with which torch the default index built it: torchvision 0.29.2 is of
+    CUDA 13.2, as torch 2.15 is (its ``version.py``).
+    """
+    since = _STABLE.get(dist.name)
+    if not since or dist.is_before(since):
+        return False
+    majors = {re.fullmatch(r"cu(\d+)\d", index or "") for index in (dist.index, torch.index)}
+    return None not in majors and len({found[1] for found in majors if found}) == 1
 
 
 def _is_own_build(torch: Dist) -> bool:
