@@ -274,7 +274,9 @@ def test_why_all_checks_run_is_one_line(lab: Lab, tmp_path: Path) -> None:
         lab.relock(*bench.wheels, *added)
         silent = Silent()
         assert build(lab.order(), run, silent).generation
-        return [step for step in silent.steps if step.startswith("all quick checks run")]
+        return [
+            step for step in silent.steps if step.startswith("all quick checks run")
+        ]
 
     assert why() == []
     assert why(lab.wheel("gamma")) == []

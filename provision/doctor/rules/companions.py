@@ -130,7 +130,9 @@ def _is_stable_beside(dist: Dist, torch: Dist) -> bool:
     since = _STABLE.get(dist.name)
     if not since or dist.is_before(since):
         return False
-    majors = {re.fullmatch(r"cu(\d+)\d", index or "") for index in (dist.index, torch.index)}
+    majors = {
+        re.fullmatch(r"cu(\d+)\d", index or "") for index in (dist.index, torch.index)
+    }
     return None not in majors and len({found[1] for found in majors if found}) == 1
 
 
