@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import tarfile
-import tempfile
 from pathlib import Path
 from typing import IO, Any
 
@@ -132,8 +131,8 @@ class _Layout:
     def _layer(self, name: str, *, added: bool) -> dict[str, Any]:
         with (
             self._open(name) as stored,
-            tempfile.TemporaryFile(dir=self._scratch) as unpacked,
-            tempfile.TemporaryFile(dir=self._scratch) as ordered,
+            (self._scratch / "unpacked").open("w+b") as unpacked,
+            (self._scratch / "ordered").open("w+b") as ordered,
         ):
             plain = _plain(stored, unpacked)
             if added:
