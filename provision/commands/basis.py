@@ -73,7 +73,8 @@ def basis_of(
     python = [read_text(prefix / "pyvenv.cfg"), sha256_file(environment_python(prefix))]
     machine = [platform.node(), platform.platform(), lock.conda]
     tools = [importlib.metadata.version("pytest"), suite_digest(project)]
-    text = json.dumps([facts, python, machine, tools])
+    # Sorted: programs between, such as nox, pass variables on in another order.
+    text = json.dumps([facts, python, machine, tools], sort_keys=True)
     # A prefix has the name of its lock, which says no more than the distributions.
     digest = sha256_bytes(text.replace(prefix.name, "").encode())
     named = functools.partial(_named_by, contents, lock, project)

@@ -129,7 +129,7 @@ def _named(one: Standing, now: Basis) -> str:
     which = (
         f"one of {', '.join(sorted(one.gone))}" if len(one.gone) > 1 else min(one.gone)
     )
-    return f"{which} is named by {namer}" if namer else ""
+    return f"{which} was changed or removed, and {namer} names it" if namer else ""
 
 
 def _words(names: Collection[str], closures: Mapping[str, str]) -> set[str]:

@@ -282,7 +282,9 @@ def test_why_all_checks_run_is_one_line(lab: Lab, tmp_path: Path) -> None:
     assert why(lab.wheel("gamma")) == []
     alpha = bench.wheels[0]
     bench.wheels[0] = lab.wheel("alpha", "2.0")
-    assert why() == ["all quick checks run: alpha is named by theta"]
+    assert why() == [
+        "all quick checks run: alpha was changed or removed, and theta names it"
+    ]
     bench.wheels[bench.wheels.index(beta)] = lab.wheel("beta", "2.0", index="vendor")
     bench.wheels[0] = alpha
     assert why() == []  # as the first build, but for beta, which nothing names
@@ -432,7 +434,12 @@ def test_the_callers_device_host_and_promise_are_in_the_basis(
         assert report is not None
         found.append(report.basis)
 
+    for name in ("LC_NAME", "LC_TIME"):
+        monkeypatch.setenv(name, "C")
     build_more()
+    # The same variables in another order.
+    monkeypatch.delenv("LC_NAME")
+    monkeypatch.setenv("LC_NAME", "C")
     # A folder as pyenv's `python3` adds it to what it starts.
     folder = tmp_path / "bin"
     folder.mkdir()

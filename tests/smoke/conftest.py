@@ -190,6 +190,7 @@ def linked_environment(
     site = home / source.relative_to(other)
     site.mkdir(parents=True, exist_ok=True)
     for entry in source.iterdir():
-        if entry.name.partition("-")[0] not in leave_out:
+        # Bytecode of what a test writes beside the links would get into the other environment.
+        if entry.name.partition("-")[0] not in {*leave_out, "__pycache__"}:
             (site / entry.name).symlink_to(entry)
     return environment_python(home)
