@@ -1,6 +1,7 @@
 """Read a vendor's wheel index: its project pages, and the metadata of a wheel."""
 
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -115,9 +116,12 @@ def embedded_metadata(path: Path) -> CoreMetadata:
     """Return the metadata inside a wheel; ToolError if the file is none."""
     try:
         with zipfile.ZipFile(path) as archive:
-            # Exactly one, or unpacking fails: of two, an installer might take the other.
+            # Exactly one, or unpacking fails: of two, an installer might take the other. Those
+            # in folders are of vendored packages, as setuptools has them.
             (member,) = [
-                n for n in archive.namelist() if n.endswith(".dist-info/METADATA")
+                name
+                for name in archive.namelist()
+                if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)
             ]
             with archive.open(
                 member
