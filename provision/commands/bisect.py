@@ -1,14 +1,10 @@
 """The verb ``bisect``: the first bad release of one package, by builds beside the current one."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 
 from packaging.version import Version
 
-from provision.artifacts.parallel_fetch import wanted_archive
-from provision.artifacts.wheelhouse import WantedFile, find_artifacts
-from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
 from provision.commands.bisect_candidates import (
     Candidate,
     CandidateLocks,
@@ -26,18 +22,16 @@ from provision.commands.bisect_judges import (
     require_check,
     require_program,
 )
+from provision.commands.bisect_plan import plan_of
 from provision.commands.bisect_remedy import lines_that_lock
 from provision.commands.bisect_result import (
     Bisection,
     BisectRequest,
-    DriverRelease,
-    Release,
 )
 from provision.commands.bisect_search import (
     Word,
     first_bad,
     last_good,
-    most_tried,
     search,
     state_of,
 )
@@ -50,15 +44,11 @@ from provision.core.errors import ProvisionError, UsageError
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
 from provision.core.progress import Progress
-from provision.core.project import Project
 from provision.environment.manifest import current_generation
-from provision.installer.install import plan_install
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import Artifact
 from provision.report.layers import changed_layers
 from provision.report.model import Report
 from provision.resolver.resolver import Resolver
-from provision.spec.model import Target
 
 
 class Bisector:
@@ -155,77 +145,7 @@ class Bisector:
 
     def plan(self) -> Bisection:
         """Return what would be built."""
-        request = self._request
-        rows = tuple(map(self._row, range(len(self._candidates))))
-        builds = self._most_builds(rows)
-        download, unsized = self._most_bytes(rows, builds)
-        return Bisection(
-            request.target.name,
-            self._package,
-            request.check,
-            request.command,
-            rows,
-            builds,
-            download,
-            unsized,
-            self._offered(),
-            drivers=_drivers(request.project, request.target),
-        )
-
-    def _offered(self) -> str:
-        """Return what has the releases that were searched; others may be missing there."""
-        request = self._request
-        if request.supply.offline:
-            return ", ".join(map(str, request.supply.wheelhouses)) or "no wheelhouse"
-        index = request.target.pip.index_of(self._package)
-        return "the default index" if index == "default" else f"the catalog of {index}"
-
-    def _row(self, place: int) -> Release:
-        one = self._candidates[place]
-        if one.lock is None:
-            return Release(
-                one.version, None, 0, 0, 0, built=False, outcome="skipped", why=one.why
-            )
-        size = plan_install(one.lock, self._request.supply)
-        return Release(
-            one.version,
-            one.lock.digest,
-            size.fetch,
-            size.unsized,
-            size.disk,
-            is_built(self._home, one.lock),
-        )
-
-    def _most_builds(self, rows: Sequence[Release]) -> int:
-        """Return how many are built at most, if each gives a verdict.
-
-        An end that a report tells is built, too, where it is next to the other side of the answer.
-        """
-        is_open = [row.lock is not None and not row.built for row in rows]
-        between = sum(row.lock is not None for row in rows[1:-1])
-        ends = is_open[0] + is_open[-1]
-        return ends + min(sum(is_open[1:-1]), most_tried(between))
-
-    def _most_bytes(self, rows: Sequence[Release], builds: int) -> tuple[int, int]:
-        """Return the bytes to download for some builds, and how many files have no known size.
-
-        Releases share most of their files.
-        """
-        open_ = [row for row in rows if row.lock and not row.built]
-        files: dict[str, Artifact | WantedFile] = {}
-        for row, one in zip(rows, self._candidates, strict=True):
-            if one.lock and not row.built:
-                files |= {file.sha256: file for file in one.lock.artifacts}
-                for package in conda_packages(one.lock):
-                    files[package.sha256] = wanted_archive(package)
-        found = find_artifacts(files.values(), self._request.supply.wheelhouses)
-        sizes = [one.size for one in files.values() if one not in found]
-        each = sorted((row.download for row in open_), reverse=True)
-        unsized = sorted((row.unsized for row in open_), reverse=True)
-        return (
-            min(sum(size or 0 for size in sizes), sum(each[:builds])),
-            min(sizes.count(None), sum(unsized[:builds])),
-        )
+        return plan_of(self._request, self._package, self._candidates)
 
     def search(self) -> Bisection:
         """Build, try and compare; what was built goes again, unless it is to be kept.
@@ -402,15 +322,3 @@ def _not_of_a_release(request: BisectRequest, good: Report) -> UsageError:
         remedy="go back to that layer; name a package with --package to search its releases all "
         "the same",
     )
-
-
-def _drivers(project: Project, target: Target) -> tuple[DriverRelease, ...]:
-    """Return the driver sets of the catalog, for a target whose image has one."""
-    if not (target.docker and target.docker.drivers):
-        return ()
-    rows = []
-    for name in names_of(project.catalog, DriverSet):
-        one = load_snapshot(project.catalog, name, DriverSet)
-        download = sum(file.size or 0 for file in one.files)
-        rows.append(DriverRelease(name, one.version, download))
-    return tuple(rows)
