@@ -33,7 +33,9 @@ from provision.spec.model import Conda, Pip, Target
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from provision.catalog.snapshot import Wheel
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TARGET = "tiny"
@@ -247,6 +249,18 @@ def _send(
         time.sleep(step / rate if rate else 0)
 
 
+def write_vendor(
+    catalog: Path, wheels: Iterable[Wheel], url: str = "https://example.org/"
+) -> None:
+    """Write the snapshot of an index ``vendor`` with some wheels into a catalog."""
+    files = [
+        json.loads(wheel.model_dump_json(exclude_defaults=True)) for wheel in wheels
+    ]
+    document = {"$schema": "index.schema.json", "url": url, "files": files}
+    catalog.mkdir(parents=True, exist_ok=True)
+    (catalog / "vendor.json").write_text(json.dumps(document), encoding="utf-8")
+
+
 def make_project(
     root: Path, index: Index, *, platform: str | None = None, extra: str = ""
 ) -> Project:
@@ -259,12 +273,7 @@ def make_project(
     project.catalog.mkdir(parents=True, exist_ok=True)
     for facts in ("devices.toml", "drivers.toml"):
         shutil.copy(CATALOG / facts, project.catalog)
-    vendor = {
-        "$schema": "index.schema.json",
-        "url": f"{index.url}/vendor/",
-        "files": [],
-    }
-    (project.catalog / "vendor.json").write_text(json.dumps(vendor), encoding="utf-8")
+    write_vendor(project.catalog, (), f"{index.url}/vendor/")
     (project.specs / f"{TARGET}.toml").write_text(
         f"""
 summary = "A target in miniature"

@@ -18,7 +18,7 @@ from provision.core.locking import try_lock
 from provision.core.program import program_name
 from provision.lockfile.pip import read_lock
 from provision.resolver import local_index
-from tests.small import TARGET
+from tests.small import TARGET, write_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,16 +110,7 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
                 requires_dist=(),
             )
         )
-    vendor = [
-        json.loads(wheel.model_dump_json(exclude_none=True))
-        for wheel in served["vendor"]
-    ]
-    document = {
-        "$schema": "index.schema.json",
-        "url": f"{lab.index.url}/vendor/",
-        "files": vendor,
-    }
-    (lab.project.catalog / "vendor.json").write_text(json.dumps(document))
+    write_vendor(lab.project.catalog, served["vendor"], f"{lab.index.url}/vendor/")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "none"))
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)

@@ -36,7 +36,7 @@ from provision.resolver import local_index
 from provision.spec.extends import read_spec_file
 from provision.spec.places import read_places
 from provision.spec.reader import load_targets, target_names
-from tests.small import TARGET, make_wheel
+from tests.small import TARGET, make_wheel, write_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,14 +148,7 @@ def market(
             "requires_dist": requires,
         }
         served[index].append(Wheel.model_validate_json(json.dumps(known)))
-    vendor = {
-        "$schema": "index.schema.json",
-        "url": f"{lab.index.url}/vendor/",
-        "files": [
-            json.loads(w.model_dump_json(exclude_none=True)) for w in served["vendor"]
-        ],
-    }
-    (lab.project.catalog / "vendor.json").write_text(json.dumps(vendor))
+    write_vendor(lab.project.catalog, served["vendor"], f"{lab.index.url}/vendor/")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "none"))
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)

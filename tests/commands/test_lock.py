@@ -3,7 +3,6 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
-import json
 import re
 import sys
 from pathlib import Path
@@ -32,7 +31,7 @@ from provision.resolver import local_index, resolver
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Conda, Target
 from tests.lab import Silent
-from tests.small import target_of
+from tests.small import target_of, write_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,18 +72,9 @@ def target(*requirements: str, platform: str = "linux-64", **pip: object) -> Tar
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    folder = tmp_path / "envs" / "catalog"
-    folder.mkdir(parents=True)
-    files = [
-        json.loads(wheel.model_dump_json(exclude_defaults=True)) for wheel in VENDOR
-    ]
-    document = {
-        "$schema": "index.schema.json",
-        "url": "https://example.org/",
-        "files": files,
-    }
-    (folder / "vendor.json").write_text(json.dumps(document))
-    return Project(tmp_path)
+    made = Project(tmp_path)
+    write_vendor(made.catalog, VENDOR)
+    return made
 
 
 @pytest.fixture

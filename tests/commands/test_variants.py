@@ -31,7 +31,7 @@ from provision.spec.reader import load_spec, load_target
 from provision.spec.tables import faults_of
 from tests.commands.test_lock import wheel
 from tests.lab import Lab, Silent, open_lab
-from tests.small import make_wheel
+from tests.small import make_wheel, write_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,12 +77,9 @@ OF_BMG = {
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    folder = tmp_path / "envs" / "catalog"
-    folder.mkdir(parents=True)
-    files = [json.loads(each.model_dump_json(exclude_defaults=True)) for each in VENDOR]
-    document = {"$schema": "index.schema.json", "url": "https://example.org/"}
-    (folder / "vendor.json").write_text(json.dumps(document | {"files": files}))
-    return Project(tmp_path)
+    made = Project(tmp_path)
+    write_vendor(made.catalog, VENDOR)
+    return made
 
 
 def locked(

@@ -20,6 +20,7 @@ from provision.resolver.resolver import Resolver
 from provision.spec.reader import load_spec
 from tests.commands.test_lock import wheel
 from tests.lab import Silent
+from tests.small import write_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,15 +64,12 @@ SPEC = 'extends = "base/all"\n[pip]\nfiles = ["needs.txt"]\n'
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    folder = tmp_path / "envs" / "catalog"
-    folder.mkdir(parents=True)
-    files = [json.loads(each.model_dump_json(exclude_defaults=True)) for each in VENDOR]
-    document = {"$schema": "index.schema.json", "url": "https://example.org/"}
-    (folder / "vendor.json").write_text(json.dumps(document | {"files": files}))
+    made = Project(tmp_path)
+    write_vendor(made.catalog, VENDOR)
     (tmp_path / "envs" / "base").mkdir()
     (tmp_path / "envs" / "base" / "all.toml").write_text(BASE)
     (tmp_path / "envs" / "thing.toml").write_text(SPEC)
-    return Project(tmp_path)
+    return made
 
 
 def as_sdist(page: dict[str, object]) -> dict[str, object]:
