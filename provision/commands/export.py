@@ -38,10 +38,6 @@ from provision.lockfile.pip import WHEELHOUSE, Lock
 from provision.spec.model import Target
 
 _PLAIN = re.compile(r"[\w./+-]+")
-_WAITS = (
-    "pip asks each index for each package: where one cannot be reached, it waits minutes; "
-    "`--retries 0 --timeout 5` shortens that"
-)
 Format = Literal["pylock", "requirements", "environment", "variants", "html", "docker"]
 _OF_VARIANTS = '  "created-by": "provision export'  # how a list of ours begins
 Addresses = dict[str, str]  # distribution -> URL, or path from the file's folder
@@ -104,7 +100,7 @@ def export(
     left_out = formats.lost(target, lock, kind)
     notes = _notes(project, built, kind)
     if kind == "requirements" and indexes:
-        notes = (*notes, _WAITS)
+        notes = (*notes, formats.SLOW_INDEX)
     return Export(target.name, kind, file, text, left_out, notes)
 
 

@@ -30,7 +30,7 @@ def repair(
         progress.step(f"removing from uv's cache: {', '.join(locked)}")
         uv.clean_cache(locked, run)
     built = build(replace(request, fresh=True), run, progress)
-    _distrust_others(built, request, progress)
+    _distrust_others(built, drifted, request, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
         with folder_lock(home, waiting(request.target.name, progress)):
             if user := remove_unused(drifted.folder):
@@ -49,7 +49,10 @@ def finish(project: Project, target: str, progress: Progress) -> None:
 
 
 def _distrust_others(
-    built: BuildResult, request: BuildRequest, progress: Progress
+    built: BuildResult,
+    drifted: manifest.Generation | None,
+    request: BuildRequest,
+    progress: Progress,
 ) -> None:
     """Let no other generation be used again that is not as its build recorded it."""
     # They share files with the drifted one through uv's cache, so they may have its edits.
@@ -60,4 +63,7 @@ def _distrust_others(
         if why := difference_of(other, request.lock):
             manifest.mark_proof(other, "unproven", why)
             restamp(other.folder, "")
-            progress.note(f"{other.folder.name} no longer counts as proven: {why}")
+            if other != drifted:  # which is about to be removed
+                progress.note(
+                    f"the earlier environment {other.folder.name} is unproven now: {why}"
+                )

@@ -17,6 +17,11 @@ from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
 
 _PLAIN = re.compile(r"[A-Za-z][\w.-]*=={0,1}[\w.+!=]+", re.ASCII)  # a pin
+# pip asks every index for every package, and retries each question five times.
+SLOW_INDEX = (
+    "pip waits minutes for an index that cannot be reached: "
+    "`--retries 0 --timeout 5` shortens that"
+)
 _IN_URLS = "%:/?#[]@!$&'()*+,;=~"
 
 Indexes = Mapping[str, str]  # name -> address
@@ -84,6 +89,8 @@ def requirements(lock: Lock, indexes: Indexes, built: Addresses) -> str:
         # `doctor --project` compares it with the builds of this platform only.
         f"# platform: {lock.header['platform']}, Python {lock.header['python']}",
     ]
+    if indexes:
+        lines.append(f"# {SLOW_INDEX}")
     for url in indexes.values():
         lines.append(_index_line(url))
     for wheel in lock.artifacts:

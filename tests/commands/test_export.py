@@ -211,8 +211,10 @@ def test_who_waits_for_an_index_reads_which(lab: Lab) -> None:
     wheels = f"asking {lab.index.url}/default/ for the addresses of 1 wheel"
     assert wheels in lab.listener.steps
     assert lab.listener.steps[-1] == ""
-    (note,) = exported(lab, "requirements").notes
+    export = exported(lab, "requirements")
+    (note,) = export.notes
     assert "`--retries 0 --timeout 5`" in note
+    assert f"# {note}\n" in export.text, "who only has the file reads it there"
 
 
 def test_a_file_is_replaced_only_if_an_earlier_export_made_it(

@@ -11,6 +11,7 @@ import pytest
 
 from provision.artifacts.pip_config import PipConfig
 from provision.cli.main import main
+from provision.commands.generations import EDITED
 from provision.commands.repair import repair
 from provision.commands.verify import verify_current
 from provision.core.errors import ToolError
@@ -52,6 +53,21 @@ def test_a_poisoned_file_is_fetched_again_and_nothing_else_is(lab: Lab) -> None:
     assert look(lab).findings == ()
     fetched = [path for path in lab.index.asked if path.endswith(".whl")]
     assert fetched == ["/default/alpha-1.0-py3-none-any.whl"]
+
+
+def test_what_shares_the_edited_file_is_told_and_what_is_replaced_is_not(
+    lab: Lab,
+) -> None:
+    earlier = lab.build().generation
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    lab.build()
+    poison(lab)  # both have it by a link
+    assert earlier is not None
+    lab.listener.notes.clear()
+    repair(look(lab), lab.order(), run, lab.listener)
+    assert lab.listener.notes == [
+        f"the earlier environment {earlier.folder.name} is unproven now: {EDITED}"
+    ]
 
 
 def test_what_cannot_be_fetched_again_leaves_everything(lab: Lab) -> None:
