@@ -16,18 +16,15 @@ class Device:
     """The catalog's entry of one device id."""
 
     name: str  # marketing name, or the chip's name
-    family: (
-        str | None
-    )  # generation, as specs name it; None for a chip newer than the catalog
+    # Generation, as specs name it; None for a chip newer than the catalog.
+    family: str | None
     supported: bool  # whether PyTorch's wheels are built for the family
     integrated: bool  # whether it is part of the processor
     tiles: int = 1  # how many devices the runtime makes of it
-    compute_capability: str | None = (
-        None  # None for Intel, and where it is not known yet
-    )
-    least_driver: str = (
-        ""  # the drivers that know the model, as a specifier; "" for any
-    )
+    # None for Intel, and where it is not known yet.
+    compute_capability: str | None = None
+    # The drivers that know the model, as a specifier; "" for any.
+    least_driver: str = ""
 
 
 # The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
@@ -44,24 +41,18 @@ class Devices:
     """The contents of ``devices.toml``, ``drivers.toml`` and ``known-wrong.toml``."""
 
     intel: dict[str, Device]  # by device id
-    chips: tuple[
-        tuple[int, int, Device], ...
-    ]  # NVIDIA's: first device id, last device id, device
-    releases: tuple[
-        tuple[int, str], ...
-    ]  # builds of compute-runtime, ascending, and releases
-    intel_windows: dict[
-        str, str
-    ]  # driver number on Windows to the version that Level Zero shows
-    cuda: dict[
-        str, dict[str, str]
-    ]  # major version of CUDA to minimum driver, by platform
-    intel_names: dict[
-        str, tuple[str, ...]
-    ]  # family to its marketing names, without "Intel"
-    branches: tuple[
-        tuple[int, str], ...
-    ] = ()  # of NVIDIA's driver, ascending, and the CUDA that each reports at least
+    # NVIDIA's: first device id, last device id, device.
+    chips: tuple[tuple[int, int, Device], ...]
+    # Builds of compute-runtime, ascending, and releases.
+    releases: tuple[tuple[int, str], ...]
+    # Driver number on Windows to the version that Level Zero shows.
+    intel_windows: dict[str, str]
+    # Major version of CUDA to minimum driver, by platform.
+    cuda: dict[str, dict[str, str]]
+    # Family to its marketing names, without "Intel".
+    intel_names: dict[str, tuple[str, ...]]
+    # Of NVIDIA's driver, ascending, and the CUDA that each reports at least.
+    branches: tuple[tuple[int, str], ...] = ()
     # Vendor, NVIDIA family or platform that no target is for, to where to go with it.
     elsewhere: dict[str, str] = field(default_factory=dict)
     known_wrong: dict[str, KnownWrong] = field(default_factory=dict)  # by name of row
@@ -74,8 +65,10 @@ class Devices:
             return None
         number = int(device_id, 16)
         # NVIDIA reserves ranges of ids for a chip, and new models appear within them.
-        listed = (chip for first, last, chip in self.chips if first <= number <= last)
-        return next(listed, _NEWER if number > self.chips[0][0] else None)
+        for first, last, chip in self.chips:
+            if first <= number <= last:
+                return chip
+        return _NEWER if number > self.chips[0][0] else None
 
     def intel_families(self) -> dict[str, dict[str, list[str]]]:
         """Return the device ids and marketing names of each Intel family, as plain JSON."""
@@ -122,18 +115,17 @@ def read_devices(catalog: Path) -> Devices:
             names[family] = (*marketed, *row.get("other_names", ()))
         for number, pair in drivers["intel_windows"].items():
             windows[number] = pair["level_zero"]
-        releases = [(b, r) for r, b in drivers["compute_runtime"].items()]
+        builds = drivers["compute_runtime"].items()
+        branches = drivers["cuda_of_branch"].items()
         nvidia = devices["nvidia"]
         return Devices(
             intel=_intel(devices["intel"]),
             chips=tuple(_chip(nvidia, row) for row in nvidia["chips"]),
-            releases=tuple(sorted(releases)),
+            releases=tuple(sorted((build, release) for release, build in builds)),
             intel_windows=windows,
             cuda=drivers["cuda"],
             intel_names=names,
-            branches=tuple(
-                sorted((int(b), c) for b, c in drivers["cuda_of_branch"].items())
-            ),
+            branches=tuple(sorted((int(branch), cuda) for branch, cuda in branches)),
             elsewhere=devices.get("elsewhere", {}),
             known_wrong=read_known_wrong(catalog),
         )

@@ -28,12 +28,10 @@ def catalog_digest(folder: Path, target: Target) -> str:
     one index does not make every lock stale. The files are not validated: every build computes
     this digest, also the one that finds nothing to do. SpecError: one is missing or is not JSON.
     """
-    part = {
-        index: entries(
-            fact(folder, f"{index}.json"), "files", is_of(names), _PROVENANCE | {"url"}
-        )
-        for index, names in target.pip.index.items()
-    }
+    part = {}
+    for index, names in target.pip.index.items():
+        path = fact(folder, f"{index}.json")
+        part[index] = entries(path, "files", is_of(names), _PROVENANCE | {"url"})
     subdirs = {target.platform, "noarch"}
     for channel in target.conda.channels if target.conda else ():
         path = fact(folder, f"{channel}.json")
@@ -62,9 +60,9 @@ def entries(
     if not path.is_file():
         raise no_catalog(path.parent, path.stem)
     with damage_in(f"the catalog file {path}", "restore it from the last commit"):
-        found = []
+        listed = []
         for entry in read_parsed(path, json.loads)[key]:
             if wanted(entry):
-                found.append({k: v for k, v in entry.items() if k not in without})
+                listed.append({k: v for k, v in entry.items() if k not in without})
         # Sorted, because a refresh may list the same files in another order.
-        return sorted(found, key=lambda entry: json.dumps(entry, sort_keys=True))
+        return sorted(listed, key=lambda entry: json.dumps(entry, sort_keys=True))

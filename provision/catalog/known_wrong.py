@@ -28,9 +28,8 @@ class DriverRanges(Table):
 class KnownWrong(Table):
     """One row: where numbers are wrong, which, what is right instead, and who says so."""
 
-    title: Annotated[
-        str, Field(min_length=1)
-    ]  # as people search for it; heads its page
+    # As people search for it; heads its page.
+    title: Annotated[str, Field(min_length=1)]
     families: Texts  # of devices.toml
     devices: Annotated[tuple[str, ...], Field(strict=False)] = ()  # PCI ids, () for all
     systems: Annotated[
@@ -54,19 +53,13 @@ class KnownWrong(Table):
 
     def concerns(self, family: str | None, device_id: str, system: str) -> bool:
         """Whether a GPU on a system can be affected at all."""
-        return (
-            family in self.families
-            and (not self.devices or device_id in self.devices)
-            and system in self.systems
-        )
+        if family not in self.families or system not in self.systems:
+            return False
+        return not self.devices or device_id in self.devices
 
 
 def read_known_wrong(catalog: Path) -> dict[str, KnownWrong]:
-    """Read the rows by their names.
-
-    Raises:
-        SpecError: The file is missing, or a row is not valid; all errors are named.
-    """
+    """Read the rows by their names; SpecError, with all its errors, if the file is not valid."""
     return read_rows(fact(catalog, FILE), "restore it from version control")
 
 

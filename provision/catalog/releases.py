@@ -1,6 +1,7 @@
 """The releases of a distribution that a catalog index has, and what rules each out for a machine."""
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,16 +49,18 @@ def releases_of(
     name: str, wheels: Iterable[Wheel], target: Target
 ) -> list[CatalogRelease]:
     """Return the releases of a distribution, the newest first."""
-    by_version: dict[Version, list[Wheel]] = {}
+    by_version: dict[Version, list[Wheel]] = defaultdict(list)
     labels = set[str]()
     for wheel in wheels:
         if wheel.name == name:
-            by_version.setdefault(Version(wheel.version), []).append(wheel)
+            by_version[Version(wheel.version)].append(wheel)
             if not wheel.lacks:
                 labels.add(wheel.variant)
-    newest = sorted(by_version, reverse=True)
     label = taken_variant(name, labels, target)
-    return [_release(each, by_version[each], label, target) for each in newest]
+    releases = []
+    for version in sorted(by_version, reverse=True):
+        releases.append(_release(version, by_version[version], label, target))
+    return releases
 
 
 def _release(
@@ -73,9 +76,9 @@ def _release(
     whole = {name: wheel for name, wheel in by_file.items() if not wheel.lacks}
     best = best_wheel(whole, *target.machine)
     if best is None:
-        listed = best_wheel(by_file, *target.machine)
-        reason = f"it has no wheel for {target.platform} and Python {target.python}"
-        lacks = f"{listed}: {by_file[listed].lacks}" if listed else reason
+        lacks = f"it has no wheel for {target.platform} and Python {target.python}"
+        if listed := best_wheel(by_file, *target.machine):
+            lacks = f"{listed}: {by_file[listed].lacks}"
         return CatalogRelease(version, None, lacks)
     python = whole[best].requires_python or ""
     if not SpecifierSet(python).contains(target.python_version, prereleases=True):

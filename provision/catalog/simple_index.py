@@ -23,6 +23,7 @@ from provision.lockfile.tags import fits
 
 # The requirements in a wheel's metadata, in the fields of provision.catalog.snapshot.Wheel.
 CoreMetadata = dict[str, Any]
+_METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 
 
 def list_files(
@@ -47,10 +48,9 @@ def list_files(
             evidence=str(error),
             remedy="try again later; nothing was changed",
         ) from error
-    evidence = f"{reply.status_code} for {reply.url}"
     raise ToolError(
         f"{where} lists no {name}",
-        evidence=evidence,
+        evidence=f"{reply.status_code} for {reply.url}",
         cause="it was removed, or was never listed",
     )
 
@@ -96,11 +96,10 @@ def published_metadata(
         return None
     # Checked against the listed hash where there is one: requirements decide a lock as files do.
     client = pypi_simple.PyPISimple(package.url, session=session)
+    verify = bool(package.metadata_digests)
     try:
-        verify = bool(package.metadata_digests)
-        return _parse(
-            client.get_package_metadata(package, verify=verify, timeout=TIMEOUT)
-        )
+        text = client.get_package_metadata(package, verify=verify, timeout=TIMEOUT)
+        return _parse(text)
     except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
@@ -118,17 +117,11 @@ def embedded_metadata(path: Path) -> CoreMetadata:
         with zipfile.ZipFile(path) as archive:
             # Exactly one, or unpacking fails: of two, an installer might take the other. Those
             # in folders are of vendored packages, as setuptools has them.
-            (member,) = [
-                name
-                for name in archive.namelist()
-                if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)
-            ]
-            with archive.open(
-                member
-            ) as stream:  # what it states of its size need not be true
-                text = b"".join(
-                    bounded(iter(lambda: stream.read(1 << 20), b""), METADATA, member)
-                )
+            (member,) = filter(_METADATA.fullmatch, archive.namelist())
+            with archive.open(member) as stream:
+                # What it states of its size need not be true.
+                pieces = iter(lambda: stream.read(1 << 20), b"")
+                text = b"".join(bounded(pieces, METADATA, member))
             return _parse(text.decode("utf-8"))
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ToolError(

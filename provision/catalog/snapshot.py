@@ -26,9 +26,8 @@ from provision.core.wheel_name import parse_wheel_name
 from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
-SNAPSHOT = re.compile(
-    r"[a-z0-9]+(-[a-z0-9]+)*"
-)  # a snapshot's name, which is its file's
+# A snapshot's name, which is its file's.
+SNAPSHOT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet", "Interpreters")
 
 
@@ -49,10 +48,11 @@ def _requirement(text: str) -> str:
 _Requirement = Annotated[str, AfterValidator(_requirement)]
 
 
+_DEB = re.compile(r"[a-z0-9][a-z0-9+.-]+_[A-Za-z0-9.+~-]+_(?:amd64|all)\.deb")
+
+
 def _deb(filename: str) -> str:
-    if not re.fullmatch(
-        r"[a-z0-9][a-z0-9+.-]+_[A-Za-z0-9.+~-]+_(?:amd64|all)\.deb", filename
-    ):
+    if not _DEB.fullmatch(filename):
         raise ValueError(f"{filename!r} is not the name of a Debian package")
     return filename
 
@@ -81,10 +81,10 @@ _ARCHIVE = re.compile(
 
 
 def _archive(filename: str) -> re.Match[str]:
-    found = _ARCHIVE.fullmatch(filename)
-    if found is None:
+    match = _ARCHIVE.fullmatch(filename)
+    if match is None:
         raise ValueError(f"{filename!r} is no archive of a Python for images")
-    return found
+    return match
 
 
 class Wheel(Table):
@@ -92,25 +92,20 @@ class Wheel(Table):
 
     filename: Annotated[str, AfterValidator(_wheel)]
     url: Url
-    sha256: Sha256 | None = (
-        None  # where the index publishes none and it was not hashed yet
-    )
+    # None where the index publishes none and it was not hashed yet.
+    sha256: Sha256 | None = None
     size: _Bytes | None = None
-    record: Sha256 | None = (
-        None  # digest of its RECORD, as locks have it; None where never read
-    )
+    # Digest of its RECORD, as locks have it; None where never read.
+    record: Sha256 | None = None
     requires_python: Specifier | None = None
-    requires_dist: tuple[_Requirement, ...] | None = (
-        None  # of its metadata; None where never read
-    )
+    # Of its metadata; None where never read.
+    requires_dist: tuple[_Requirement, ...] | None = None
     basis: str | None = None  # where requires_dist was read from
-    confirmed: bool = (
-        False  # whether the index, or two independent public files, list the hash
-    )
+    # Whether the index, or two independent public files, list the hash.
+    confirmed: bool = False
     sources: tuple[str, ...] = ()  # public files that list the hash
-    replaced: tuple[
-        Sha256, ...
-    ] = ()  # hashes of what the vendor offered under this name besides
+    # Hashes of what the vendor offered under this name besides.
+    replaced: tuple[Sha256, ...] = ()
     note: str | None = None
 
     @property
@@ -187,9 +182,8 @@ class DriverFile(Table):
     url: Url | None = None  # None: a distribution's, which apt has while it is current
     sha256: Sha256 | None = None  # while no public file lists it; never guessed
     size: _Bytes | None = None
-    confirmed: bool = (
-        False  # whether the vendor's file has the hash, or two public files list it
-    )
+    # Whether the vendor's file has the hash, or two public files list it.
+    confirmed: bool = False
     sources: tuple[str, ...] = ()  # public files that list the hash
 
     @property
@@ -255,11 +249,9 @@ def names_of(folder: Path, model: type[Snapshot]) -> list[str]:
 def is_kind(folder: Path, name: str, model: type[Snapshot]) -> bool:
     """Whether a snapshot is of one kind."""
     path = fact(folder, f"{name}.json")
-    # The schema's name is first, and a snapshot is up to megabytes long.
-    return (
-        path.is_file()
-        and str(model.model_fields["schema_"].default) in read_text(path)[:200]
-    )
+    schema = str(model.model_fields["schema_"].default)
+    # It is named first, and a snapshot is up to megabytes long.
+    return path.is_file() and schema in read_text(path)[:200]
 
 
 @lru_cache(maxsize=16)
@@ -273,31 +265,29 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
-        found: Snapshot = _validated(model, read_bytes(path))
+        snapshot: Snapshot = _validated(model, read_bytes(path))
     except OSError as error:
         raise no_catalog(folder, name, str(error)) from error
     except ValidationError as error:
         faults = faults_of(error, model)
-        count = plural(len(faults), "error")
         raise SpecError(
-            f"{path} has {count}",
+            f"{path} has {plural(len(faults), 'error')}",
             evidence="\n".join(faults),
             remedy="correct each of them, or restore the file from the last commit",
         ) from error
-    return found
+    return snapshot
 
 
 def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:
     """Return the error of a spec that names a catalog which is not there."""
-    guess = (
-        f"did you mean `{close}`? else "
-        if (close := nearest(name, snapshot_names(folder)))
-        else ""
-    )
+    names = snapshot_names(folder)
+    guess = ""
+    if close := nearest(name, names):
+        guess = f"did you mean `{close}`? else "
     return SpecError(
         f"there is no catalog of {name!r}",
         evidence=evidence,
-        cause=f"{folder} holds: {', '.join(snapshot_names(folder))}",
+        cause=f"{folder} holds: {', '.join(names)}",
         remedy=f"{guess}name one of these in the spec; `{program_name()} "
         f"update {name} --url URL` makes that of an index",
     )
@@ -308,15 +298,12 @@ def index_address(folder: Path, index: str) -> str:
     try:
         return str(read_parsed(fact(folder, f"{index}.json"), json.loads)["url"])
     except (OSError, ValueError, KeyError, TypeError):
-        return load_snapshot(
-            folder, index, Index
-        ).url  # raises an error that names them
+        # Raises an error that names them.
+        return load_snapshot(folder, index, Index).url
 
 
 def render_snapshot(snapshot: Index | Channel | DriverSet | Interpreters) -> str:
     """Return the text of a snapshot's file: one line per fact, for readable diffs."""
-    document = {"$schema": snapshot.schema_}
-    document |= snapshot.model_dump(
-        mode="json", exclude={"schema_"}, exclude_defaults=True
-    )
+    facts = snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
+    document = {"$schema": snapshot.schema_, **facts}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

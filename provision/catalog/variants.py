@@ -43,31 +43,33 @@ def _cuda_up_to(cuda: str) -> Iterable[str]:
     newest, minor = map(int, cuda.split("."))
     for major in range(newest, _OLDEST_CUDA - 1, -1):
         last = minor if major == newest else _LAST_MINOR
-        yield from (f"{major}.{number}" for number in range(last, -1, -1))
+        for number in range(last, -1, -1):
+            yield f"{major}.{number}"
         yield str(major)
 
 
 def _architectures(capability: str) -> Iterable[str]:
     # Machine code runs on later minors of its major version, PTX of its first one on all of them.
     major, _, minor = capability.partition(".")  # a spec may say 8
-    numbers = range(int(minor or 0), -1, -1)
-    yield from (f"{major}{number}_real" for number in numbers)
+    for number in range(int(minor or 0), -1, -1):
+        yield f"{major}{number}_real"
     yield f"{major}0_virtual"
 
 
 def intel_properties(families: Iterable[str], releases: Iterable[str]) -> Properties:
     """Return the properties of GPUs by their families and the releases that the driver reaches."""
-    features = {
-        "family": tuple(dict.fromkeys(families)),
-        "driver_lower_bound": tuple(releases),
-    }
-    known = {name: values for name, values in features.items() if values}
-    return {"intel": known} if known else {}
+    features = {}
+    if names := tuple(dict.fromkeys(families)):
+        features["family"] = names
+    if bounds := tuple(releases):
+        features["driver_lower_bound"] = bounds
+    return {"intel": features} if features else {}
 
 
 def x86_64_properties(level: int) -> Properties:
     """Return the properties of a processor by its level of x86-64, from 1 to 4."""
-    return {"x86_64": {"level": tuple(f"v{number}" for number in range(level, 0, -1))}}
+    levels = [f"v{number}" for number in range(level, 0, -1)]
+    return {"x86_64": {"level": tuple(levels)}}
 
 
 _Name = Annotated[str, Field(pattern="^[a-z0-9_]+$")]
@@ -118,17 +120,19 @@ def unmet(
     features = []
     for namespace, needs in needed.items():
         for feature, values in needs.items():
-            if not set(values) & {*properties.get(namespace, {}).get(feature, ())}:
+            known = properties.get(namespace, {}).get(feature, ())
+            if set(values).isdisjoint(known):
                 features.append(f"{namespace} :: {feature} :: {', '.join(values)}")
     return features
 
 
 def static_list(properties: Properties) -> dict[str, object]:
     """Return properties as the parts of a ``variants.json`` that say what a machine has."""
+    providers = {name: _provider(features) for name, features in properties.items()}
     return {
         "$schema": SCHEMA,
         "default-priorities": {"namespace": list(properties)},
-        "providers": {name: _provider(found) for name, found in properties.items()},
+        "providers": providers,
     }
 
 
@@ -140,11 +144,8 @@ def with_static_list(
     What needs another namespace is left out: it would be asked for on the machine that resolves.
     """
     known = [name for name in release.priorities.namespace if name in properties]
-    variants = {
-        label: needed
-        for label, needed in release.variants.items()
-        if needed.keys() <= set(known)
-    }
+    released = release.variants.items()
+    variants = {label: needs for label, needs in released if needs.keys() <= {*known}}
     # The format requires one namespace, even where no variant needs any.
     asked = known or list(properties)[:1]
     kept = {name: properties[name] for name in asked}
@@ -153,5 +154,7 @@ def with_static_list(
 
 def _provider(features: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
     listed = {name: list(values) for name, values in features.items()}
-    order = {"feature-order": list(features)} if len(features) > 1 else {}
-    return {"static-properties": listed, **order}
+    provider: dict[str, object] = {"static-properties": listed}
+    if len(features) > 1:
+        provider["feature-order"] = list(features)
+    return provider

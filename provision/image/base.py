@@ -53,47 +53,45 @@ def find_base(request: ImageRequest) -> Base:
 
     UsageError: its glibc is known to be too old, or that of every one of the catalog is.
     """
-    need, known = required_glibc(request), _known(request)
-    serving = [base for base in known if base.glibc and _serves(base.glibc, need)]
+    need, listed = required_glibc(request), _listed(request)
+    oldest = Version(need.glibc)
+    fitting = [base for base in listed if Version(str(base.glibc)) >= oldest]
     if request.base_image:
-        base = _described(request.base_image, known)
-        if base.glibc is None or _serves(base.glibc, need):
+        base = _described(request.base_image, listed)
+        if base.glibc is None or Version(base.glibc) >= oldest:
             return base
-        found = f"{base.image} has glibc {base.glibc}"
-    elif serving:
-        return serving[0]
+        evidence = f"{base.image} has glibc {base.glibc}"
+    elif fitting:
+        return fitting[0]
     else:
-        found = f"the newest base image of the catalog has glibc {known[-1].glibc}"
-    others = f", such as {serving[0].image}" if serving else ""
+        evidence = f"the newest base image of the catalog has glibc {listed[-1].glibc}"
+    remedy = "name one with --base-image"
+    if fitting:
+        remedy += f", such as {fitting[0].image}"
     raise UsageError(
         f"the image of {request.target.name} needs a base image with glibc {need.glibc} or newer",
-        evidence=found,
+        evidence=evidence,
         cause=f"{need.by} is built for glibc {need.glibc}",
-        remedy=f"name one with --base-image{others}",
+        remedy=remedy,
     )
 
 
-def _serves(glibc: str, need: Need) -> bool:
-    return Version(glibc) >= Version(need.glibc)
-
-
-def _known(request: ImageRequest) -> list[Base]:
+def _listed(request: ImageRequest) -> list[Base]:
     """Return the base images of the catalog, the oldest first."""
     path = fact(request.project.catalog, "distributions.toml")
     with damage_in(path, "restore it from version control"):
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        known = []
+        listed = []
         for table in tables.values():
-            versions = {
-                package: row["version"] for package, row in table["packages"].items()
-            }
-            known.append(Base(table["image"], table["glibc"], versions))
-    return sorted(known, key=lambda base: Version(str(base.glibc)))
+            packages = table["packages"].items()
+            versions = {package: row["version"] for package, row in packages}
+            listed.append(Base(table["image"], table["glibc"], versions))
+    return sorted(listed, key=lambda base: Version(str(base.glibc)))
 
 
-def _described(image: str, known: list[Base]) -> Base:
+def _described(image: str, listed: list[Base]) -> Base:
     """Return a named image with what is known of its release, as `debian:bookworm` of any day."""
-    for base in known:
+    for base in listed:
         release = re.match(r"[a-z]+:[a-z]+", base.image)
         if release and re.match(rf"{release[0]}(?![a-z0-9])", image):
             return base._replace(image=image)

@@ -194,9 +194,8 @@ def _copy_system(request: ImageRequest) -> None:
     shutil.copy2(shipped().root / "docker" / "system.sh", folder / "install.sh")
     lines = "".join(f"{package}\n" for package in sorted(packages))
     (folder / "packages.txt").write_text(lines, encoding="utf-8")
-    (folder / "glibc.txt").write_text(
-        " ".join(required_glibc(request)) + "\n", encoding="utf-8"
-    )
+    glibc = " ".join(required_glibc(request))
+    (folder / "glibc.txt").write_text(f"{glibc}\n", encoding="utf-8")
 
 
 def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
@@ -210,9 +209,8 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     write_atomic(top / "envs" / f"{name}.toml", text)
     # Of the catalog only what the target uses: another index must not change the layer's cache key.
     for index in request.target.pip.index:
-        shutil.copy2(
-            fact(request.project.catalog, f"{index}.json"), top / "envs" / "catalog"
-        )
+        snapshot = fact(request.project.catalog, f"{index}.json")
+        shutil.copy2(snapshot, top / "envs" / "catalog")
     shutil.copytree(request.lock.folder, top / "lockfiles" / name)
     (top / "docker").mkdir()
     scripts = ["bytecode.py", "environment.py", "leave-out.txt"]

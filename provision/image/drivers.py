@@ -91,10 +91,10 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
 def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) -> None:
     """Put the packages of a driver set into the context, with their hashes for the build."""
     docker = request.target.docker
-    files = [
-        WantedFile(f.filename, str(f.sha256), f.size, f.url, None)
-        for f in drivers.files
-    ]
+    files = []
+    for file in drivers.files:
+        sha256 = str(file.sha256)
+        files.append(WantedFile(file.filename, sha256, file.size, file.url, None))
     progress.step(f"{plural(len(files), 'package')} of the driver {drivers.version}")
     folder = request.context / "system" / "drivers"
     name = docker.drivers if docker and docker.drivers else "drivers"

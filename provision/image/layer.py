@@ -10,9 +10,8 @@ import stat
 import tarfile
 from typing import IO
 
-_ATTRIBUTE = (
-    "SCHILY.xattr."  # where a tar file has extended attributes, such as capabilities
-)
+# Where a tar file has extended attributes, such as capabilities.
+_ATTRIBUTE = "SCHILY.xattr."
 
 
 def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
@@ -23,9 +22,8 @@ def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
     ):
         members = source.getmembers()
         named = {member.name: member for member in members}
-        first: dict[
-            str, str
-        ] = {}  # of each content's own name, the name to write it under
+        # Of each content's own name, the name to write it under.
+        first: dict[str, str] = {}
         for member in sorted(members, key=_folder_order):
             entry = _plain_header(member)
             if not (member.isreg() or member.islnk()):
@@ -59,9 +57,6 @@ def _plain_header(member: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.mode, entry.mtime = stat.S_IMODE(member.mode), int(member.mtime)
     entry.uid, entry.gid = member.uid, member.gid
     entry.devmajor, entry.devminor = member.devmajor, member.devminor
-    entry.pax_headers = {
-        key: value
-        for key, value in member.pax_headers.items()
-        if key.startswith(_ATTRIBUTE)
-    }
+    headers = member.pax_headers.items()
+    entry.pax_headers = {k: v for k, v in headers if k.startswith(_ATTRIBUTE)}
     return entry

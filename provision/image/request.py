@@ -17,14 +17,13 @@ from provision.spec.model import Target
 class ImageRequest:
     """The image to build; UsageError for a target that has none."""
 
-    project: Project  # the project
-    target: Target  # the target
-    lock: Lock  # its lock
-    supply: ArtifactSources  # sources of its artifacts
-    base_image: str | None = None  # base image; None for one of the catalog
-    dev: bool = (
-        False  # whether to add a C++ compiler and the headers, for ``torch.compile``
-    )
+    project: Project
+    target: Target
+    lock: Lock
+    supply: ArtifactSources
+    base_image: str | None = None  # None for one of the catalog
+    # Whether to add a C++ compiler and the headers, for ``torch.compile``.
+    dev: bool = False
 
     def __post_init__(self) -> None:
         target, platform = self.target, PLATFORMS[self.target.platform]

@@ -27,19 +27,13 @@ def copy_verified(
     """
     supply = request.supply
     cache = request.context.parent / catalog  # keeps downloads for the next image
-    missing = []
-    for offline in (False, True):
-        chosen = [file for file in files if offline == (file.source is None)]
-        missing += fetch_all(
-            chosen,
-            cache,
-            supply.wheelhouses,
-            progress,
-            offline=offline or supply.offline,
-        )
-    addressed = {file.filename for file in files if file.source}
-    if not supply.offline:
-        missing = [file for file in missing if file.filename in addressed]
+    houses, offline = supply.wheelhouses, supply.offline
+    addressed = [file for file in files if file.source]
+    missing = fetch_all(addressed, cache, houses, progress, offline=offline)
+    others = [file for file in files if not file.source]
+    without_address = fetch_all(others, cache, houses, progress, offline=True)
+    if offline:
+        missing += without_address
     if missing:
         raise UsageError(
             f"{plural(len(missing), 'package')} of {of} missing",

@@ -7,6 +7,7 @@ With several indexes in one call, a package of the same name on another index co
 import os
 import secrets
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -39,14 +40,14 @@ def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
     """Return what the installation of a lock will download and write."""
     archives = map(wanted_archive, conda_packages(lock))
     items: list[Artifact | WantedFile] = [*lock.artifacts, *archives]
-    found = find_artifacts(items, supply.wheelhouses)
-    rest = [item for item in items if item not in found]
+    local = find_artifacts(items, supply.wheelhouses)
+    sizes = [item.size for item in items if item not in local]
     return InstallPlan(
         packages=len(items),
-        local=len(found),
-        fetch=sum(item.size or 0 for item in rest),
-        unsized=sum(item.size is None for item in rest),
-        disk=sum(size_on_disk(item, found.get(item)) for item in items),
+        local=len(local),
+        fetch=sum(filter(None, sizes)),
+        unsized=sizes.count(None),
+        disk=sum(size_on_disk(item, local.get(item)) for item in items),
     )
 
 
@@ -74,11 +75,16 @@ def install_pip_layer(
 
     Wheels with a variant label are kept in the folder ``variants``.
     """
-    plain = [artifact for artifact in lock.artifacts if not artifact.variant]
-    for index in sorted({artifact.index for artifact in plain}):
-        artifacts = [artifact for artifact in plain if artifact.index == index]
+    labelled: list[Artifact] = []
+    by_index: dict[str, list[Artifact]] = defaultdict(list)
+    for artifact in lock.artifacts:
+        if artifact.variant:
+            labelled.append(artifact)
+        else:
+            by_index[artifact.index].append(artifact)
+    for index in sorted(by_index):
+        artifacts = by_index[index]
         _install_of_index(python, index, artifacts, supply, run=run, progress=progress)
-    labelled = [artifact for artifact in lock.artifacts if artifact.variant]
     if labelled:
         _install_variants(
             python, labelled, variants, supply, run=run, progress=progress
@@ -118,9 +124,10 @@ def _install_variants(
         )
     houses = [_without_label(artifact, folder) for artifact in artifacts]
     # uv compares each file with the hash of the lock again.
-    uv.install_wheels(
+    finished = uv.install_wheels(
         python, artifacts, run, {}, wheelhouses=houses, offline=True, complete=True
-    ).require(
+    )
+    finished.require(
         "could not install wheel variants",
         remedy="every file had the right hash: check the disk and its free space",
     )
@@ -166,8 +173,8 @@ def _install_of_index(
     progress.step(what, lambda: {"files": arrived.copy()})
 
     def install(houses: Sequence[Path], *, offline: bool) -> Completed:
-        found = find_artifacts(artifacts, houses)
-        used = {path.parent for path in found.values()}
+        local = find_artifacts(artifacts, houses)
+        used = {path.parent for path in local.values()}
         return uv.install_wheels(
             python,
             artifacts,
@@ -176,7 +183,7 @@ def _install_of_index(
             index_url=supply.indexes.get(index),
             wheelhouses=[folder for folder in houses if folder in used],
             # A built wheel is on no index: another file of its name there is another package.
-            complete=len(found) == len(artifacts) or index == WHEELHOUSE,
+            complete=len(local) == len(artifacts) or index == WHEELHOUSE,
             offline=offline,
         )
 
@@ -193,8 +200,8 @@ def _install_of_index(
     if finished.returncode and not supply.offline:
         finished = install(houses, offline=False)
     if finished.returncode:
-        found = find_artifacts(artifacts, houses)
-        missing = [artifact for artifact in artifacts if artifact not in found]
+        local = find_artifacts(artifacts, houses)
+        missing = [artifact for artifact in artifacts if artifact not in local]
         raise _install_error(index, missing, supply, finished)
 
 
@@ -232,24 +239,18 @@ def _install_error(
     finished: Completed,
 ) -> ToolError:
     name = _index_name(index)
-    files = shortened([f"{a.filename}  sha256 {a.sha256}" for a in missing], 8)
-    lines = [*files, *finished.stderr.strip().splitlines()[-8:]]
+    files = [f"{a.filename}  sha256 {a.sha256}" for a in missing]
+    printed = finished.stderr.strip().splitlines()
+    cause = f"{name} did not provide them"
+    remedy = f"check that {supply.indexes.get(index) or name} answers"
     if supply.offline:
-        return ToolError(
-            f"could not install from {name}; these files are in no wheelhouse",
-            evidence="\n".join(lines),
-            cause="--offline was given",
-            remedy="drop --offline, or put the files into a folder and name it "
-            "with --wheelhouse DIR (pip's find-links is read too)",
-        )
-    address = supply.indexes.get(index) or name
+        cause, remedy = "--offline was given", "drop --offline"
     return ToolError(
         f"could not install from {name}; these files are in no wheelhouse",
-        evidence="\n".join(lines),
-        cause=f"{name} did not provide them",
-        remedy=f"check that {address} answers, or put the files into a "
-        "folder and name it with --wheelhouse DIR (pip's find-links "
-        "is read too)",
+        evidence="\n".join([*shortened(files, 8), *printed[-8:]]),
+        cause=cause,
+        remedy=f"{remedy}, or put the files into a folder and name it "
+        "with --wheelhouse DIR (pip's find-links is read too)",
     )
 
 

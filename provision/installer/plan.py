@@ -11,9 +11,8 @@ class ArtifactSources:
     """Where artifacts may come from; the lock's hashes decide what is installed."""
 
     wheelhouses: tuple[Path, ...]  # searched before any index
-    indexes: dict[
-        str, str | None
-    ]  # URL by name; "default" is the user's mirror, None uv's own
+    # URL by name; "default" is the user's mirror, None uv's own.
+    indexes: dict[str, str | None]
     offline: bool
 
 
@@ -33,11 +32,9 @@ class InstallPlan:
     """Bytes of the environment, approximately."""
 
     def __str__(self) -> str:
-        unsized = (
-            f" and {plural(self.unsized, 'file')} of unknown size"
-            if self.unsized
-            else ""
-        )
+        unsized = ""
+        if self.unsized:
+            unsized = f" and {plural(self.unsized, 'file')} of unknown size"
         return (
             f"{plural(self.packages, 'package')}: {self.local} from wheelhouses, at most "
             f"{size(self.fetch)}{unsized} to download, about {size(self.disk)} on disk"

@@ -39,9 +39,9 @@ def interpreter(version: str) -> str:
     # Not sys.executable, which belongs to the toolkit's own virtual environment.
     name = "python.exe" if sys.platform == "win32" else f"bin/python{own}"
     base = Path(sys.base_prefix, name)
-    return (
-        str(base) if version in {own, f"{own}.{micro}"} and base.is_file() else version
-    )
+    if version in {own, f"{own}.{micro}"} and base.is_file():
+        return str(base)
+    return version
 
 
 def index_environment(index_url: str | None) -> dict[str, str]:
@@ -108,21 +108,10 @@ def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Complet
     """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256."""
     name = f"cpython-{version}-{PLATFORMS[platform].python}"
     env = clean_environment(extra={"UV_PYTHON_CACHE_DIR": str(folder.resolve())})
+    argv = [uv_program(), "python", "install"]
+    argv += ["--no-config", "--no-bin", "--no-registry"]
     with scratch() as unpacked:
-        return run(
-            [
-                uv_program(),
-                "python",
-                "install",
-                "--no-config",
-                "--no-bin",
-                "--no-registry",
-                "--install-dir",
-                unpacked,
-                name,
-            ],
-            env=env,
-        )
+        return run([*argv, "--install-dir", unpacked, name], env=env)
 
 
 def install_wheels(
@@ -166,6 +155,6 @@ def install_wheels(
 def clean_cache(names: Sequence[str], run: Run) -> None:
     """Remove some distributions from uv's cache."""
     # uv waits for as long as another uv process holds the cache's lock, hence the time-out.
-    run([uv_program(), "cache", "clean", "--no-config", *names], timeout=300).require(
-        "could not clean uv's cache", remedy="end other uv processes and try again"
-    )
+    done = run([uv_program(), "cache", "clean", "--no-config", *names], timeout=300)
+    remedy = "end other uv processes and try again"
+    done.require("could not clean uv's cache", remedy=remedy)

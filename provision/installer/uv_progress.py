@@ -70,14 +70,15 @@ def _read_bars(
     with suppress(OSError):  # EIO: uv has ended
         while piece := os.read(terminal, 1 << 16).decode(errors="replace"):
             text = (text + piece)[-_KEPT:]
-            *_, frame, _ = ["", *text.split(_FRAME)]  # the last whole one
-            drawn = {
-                name: float(number) * _UNITS[unit]
-                for name, number, unit in _BAR.findall(frame)
-            }
-            for name in sizes.keys() & (drawn.keys() | arrived.keys()):
-                # A bar that is gone is that of a whole file.
-                arrived[name] = int(drawn.get(name, sizes[name])), sizes[name]
+            last_whole = ["", *text.split(_FRAME)][-2]
+            drawn = {}
+            for name, number, unit in _BAR.findall(last_whole):
+                drawn[name] = int(float(number) * _UNITS[unit])
+            for name, size in sizes.items():
+                if name in drawn:
+                    arrived[name] = drawn[name], size
+                elif name in arrived:  # a bar that is gone is that of a whole file
+                    arrived[name] = size, size
     lines = []
     for line in _STEERING.sub("", text).splitlines():
         if line.strip() and not _DRAWN.search(line):

@@ -55,11 +55,8 @@ class CondaPackage(Table):
     @property
     def build(self) -> str:
         """The build string, such as ``h2466b09_7``."""
-        return (
-            self.filename.removesuffix(".conda")
-            .removesuffix(".tar.bz2")
-            .rpartition("-")[2]
-        )
+        stem = self.filename.removesuffix(".conda").removesuffix(".tar.bz2")
+        return stem.rpartition("-")[2]
 
     @property
     def sha256(self) -> str:
@@ -106,8 +103,7 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
 
 def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - not validated yet
     sizes = {match["sha256"]: int(match["size"]) for match in _SIZE.finditer(text)}
-    with contextlib.suppress(
-        KeyError, TypeError, AttributeError
-    ):  # validation reports the error
+    # Validation reports the error.
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
         for entry in data["package"]:
             entry["size"] = sizes.get(entry["hash"]["sha256"])

@@ -109,18 +109,20 @@ def _required(wheel: Artifact, built: Addresses) -> str:
 
 def environment(target: Target, lock: Lock, indexes: Indexes, built: Addresses) -> str:
     """Return both layers as an ``environment.yml`` of conda."""
-    channels = target.conda.channels if target.conda else ("conda-forge",)
     lines = [
         f"{SIGNATURES['environment']} {target.name} --format environment",
         f"name: {_yaml(target.name)}",
         "channels:",
-        *(f"- {_yaml(channel)}" for channel in channels),
-        "dependencies:",
-        *_native(target, lock),
-        "- pip:",
-        *(f"  - {_yaml(_index_line(url))}" for url in indexes.values()),
-        *(f"  - {_yaml(_required(wheel, built))}" for wheel in lock.artifacts),
     ]
+    channels = target.conda.channels if target.conda else ("conda-forge",)
+    lines += [f"- {_yaml(channel)}" for channel in channels]
+    lines.append("dependencies:")
+    lines += _native(target, lock)
+    lines.append("- pip:")
+    for url in indexes.values():
+        lines.append(f"  - {_yaml(_index_line(url))}")
+    for wheel in lock.artifacts:
+        lines.append(f"  - {_yaml(_required(wheel, built))}")
     if target.environment:
         lines.append("variables:")
     prefix = "%CONDA_PREFIX%" if target.platform == "win-64" else "$CONDA_PREFIX"
@@ -139,7 +141,8 @@ def _yaml(text: str) -> str:
     # Plain ones can be numbers, dates and booleans: `on`, `null`, `1e3`, `12:30`.
     if _PLAIN.fullmatch(text):
         return text
-    return '"{}"'.format("".join(map(_escaped, text)))
+    escaped = "".join(map(_escaped, text))
+    return f'"{escaped}"'
 
 
 def _escaped(sign: str) -> str:

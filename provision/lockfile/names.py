@@ -21,6 +21,6 @@ def locked_names(folders: Iterable[Path]) -> list[str]:
     names = set[str]()
     for folder in folders:
         for file, pattern in _NAMES.items():
-            found = pattern.findall(read_if_any(folder / file) or b"")
-            names.update(name.decode("ascii", "ignore") for name in found)
+            for name in pattern.findall(read_if_any(folder / file) or b""):
+                names.add(name.decode("ascii", "ignore"))
     return sorted(names)

@@ -94,9 +94,8 @@ class Lock:
         lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
         lines.append(_COMMENT.sub("", self.conda or ""))
         if self.local:  # installed from folders that the lock does not cover
-            lines.append(
-                f"local {self.header['local']} {self.header.get('local-digest')}"
-            )
+            digest = self.header.get("local-digest")
+            lines.append(f"local {self.header['local']} {digest}")
         return sha256_bytes("\n".join(lines).encode())
 
     @property
@@ -140,17 +139,20 @@ def read_lock(folder: Path) -> Lock:
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     """Return the lock of two texts, whose folder need not exist; SpecError if one was edited."""
     path, lines = folder / PIP_LAYER, pip.splitlines()
-    header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
+    header = {}
+    for line in lines:
+        if match := _HEADER.fullmatch(line):
+            header[match["key"]] = match["value"]
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
         raise refused(path, f": its header is not that of a lock with schema {SCHEMA}")
     # Before the seal, because an error with its line says more than a digest.
     artifacts = tuple(_entries(path, lines))
     if sealed(pip) != pip:
-        line = next(
-            (n for n, text in enumerate(lines, 1) if text.startswith("# seal:")), 1
-        )
-        raise refused(path, f", line {line}: its seal is not that of its entries")
-    if header.get("conda") != (sha256_bytes(conda.encode()) if conda else None):
+        seals = (n for n, line in enumerate(lines, 1) if line.startswith("# seal:"))
+        fault = f", line {next(seals, 1)}: its seal is not that of its entries"
+        raise refused(path, fault)
+    digest = sha256_bytes(conda.encode()) if conda else None
+    if header.get("conda") != digest:
         fault = f" is not the one that was locked with it ({PIP_LAYER} has its digest)"
         raise refused(folder / CONDA_LAYER, fault)
     return Lock(folder, header, artifacts, conda)
@@ -158,54 +160,58 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
 
 def refused(path: Path, fault: str, evidence: str = "") -> SpecError:
     """Return the error of a file of a lock that ``provision lock`` did not write like this."""
-    target = path.parent.name
     return SpecError(
         f"{path}{fault}",
         evidence=evidence,
         cause="the file was edited, cut, or merged by hand, or an older "
         "Provision wrote it",
-        remedy=f"run `provision lock {target}`",
+        remedy=f"run `provision lock {path.parent.name}`",
     )
 
 
 def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:
-    found: dict[str, Artifact] = {}
+    artifacts: dict[str, Artifact] = {}
     entry: dict[str, str] = {}
     start = 0
     for number, line in enumerate([*lines, ""], 1):
-        if line.strip() and (entry or not line.startswith("#")):
-            match = _LINE.fullmatch(line)
-            fields = {k: v for k, v in match.groupdict().items() if v} if match else {}
-            # The name comes first, and nothing twice.
-            if (
-                not fields
-                or fields.keys() & entry.keys()
-                or ("name" in fields) == bool(entry)
-            ):
-                raise refused(
-                    path, f", line {number}: {line.strip()!r} is not a line of a lock"
-                )
-            start = start if entry else number
-            entry |= fields
-        elif entry:  # an empty line ends it
-            if fault := _fault(entry, found):
+        text = line.strip()
+        if entry and not text:  # an empty line ends it
+            if fault := _fault(entry, artifacts):
                 raise refused(path, f", line {start}: {entry['name']} {fault}")
-            found[entry["name"]] = _artifact(entry)
+            artifacts[entry["name"]] = _artifact(entry)
             entry = {}
-    return found.values()
+        elif entry or (text and not line.startswith("#")):
+            fields = _fields(line)
+            is_first = "name" in fields
+            # The name comes first, and nothing twice.
+            if not fields or is_first == bool(entry) or fields.keys() & entry.keys():
+                fault = f", line {number}: {text!r} is not a line of a lock"
+                raise refused(path, fault)
+            if is_first:
+                start = number
+            entry |= fields
+    return artifacts.values()
 
 
-def _fault(entry: dict[str, str], found: dict[str, Artifact]) -> str:
-    if absent := [
-        key for key in ("sha256", "file", "index", "via") if key not in entry
-    ]:
+def _fields(line: str) -> dict[str, str]:
+    """Return what a line of an entry says; nothing where it is none."""
+    match = _LINE.fullmatch(line)
+    if not match:
+        return {}
+    return {key: text for key, text in match.groupdict().items() if text}
+
+
+def _fault(entry: dict[str, str], artifacts: dict[str, Artifact]) -> str:
+    absent = [key for key in ("sha256", "file", "index", "via") if key not in entry]
+    if absent:
         return f"has no {' and no '.join(absent)}"
-    if entry["name"] in found:
+    if entry["name"] in artifacts:
         return "is there twice"
     if not _fits(entry):
         return f"is not in a wheel named {entry['file']!r}"
-    fits = _INDEX.fullmatch(entry["index"])
-    return "" if fits else f"cannot come from an index named {entry['index']!r}"
+    if not _INDEX.fullmatch(entry["index"]):
+        return f"cannot come from an index named {entry['index']!r}"
+    return ""
 
 
 def _fits(entry: dict[str, str]) -> bool:

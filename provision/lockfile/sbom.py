@@ -28,20 +28,7 @@ def sbom(target: Target, lock: Lock) -> str:
         bom_ref=target.name,
         properties=[Property(name="provision:lock", value=lock.digest)],
     )
-    components = {
-        a.name: _component(
-            a,
-            "pypi",
-            a.name,
-            {"file_name": a.filename},
-            [
-                Property(name=f"provision:{key}", value=value)
-                for key, value in (("index", a.index), ("source", a.source))
-                if value
-            ],
-        )
-        for a in lock.artifacts
-    }
+    components = {artifact.name: _wheel(artifact) for artifact in lock.artifacts}
     native = [_native(package) for package in conda_packages(lock)]
     cutoff = dt.datetime.combine(target.pip.cutoff, dt.time(), dt.UTC)
     bom = Bom(
@@ -50,14 +37,21 @@ def sbom(target: Target, lock: Lock) -> str:
         metadata=BomMetaData(component=root, timestamp=cutoff),
     )
     for artifact in lock.artifacts:
+        component = components[artifact.name]
         for name in artifact.via:
             # `the spec` is not a component: the target itself depends on what it requires.
-            bom.register_dependency(
-                components.get(name, root), [components[artifact.name]]
-            )
+            bom.register_dependency(components.get(name, root), [component])
     bom.register_dependency(root, native)
     # Indented, so that a diff shows which component changed.
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+
+
+def _wheel(artifact: Artifact) -> Component:
+    notes = [Property(name="provision:index", value=artifact.index)]
+    if artifact.source:
+        notes.append(Property(name="provision:source", value=artifact.source))
+    where = {"file_name": artifact.filename}
+    return _component(artifact, "pypi", artifact.name, where, notes)
 
 
 def _native(package: CondaPackage) -> Component:

@@ -41,11 +41,9 @@ class RecordEntry(NamedTuple):
     @property
     def size(self) -> int | None:
         """Bytes; None where the RECORD gives none."""
-        return (
-            int(self.length)
-            if self.length.isdecimal() and len(self.length) < 16
-            else None
-        )
+        if self.length.isdecimal() and len(self.length) < 16:
+            return int(self.length)
+        return None
 
     @property
     def sha256(self) -> str | None:
@@ -61,9 +59,8 @@ class RecordEntry(NamedTuple):
 
 def parse_record(text: str) -> list[RecordEntry]:
     """Return the lines of a RECORD; ``csv.Error`` if one is not CSV."""
-    rows = csv.reader(
-        io.StringIO(text, newline="")
-    )  # names may hold any sign that ends a line
+    # Names may hold any sign that ends a line.
+    rows = csv.reader(io.StringIO(text, newline=""))
     # Padded and cut: a damaged line may have fewer fields than three, or more.
     return [RecordEntry(*(*row, "", "")[:3]) for row in rows if row]
 
@@ -86,9 +83,8 @@ def _by_installer(path: str, hash_: str) -> bool:
     folder, _, name = path.rpartition("/")
     if folder.endswith(".dist-info") and "/" not in folder and name in INSTALLER_FILES:
         return True
-    return not hash_ and path.endswith(
-        ".pyc"
-    )  # pip lists the bytecode that it compiles
+    # pip lists the bytecode that it compiles.
+    return not hash_ and path.endswith(".pyc")
 
 
 def common_path(path: str, site: str = "") -> str:

@@ -79,20 +79,25 @@ def _error(search: Search, judge: Judge) -> SpecError:
             judged.append(of_glibc)
         else:
             unbuilt.append(fault)
-    words = [words for each in judged for words in each.words]
+    words, build, lines = list[str](), set[str](), list[Line]()
+    for explained in judged:
+        words += explained.words
     for fault in unbuilt:
-        words += [*shortest_proof(fault.facts, fault.roots), *judge.with_wheel(fault)]
+        words += shortest_proof(fault.facts, fault.roots)
+        words += judge.with_wheel(fault)
+        build.update(fault.build)
     if unbuilt:
         words.append(
             "a build runs the code of a package, so only what the spec names is built"
         )
-    build = sorted({name for fault in unbuilt for name in fault.build})
-    lines = dict.fromkeys(line for fault in [*faults, *unbuilt] for line in fault.lines)
+    for fault in (*faults, *unbuilt):
+        lines += fault.lines
+    to_build = sorted(build)
     return SpecError(
-        f"{judge.target.name}: {_subject(faults, build, judge.target)}",
-        evidence="\n".join(map(_evidence, lines)),
+        f"{judge.target.name}: {_subject(faults, to_build, judge.target)}",
+        evidence="\n".join(map(_evidence, dict.fromkeys(lines))),
         cause="\n".join(dict.fromkeys(words)),
-        remedy="\n".join(_remedies(judged, build, judge)),
+        remedy="\n".join(_remedies(judged, to_build, judge)),
     )
 
 
@@ -121,19 +126,23 @@ def _remedies(
 ) -> Iterator[str]:
     """Yield what to do about all errors, of lines of the spec each key once."""
     keep, follow = Way(), Way()
-    for each in judged:
-        if each.ways:
-            keep.add(each.ways[0])
-            follow.add(each.ways[1])
+    for explained in judged:
+        if explained.ways:
+            keep.add(explained.ways[0])
+            follow.add(explained.ways[1])
     name, places = judge.target.name, judge.places
-    lines = sorted({*build, *places.own.get("build", ())}) if build else ()
-    if keep == follow:
-        if text := keep.text(name, places, lines):
-            yield text
-    else:
-        yield f"to keep what the project requires: {keep.text(name, places, lines)}"
-        yield f"to keep what {places.spec} inherits: {follow.text(name, places, lines)}"
+    names = list[str]()
+    if build:
+        names = sorted({*build, *places.own.get("build", ())})
+    kept = keep.text(name, places, names)
+    if keep != follow:
+        yield f"to keep what the project requires: {kept}"
+        followed = follow.text(name, places, names)
+        yield f"to keep what {places.spec} inherits: {followed}"
+    elif kept:
+        yield kept
     if build and not judged:
         lock = f"`provision lock {name} --upgrade` moves the cut-off to today"
         yield f"or, if later releases have wheels, {lock}"
-    yield from dict.fromkeys(each.says for each in judged if each.says)
+    says = [explained.says for explained in judged if explained.says]
+    yield from dict.fromkeys(says)

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +59,11 @@ def stated_facts(text: str) -> list[Fact]:
     return [Fact(flat.partition("cause: ")[2].partition(" hint:")[0])]
 
 
+def source_only(facts: Iterable[Fact]) -> set[str]:
+    """Return the distributions that have no wheel but a source to build one from."""
+    return {fact.about for fact in facts if fact.words.endswith(ONLY_SOURCE)}
+
+
 def _reworded(premise: str) -> list[Fact]:
     facts = []
     for pattern, form in _TABLE["facts"]:
@@ -103,25 +109,26 @@ def shortest_proof(facts: Sequence[Fact], roots: Sequence[str]) -> list[str]:
         shown += _path(edges, roots[0], [other])
     if len(roots) == 1:
         shown = _path(edges, roots[0], [fact.about for fact in ends])
-    met = {*roots, *(name for edge in shown for name in edge)}
     words = [_merged(edges[edge]) for edge in dict.fromkeys(shown)]
     if len(roots) == 1 or not shown:
+        met = {*roots, *chain.from_iterable(shown)}
         words += [fact.words for fact in ends if fact.about in met][:_FEW]
-    return words or [_merged(several) for several in [*edges.values()][:_FEW]]
+    return words or [_merged(several) for several in list(edges.values())[:_FEW]]
 
 
 def _path(edges: Iterable[Edge], start: str, goals: Sequence[str]) -> list[Edge]:
     """Return the shortest way from a package to one of others, whoever of each pair needs whom."""
     paths: dict[str, list[Edge]] = {start: []}
-    for name in (waiting := [start]):
+    waiting = [start]
+    for name in waiting:
         if name in goals:
             return paths[name]
         for edge in edges:
             if name in edge:
-                other = edge[0] if name == edge[1] else edge[1]
-                if other not in paths:
-                    paths[other] = [*paths[name], edge]
-                    waiting.append(other)
+                for other in edge:
+                    if other not in paths:
+                        paths[other] = [*paths[name], edge]
+                        waiting.append(other)
     return []
 
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from provision.catalog.releases import taken_variant
 from provision.catalog.snapshot import Wheel
 from provision.core.platforms import ACCELERATORS
 from provision.lockfile.tags import fits
-from provision.resolver.derivation import LATE, ONLY_SOURCE, shortest_proof
+from provision.resolver.derivation import LATE, ONLY_SOURCE, shortest_proof, source_only
 from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault, Way, WaysOut, toml
 from provision.spec.model import Target, requirement_name
@@ -48,9 +48,11 @@ class Judge:
     def judge(self, fault: Fault) -> Judged:
         """Return an error in words, and what ends it."""
         words = shortest_proof(fault.facts, fault.roots)
-        labelled = self._labelled(fault)
-        if known := labelled or self._hidden(fault) or self._assigned(fault):
-            return known._replace(words=[*words, *known.words])
+        explained = (
+            self._labelled(fault) or self._hidden(fault) or self._assigned(fault)
+        )
+        if explained:
+            return explained._replace(words=[*words, *explained.words])
         unbuilt, texts = self.rest
         if two := WaysOut(unbuilt, self.engine, self.places, texts).of(fault):
             return Judged(words, ways=two)
@@ -92,17 +94,16 @@ class Judge:
 
     def _lacking(self, fault: Fault) -> list[str]:
         """Return what keeps the catalog's wheels of one requirement from being locked."""
-        facts = list[str]()
+        reasons = list[str]()
         asked = fault.texts[0]
         if len(fault.texts) > 1 or asked in self.target.pip.local:
-            return facts
+            return reasons
         for index in self.target.pip.index:
             for wheel in self.catalog[index]:
                 if wheel.lacks and _matches(asked, wheel):
-                    facts.append(
-                        f"the catalog lists {wheel.filename}, but {wheel.lacks}"
-                    )
-        return facts
+                    reason = f"the catalog lists {wheel.filename}, but {wheel.lacks}"
+                    reasons.append(reason)
+        return reasons
 
     def _hiding_cutoff(self, fault: Fault) -> dt.date | None:
         """Return the cut-off that hides what would fit, if one does."""
@@ -111,57 +112,60 @@ class Judge:
         if oldest >= today:
             return None
         later = self.target.with_pip(cutoff=today, cutoffs={})
-        fits = WaysOut(later, self.engine, self.places).resolve(fault.texts)
-        return oldest if fits is not None else None
+        if WaysOut(later, self.engine, self.places).resolve(fault.texts) is None:
+            return None
+        return oldest
 
     def _labelled(self, fault: Fault) -> Judged | None:
         """Explain an error of a release that its index has under other variant labels only."""
         words, steps = list[str](), list[str]()
         variants = f"[pip.variants] of {self.places.spec}"
-        for absent in filter(None, (_ABSENT.fullmatch(f.words) for f in fault.facts)):
-            name = requirement_name(absent[1])
+        for asked in _absent(fault):
+            name = requirement_name(asked)
             index = self.target.pip.index_of(name)
-            labels = self._other_labels(absent[1], self.catalog.get(index, ()))
-            if not labels:
-                continue
-            if labels == [""]:
-                words.append(f"{index} has {absent[1]} without a variant label")
-                steps.append(f"remove {name} from {variants}")
-                continue
+            labels = self._other_labels(asked, self.catalog.get(index, ()))
             named = [label for label in labels if label]
-            words.append(
-                f"{index} has {absent[1]} as a wheel variant: {', '.join(named)}"
-            )
-            line = f'`{name} = "LABEL"` with one of them'
-            if len(named) == 1:
-                line = f"`{name} = {toml(named[0])}`"
-            steps.append(f"write {line} into {variants}")
+            if named:
+                words.append(
+                    f"{index} has {asked} as a wheel variant: {', '.join(named)}"
+                )
+                line = f'`{name} = "LABEL"` with one of them'
+                if len(named) == 1:
+                    line = f"`{name} = {toml(named[0])}`"
+                steps.append(f"write {line} into {variants}")
+            elif labels:
+                words.append(f"{index} has {asked} without a variant label")
+                steps.append(f"remove {name} from {variants}")
         if not steps:
             return None
-        change = f"change {' or '.join(fault.places)}"
-        return Judged(words, f"{' and '.join(steps)}, or {change}")
+        return Judged(words, f"{' and '.join(steps)}, or {fault.change}")
 
     def _other_labels(self, asked: str, wheels: Sequence[Wheel]) -> list[str]:
         """Return the labels, "" for none, of fitting wheels that the target does not take."""
-        name, found = requirement_name(asked), set[str]()
+        name = requirement_name(asked)
         labels = {wheel.variant for wheel in wheels if wheel.name == name}
         taken = taken_variant(name, labels, self.target)
+        others = set[str]()
         for wheel in wheels:
-            other = wheel.variant != taken and not wheel.lacks
-            fitting = other and _matches(asked, wheel)
-            if fitting and fits(wheel.filename, *self.target.machine):
-                found.add(wheel.variant)
-        return sorted(found)
+            if wheel.variant != taken and self._is_usable(wheel, asked):
+                others.add(wheel.variant)
+        return sorted(others)
+
+    def _is_usable(self, wheel: Wheel, asked: str) -> bool:
+        """Whether a wheel meets a requirement, and can be locked for the target's machines."""
+        if wheel.lacks or not _matches(asked, wheel):
+            return False
+        return fits(wheel.filename, *self.target.machine)
 
     def _assigned(self, fault: Fault) -> Judged | None:
         """Explain an error of what another catalog has."""
         words, lines = list[str](), list[str]()
-        for absent in filter(None, (_ABSENT.fullmatch(f.words) for f in fault.facts)):
-            name = requirement_name(absent[1])
+        for asked in _absent(fault):
+            name = requirement_name(asked)
             if forbidden := self._forbidden(name, fault):
                 return forbidden
-            if index := self._other_index(absent[1]):
-                words.append(f"{absent[1]} is in {index}")
+            if index := self._other_index(asked):
+                words.append(f"{asked} is in {index}")
                 own = self.target.pip.index.get(index, ())
                 lines.append(f"`{index} = {toml([*own, name])}`")
         if not lines:
@@ -174,7 +178,7 @@ class Judge:
         reasons = {entry.name: entry.reason for entry in self.target.pip.forbid}
         if name not in reasons:
             return None
-        remedy = f"change {' or '.join(fault.places)}"
+        remedy = fault.change
         for other in same_hardware(self.target):
             if name not in {entry.name for entry in other.pip.forbid}:
                 command = f"provision init --target {other.name}"
@@ -188,15 +192,11 @@ class Judge:
         assigned = self.target.pip.index_of(requirement_name(asked))
         build = ACCELERATORS[self.target.accelerator].build
         for index, wheels in self.catalog.items():
+            if index == assigned:
+                continue
             for wheel in wheels:
                 local = Version(wheel.version).local or build
-                ours = local.startswith(build) and index != assigned
-                usable = ours and not wheel.lacks
-                if (
-                    usable
-                    and _matches(asked, wheel)
-                    and fits(wheel.filename, *self.target.machine)
-                ):
+                if local.startswith(build) and self._is_usable(wheel, asked):
                     return index
         return ""
 
@@ -206,42 +206,41 @@ class Judge:
         if not bounds:
             return []
         near = self.engine.nearest(self.target, asked, min(bounds), max(bounds))
-        fitting = f"the nearest versions of {asked} that fit: {', '.join(near)}"
-        return [fitting] if near else []
+        if not near:
+            return []
+        return [f"the nearest versions of {asked} that fit: {', '.join(near)}"]
 
     def with_wheel(self, fault: Fault) -> list[str]:
         """Return the first later version of what would be built that has a wheel, as a fact."""
-        asked, bounds = fault.lines[0].name, _bounds(fault)
-        source_only = {f.about for f in fault.facts if f.words.endswith(ONLY_SOURCE)}
-        if not bounds or asked not in source_only:
+        line, bounds = fault.lines[0], _bounds(fault)
+        if not bounds or line.name not in source_only(fault.facts):
             return []
-        later = self.engine.above(self.target, asked, max(bounds))
-        place = fault.lines[0].place
-        return [
-            f"{asked} {version} has a wheel, and {place} requires an older one"
-            for version in later
-        ]
+        older = f"has a wheel, and {line.place} requires an older one"
+        later = self.engine.above(self.target, line.name, max(bounds))
+        return [f"{line.name} {version} {older}" for version in later]
 
     def _change(self, fault: Fault) -> str:
         """Return what to do where only other requirements help."""
-        change = f"change {' or '.join(fault.places)}"
-        assigned = {self.target.pip.index_of(name) for name in fault.roots}
         if not any(fact.words.startswith("there is") for fact in fault.facts):
-            return change  # the versions are there
-        updates = [
-            f"`provision update {name}`" for name in sorted(assigned - {"default"})
-        ]
-        return " or ".join([*updates, change])
+            return fault.change  # the versions are there
+        assigned = {self.target.pip.index_of(name) for name in fault.roots}
+        catalogs = sorted(assigned - {"default"})
+        updates = [f"`provision update {name}`" for name in catalogs]
+        return " or ".join([*updates, fault.change])
+
+
+def _absent(fault: Fault) -> Iterator[str]:
+    """Yield the requirements that no index meets."""
+    for fact in fault.facts:
+        if absent := _ABSENT.fullmatch(fact.words):
+            yield absent[1]
 
 
 def _bounds(fault: Fault) -> list[Version]:
     """Return the versions in a single requirement that is at fault itself."""
     asked, bounds = fault.lines[0], list[Version]()
-    if (
-        len(fault.texts) > 1
-        or not asked.name
-        or asked.name not in {fact.about for fact in fault.facts}
-    ):
+    at_fault = {fact.about for fact in fault.facts}
+    if len(fault.texts) > 1 or not asked.name or asked.name not in at_fault:
         return []
     for specifier in Requirement(asked.text).specifier:
         if specifier.operator != "===":  # which need not be a version

@@ -83,7 +83,8 @@ def respond(
     *_, index, place, leaf = ["", "", *unquote(path).strip("/").split("/")]
     if place == "files":
         return _file(indexes.get(index, ()), leaf)
-    if wheels := [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]:
+    wheels = [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]
+    if wheels:
         return Response(200, _PAGE, json.dumps(project_page(leaf, wheels)).encode())
     if fallback and place in indexes:
         return Response(302, location=f"{fallback.rstrip('/')}/{leaf}/")

@@ -5,6 +5,7 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
@@ -33,7 +34,7 @@ def pins(
     catalog itself, and redirects every other name to the default index.
     """
     require_support(target)
-    served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
+    served = {_MERGED: list(chain.from_iterable(wheels.values()))}
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
     # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
     # pins. --annotation-style line: the form that uv.parse_pins() reads.
@@ -41,7 +42,7 @@ def pins(
     argv += ["--no-config", "--no-header", "--annotation-style", "line"]
     argv += ["--strip-extras", "--allow-unsafe", "--no-emit-options"]
     argv += ["--output-file", "out.txt", uv.REQUIREMENTS]
-    files = {uv.REQUIREMENTS: list(target.pip.requirements)}
+    files: dict[str, Sequence[str]] = {uv.REQUIREMENTS: target.pip.requirements}
     if given is None:
         # pip can apply a cut-off only where the index lists upload times; given versions need none.
         argv += ["--uploaded-prior-to", uv.midnight(target.pip.cutoff)]
@@ -56,9 +57,8 @@ def pins(
         run = local_index.with_names(run, {"merged for pip-tools": urls[_MERGED]})
         done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
-        raise SpecError(
-            f"pip-tools finds no solution for {target.name}", evidence=done.tail
-        )
+        what = f"pip-tools finds no solution for {target.name}"
+        raise SpecError(what, evidence=done.tail)
     # pip-compile writes the pins of a dry run to its log, on standard error.
     return uv.parse_pins(done.stdout + done.stderr)
 

@@ -3,8 +3,9 @@
 import contextlib
 import datetime as dt
 import importlib.metadata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -24,7 +25,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
-from provision.resolver.sources import BuiltWheel
+from provision.resolver.sources import BuiltWheel, served_wheel
 from provision.resolver.uv import Pins
 from provision.spec.local import input_digests, local_digest
 from provision.spec.model import Target
@@ -48,12 +49,11 @@ class Resolver:
     run: Run
     progress: Progress
     engine: str = "uv"  # a distribution
-    local: tuple[Wheel, ...] | None = (
-        None  # without a network: the only files there are
-    )
+    # The only files there are without a network; None with one.
+    local: tuple[Wheel, ...] | None = None
 
     def resolve(
-        self, target: Target, known: Iterable[Artifact]
+        self, target: Target, known: Sequence[Artifact]
     ) -> tuple[str, str | None]:
         """Return the text of the pip layer, and of the conda layer where the spec has one.
 
@@ -72,36 +72,30 @@ class Resolver:
                 top["local"] = ", ".join(engine.local_names(resolvable))
             self._note_excluded(resolvable, pins, engine)
         self._warn(target, pins)
+        listed = list(chain.from_iterable(wheels.values()))
         urls = {wheel.sha256: url for wheel, url in files}
-        listed = [wheel for index in wheels.values() for wheel in index]
-        # The local index serves variants without their labels. Wheels of one content have a name each.
-        names = {
-            (local_index.served_name(wheel), wheel.sha256): wheel.filename
-            for wheel in listed
-        }
-        artifacts = []
-        for wheel, _ in files:
-            name = names.get((wheel.filename, wheel.sha256), wheel.filename)
-            artifacts.append(_artifact(target, replace(wheel, filename=name), built))
-        known = list(known)
-        artifacts = self._with_sizes(target, artifacts, urls, known, listed)
-        artifacts = self._with_records(target, artifacts, urls, known, listed)
+        resolved = [wheel for wheel, _ in files]
+        artifacts = _artifacts(target, resolved, listed, built)
+        self.progress.step(f"{target.name}: sizes of files")
+        artifacts = self._with_sizes(artifacts, urls, known, listed)
+        self.progress.step(f"{target.name}: RECORDs of wheels")
+        artifacts = self._with_records(artifacts, urls, known, listed)
         return render_requirements(top, artifacts), conda
 
     def _conda(self, target: Target) -> str | None:
         if not target.conda:
             return None
         self.progress.step(f"{target.name}: conda layer")
-        channels = {
-            name: load_snapshot(self.folder, name, Channel)
-            for name in target.conda.channels
-        }
+        channels = {}
+        for name in target.conda.channels:
+            channels[name] = load_snapshot(self.folder, name, Channel)
         return conda_lock.resolve(target, channels, self.run)
 
     def _header(self, target: Target, conda: str | None) -> dict[str, str]:
         top = header(target, catalog_digest(self.folder, target), conda, self.engine)
         if inputs := input_digests(target, self._root):
-            top["inputs"] = ", ".join(f"{p} {digest}" for p, digest in inputs.items())
+            digests = [f"{path} {digest}" for path, digest in inputs.items()]
+            top["inputs"] = ", ".join(digests)
         if target.pip.local:
             top["local-digest"] = local_digest(target, self._root)
         return top
@@ -110,7 +104,8 @@ class Resolver:
         self, target: Target
     ) -> tuple[Target, Served, dict[str, BuiltWheel]]:
         """Build what a spec names by URL or in ``[pip] build``, so that all is in an index."""
-        self._note_files(target)
+        for note in target.inputs.notes:
+            self.progress.note(note)
         require_own_packages(target, self._root)
         local = []
         for text in target.pip.local:
@@ -119,24 +114,21 @@ class Resolver:
             # As an editable one, whose metadata uv may build although only wheels are allowed.
             local.append(f"-e {folder}{bracket}{extras}")
         asked, target = target, target.with_pip(local=tuple(local))
-        wheels, built = offered(target, self.folder), list[BuiltWheel]()
+        catalog = offered(target, self.folder)
+        built: list[BuiltWheel] = []
         if any(Requirement(text).url for text in target.pip.requirements):
-            with self._serve(target, wheels) as engine:
+            with self._serve(target, catalog) as engine:
                 builder = self._builder(target, engine)
                 target, built = sources.build_urls(target, engine, builder)
         if target.pip.build:
-            wheels = _with_built(wheels, built)
+            wheels = _with_built(catalog, built)
             with self._serve(target, wheels) as engine:
                 self.progress.step(f"{target.name}: resolving with sdists")
                 pins = self._pins(asked, target, wheels, engine)
                 builder = self._builder(target, engine)
                 built += sources.build_sdists(target, pins, engine, builder)
         by_name = {wheel.name: wheel for wheel in built}
-        return target.with_pip(build=()), _with_built(wheels, built), by_name
-
-    def _note_files(self, target: Target) -> None:
-        for note in target.inputs.notes:
-            self.progress.note(note)
+        return target.with_pip(build=()), _with_built(catalog, built), by_name
 
     def _note_excluded(self, target: Target, pins: Pins, engine: uv.UvResolver) -> None:
         """Say what a target excludes, and what requires it."""
@@ -156,14 +148,15 @@ class Resolver:
     @contextlib.contextmanager
     def _serve(self, target: Target, wheels: Served) -> Iterator[uv.UvResolver]:
         """Yield uv with the indexes of a target."""
-        # Resolvers cache pages by their address, which has to differ where the content does.
         if self.local is not None:
             wheels = _only_local(target, wheels, self.local)
-        varying = (WHEELHOUSE, _LOCAL)
-        built = [str(wheel.sha256) for n in varying for wheel in wheels.get(n, ())]
-        labels = [f"{name} {label}" for name, label in target.pip.variants.items()]
-        content = " ".join([catalog_digest(self.folder, target), *built, *labels])
-        with local_index.serve(wheels, sha256_bytes(content.encode())) as indexes:
+        # Resolvers cache pages by their address, which has to differ where the content does.
+        content = [catalog_digest(self.folder, target)]
+        for index in (WHEELHOUSE, _LOCAL):
+            content += [str(wheel.sha256) for wheel in wheels.get(index, ())]
+        content += chain.from_iterable(target.pip.variants.items())
+        digest = sha256_bytes(" ".join(content).encode())
+        with local_index.serve(wheels, digest) as indexes:
             run = local_index.with_names(self.run, indexes)
             default = indexes.pop(_LOCAL, self.sources.index_url)
             yield uv.UvResolver(indexes, default, run)
@@ -187,10 +180,9 @@ class Resolver:
         pins = engine.pins(target)
         if isinstance(pins, dict):
             return pins
-        catalog = {
-            index: load_snapshot(self.folder, index, Index).files
-            for index in names_of(self.folder, Index)
-        }
+        catalog = {}
+        for index in names_of(self.folder, Index):
+            catalog[index] = load_snapshot(self.folder, index, Index).files
         places = read_places(asked, self._root)
         raise explain_conflict(
             target, pins, engine, catalog, places=places, progress=self.progress
@@ -198,10 +190,10 @@ class Resolver:
 
     def _warn(self, target: Target, pins: Pins) -> None:
         for index, names in target.pip.index.items():
-            without = {*pins, *target.pip.exclude}
-            unused = [name for name in names if name not in without]
+            expected = {*pins, *target.pip.exclude}
             if "torch" in names and "torch" in pins:
-                unused = [name for name in unused if name not in _COMPANIONS]
+                expected.update(_COMPANIONS)
+            unused = [name for name in names if name not in expected]
             if unused:
                 self.progress.note(
                     f"{target.name}: [pip.index] assigns {', '.join(unused)} to "
@@ -216,42 +208,49 @@ class Resolver:
 
     def _with_sizes(
         self,
-        target: Target,
-        artifacts: list[Artifact],
+        artifacts: Sequence[Artifact],
         urls: Mapping[str, str],
         known: Sequence[Artifact],
         listed: Sequence[Wheel],
     ) -> list[Artifact]:
         """Add the sizes that no page of an index states."""
-        self.progress.step(f"{target.name}: sizes of files")
         sizes: dict[str, int | None] = {a.sha256: a.size for a in known if a.size}
         # Of a wheel of the catalog what that lists, even nothing: locking needs no vendor.
-        sizes |= {str(wheel.sha256): wheel.size for wheel in listed}
-        sized = [replace(a, size=sizes.get(a.sha256, a.size)) for a in artifacts]
-        unknown = [
-            urls[a.sha256] for a in sized if not a.size and a.sha256 not in sizes
-        ]
+        for wheel in listed:
+            sizes[str(wheel.sha256)] = wheel.size
+        unknown = []
+        for artifact in artifacts:
+            if not artifact.size and artifact.sha256 not in sizes:
+                unknown.append(urls[artifact.sha256])
         stated = network.content_lengths(unknown, self.sources.index_url)
-        return [replace(a, size=stated.get(urls[a.sha256], a.size)) for a in sized]
+        sized = []
+        for artifact in artifacts:
+            size = sizes.get(artifact.sha256, artifact.size)
+            size = stated.get(urls[artifact.sha256], size)
+            sized.append(replace(artifact, size=size))
+        return sized
 
     def _with_records(
         self,
-        target: Target,
-        artifacts: list[Artifact],
+        artifacts: Sequence[Artifact],
         urls: Mapping[str, str],
         known: Sequence[Artifact],
         listed: Sequence[Wheel],
     ) -> list[Artifact]:
         """Add the digests of the RECORDs, from the cheapest source that has each."""
-        self.progress.step(f"{target.name}: RECORDs of wheels")
-        records = {a.sha256: a.record for a in known if a.record}
-        records |= {str(wheel.sha256): wheel.record for wheel in listed if wheel.record}
+        records = {}
+        recorded: list[Artifact | Wheel] = [*known, *listed]
+        for wheel in recorded:
+            if wheel.record:
+                records[str(wheel.sha256)] = wheel.record
         unknown = [a for a in artifacts if a.sha256 not in records]
         records |= local_records(unknown, self.sources.wheelhouses)
         # `provision update` reads those of a catalog: locking must not need vendors' servers.
-        unknown = [a for a in unknown if a.sha256 not in records]
-        unknown = [a for a in unknown if a.index == "default"]
-        records |= remote_records(unknown, urls, self.sources.index_url)
+        remote = []
+        for artifact in unknown:
+            if artifact.index == "default" and artifact.sha256 not in records:
+                remote.append(artifact)
+        records |= remote_records(remote, urls, self.sources.index_url)
         return [replace(a, record=records.get(a.sha256)) for a in artifacts]
 
     def newest(
@@ -280,15 +279,16 @@ class Resolver:
 def _only_local(target: Target, wheels: Served, local: Sequence[Wheel]) -> Served:
     """Return the wheels of each index that are among local ones, which are the default index."""
     here = {(wheel.filename, wheel.sha256) for wheel in local}
-    served = {
-        index: tuple(w for w in files if (w.filename, w.sha256) in here)
-        for index, files in wheels.items()
-        if index != WHEELHOUSE
-    }
+    served: Served = {}
+    for index, wheels_of_index in wheels.items():
+        kept = []
+        for wheel in wheels_of_index:
+            if index == WHEELHOUSE or (wheel.filename, wheel.sha256) in here:
+                kept.append(wheel)
+        served[index] = tuple(kept)
     # What is assigned to a catalog comes from it alone, as with a network.
-    others = (w for w in local if target.pip.index_of(w.name) == "default")
-    built = {WHEELHOUSE: wheels[WHEELHOUSE]} if WHEELHOUSE in wheels else {}
-    return built | served | {_LOCAL: tuple(others)}
+    others = [w for w in local if target.pip.index_of(w.name) == "default"]
+    return served | {_LOCAL: tuple(others)}
 
 
 def offered(target: Target, folder: Path) -> Served:
@@ -322,15 +322,19 @@ def _of_variant(
         return [wheel for wheel in wheels if wheel.variant == label]
     offered = ", ".join(sorted(labels - {""}))
     spec = f"envs/{target.name}.toml"
+    cause = "all its wheels are for some machines only, and the spec takes none of them"
+    if name in target.pip.variants:
+        cause = f"{spec}, [pip.variants]: {name}"
+    remedy = f"remove {name} from [pip.variants] of {spec}"
+    if offered:
+        remedy = (
+            f'write `{name} = "LABEL"` with one of them into [pip.variants] of {spec}'
+        )
     raise SpecError(
         f"{target.name}: {index} has no variant {label} of {name}",
         evidence=f"variants in the catalog of {index}: {offered or 'none'}",
-        cause=f"{spec}, [pip.variants]: {name}"
-        if name in target.pip.variants
-        else "all its wheels are for some machines only, and the spec takes none of them",
-        remedy=f'write `{name} = "LABEL"` with one of them into [pip.variants] of {spec}'
-        if offered
-        else f"remove {name} from [pip.variants] of {spec}",
+        cause=cause,
+        remedy=remedy,
     )
 
 
@@ -353,11 +357,10 @@ def header(
     target: Target, digest: str, conda: str | None, engine: str
 ) -> dict[str, str]:
     """Return the header of the pip layer."""
-    layer = {"conda": sha256_bytes(conda.encode())} if conda else {}
-    return {
-        "spec": target.digest(),
-        "catalog": digest,
-        **layer,
+    top = {"spec": target.digest(), "catalog": digest}
+    if conda:
+        top["conda"] = sha256_bytes(conda.encode())
+    return top | {
         "cutoff": target.pip.cutoff.isoformat(),
         "engine": f"{engine} {importlib.metadata.version(engine)}",
         "platform": target.platform,
@@ -366,18 +369,32 @@ def header(
     }
 
 
-def _artifact(
-    target: Target, wheel: Artifact, built: Mapping[str, BuiltWheel]
-) -> Artifact:
-    made = built.get(wheel.name)
-    if made is None:
-        return replace(wheel, index=target.pip.index_of(wheel.name))
-    return replace(wheel, index=WHEELHOUSE, source=made.source, build=made.requires)
+def _artifacts(
+    target: Target,
+    resolved: Sequence[Artifact],
+    listed: Sequence[Wheel],
+    built: Mapping[str, BuiltWheel],
+) -> list[Artifact]:
+    """Return resolved wheels as a lock has them: with their own names, indexes and sources."""
+    # The local index serves variants without their labels. Wheels of one content have a name each.
+    filenames = {}
+    for wheel in listed:
+        filenames[local_index.served_name(wheel), wheel.sha256] = wheel.filename
+    artifacts = []
+    for artifact in resolved:
+        key = artifact.filename, artifact.sha256
+        named = replace(artifact, filename=filenames.get(key, artifact.filename))
+        if made := built.get(artifact.name):
+            source, requires = made.source, made.requires
+            locked = replace(named, index=WHEELHOUSE, source=source, build=requires)
+        else:
+            locked = replace(named, index=target.pip.index_of(artifact.name))
+        artifacts.append(locked)
+    return artifacts
 
 
 def _with_built(wheels: Served, built: Sequence[BuiltWheel]) -> Served:
     """Return the wheels of each index, the built ones first: a resolver takes them from there."""
-    others = {index: files for index, files in wheels.items() if index != WHEELHOUSE}
     if not built:
-        return others
-    return {WHEELHOUSE: tuple(wheel.served() for wheel in built)} | others
+        return wheels
+    return {WHEELHOUSE: tuple(served_wheel(wheel.path) for wheel in built)} | wheels

@@ -1,17 +1,12 @@
 """The search for what cannot be installed together: one minimal set of requirements after another."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from packaging.utils import canonicalize_name
 
 from provision.core.process import Completed
-from provision.resolver.derivation import (
-    NO_SOLUTION,
-    ONLY_SOURCE,
-    Fact,
-    stated_facts,
-)
+from provision.resolver.derivation import NO_SOLUTION, Fact, source_only, stated_facts
 from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault
 from provision.spec.model import Target, requirement_name
@@ -53,11 +48,9 @@ class Search:
 
     def _run(self, target: Target, texts: Sequence[str]) -> Completed | None:
         """Return the failed run on some of the requirements, None on success."""
-        local = tuple(text for text in texts if text in target.pip.local)
-        others = tuple(text for text in texts if text not in local)
         if not texts:
             return None
-        done = self._engine.pins(target.with_pip(requirements=others, local=local))
+        done = self._engine.pins_of(target, texts)
         return done if isinstance(done, Completed) else None
 
     def _smallest(self, failed: Completed) -> tuple[list[str], Completed]:
@@ -87,8 +80,7 @@ class Search:
         names = set[str]()
         run: Completed | None = alone if len(texts) == 1 else None
         while run:
-            facts = stated_facts(run.stderr)
-            more = {fact.about for fact in facts if fact.words.endswith(ONLY_SOURCE)}
+            more = source_only(stated_facts(run.stderr))
             if more <= names:
                 return set()
             names |= more
@@ -99,25 +91,26 @@ class Search:
         own = {f"there is only {package.name}" for package in self._own.values()}
         facts = stated_facts(said)
         facts = [fact for fact in facts if fact.words.partition("==")[0] not in own]
-        lines = [line for text in texts for line in self._lines(text, facts)]
-        roots = tuple(self._name(text) for text in texts)
+        roots = tuple(map(self._name, texts))
+        lines = list[Line]()
+        for text in texts:
+            lines += self._lines(text, facts)
         met = {*roots, *(fact.needs for fact in facts)}
         for line in self._places.lines:  # which limit what others require
             if line.key in {"constraints", "overrides"} and line.name in met:
                 lines.append(line)
-        return Fault(
-            tuple(texts), roots, tuple(dict.fromkeys(lines)), tuple(facts), said
-        )
+        distinct = tuple(dict.fromkeys(lines))
+        return Fault(tuple(texts), roots, distinct, tuple(facts), said)
 
-    def _lines(self, text: str, facts: Sequence[Fact]) -> Iterator[Line]:
-        own = self._own.get(text)
-        whole = self._written.get(text) or self._places.line(text)
-        if own is None:
-            yield whole
-            return
-        needed = [fact.needs for fact in facts if fact.about == own.name and fact.needs]
-        found = [line for line in map(own.line, needed) if line]
-        yield from found or [whole]
+    def _lines(self, text: str, facts: Sequence[Fact]) -> list[Line]:
+        lines = list[Line]()
+        if own := self._own.get(text):
+            for fact in facts:
+                if fact.about != own.name or not fact.needs:
+                    continue
+                if line := own.line(fact.needs):
+                    lines.append(line)
+        return lines or [self._written.get(text) or self._places.line(text)]
 
 
 def _without(target: Target, names: set[str]) -> Target:

@@ -23,9 +23,8 @@ from provision.lockfile.tags import fits
 from provision.resolver.uv import Pins, UvResolver
 from provision.spec.model import Override, Target, requirement_name
 
-_BUILDING = (
-    threading.Lock()
-)  # targets are locked in parallel, and mostly need the same wheels
+# Targets are locked in parallel, and mostly need the same wheels.
+_BUILDING = threading.Lock()
 
 
 class BuiltWheel(NamedTuple):
@@ -39,10 +38,6 @@ class BuiltWheel(NamedTuple):
     def name(self) -> str:
         """The distribution, normalised."""
         return parse_wheel_name(self.path.name).name
-
-    def served(self) -> Wheel:
-        """Return it as an entry of an index; its URL is never asked for."""
-        return served_wheel(self.path)
 
 
 def served_wheel(path: Path) -> Wheel:
@@ -63,39 +58,47 @@ def build_urls(
     requirements, built = [], []
     pinned: dict[str, str] = {}
     overrides = list(target.pip.overrides)
-    decided = {requirement_name(each.requirement) for each in overrides}
+    decided = {requirement_name(override.requirement) for override in overrides}
     sources = _pinned(target, builder)
     for text in target.pip.requirements:
         requirement = Requirement(text)
-        name, url = requirement.name, requirement.url
-        if not url:
+        if not requirement.url:
             requirements.append(text)
-        elif source := sources.get(text):
-            if pinned.setdefault(str(canonicalize_name(name)), source) != source:
-                raise SpecError(
-                    f"{target.name}: {name} is required from two places",
-                    evidence=f"{url}\n{pinned[str(canonicalize_name(name))]}",
-                    remedy="keep one of them, in the spec or in the file that it refers to",
-                )
-            wheel = _build(target, name, source, engine, builder)
-            if wheel.name != canonicalize_name(name):
-                raise SpecError(
-                    f"{target.name}: {url} is {wheel.name}, not {name}",
-                    remedy=f"write `{wheel.name} @ {url}`",
-                )
-            extras = ",".join(sorted(requirement.extras))
-            pin = f"{wheel.name}[{extras}]" if extras else wheel.name
-            version = parse_wheel_name(wheel.path.name).version
-            exact = f"{pin}=={version}"
-            requirements.append(exact)
-            built.append(wheel)
-            if target.pip.local and wheel.name not in decided:
-                # An own package can require the same URL, which is in no index.
-                overrides.append(Override(requirement=exact, reason=f"from {url}"))
+            continue
+        if text not in sources:  # its marker excludes the target
+            continue
+        source = pinned.setdefault(requirement_name(text), sources[text])
+        if source != sources[text]:
+            raise SpecError(
+                f"{target.name}: {requirement.name} is required from two places",
+                evidence=f"{requirement.url}\n{source}",
+                remedy="keep one of them, in the spec or in the file that it refers to",
+            )
+        wheel = _build(target, requirement.name, source, engine, builder)
+        exact = _exact(target, requirement, wheel)
+        requirements.append(exact)
+        built.append(wheel)
+        if target.pip.local and wheel.name not in decided:
+            # An own package can require the same URL, which is in no index.
+            reason = f"from {requirement.url}"
+            overrides.append(Override(requirement=exact, reason=reason))
     changed = target.with_pip(
         requirements=tuple(requirements), overrides=tuple(overrides)
     )
     return changed, built
+
+
+def _exact(target: Target, requirement: Requirement, wheel: BuiltWheel) -> str:
+    """Return the pin of what was built for a requirement; SpecError if it is another package."""
+    if wheel.name != canonicalize_name(requirement.name):
+        raise SpecError(
+            f"{target.name}: {requirement.url} is {wheel.name}, not {requirement.name}",
+            remedy=f"write `{wheel.name} @ {requirement.url}`",
+        )
+    extras = ""
+    if requirement.extras:
+        extras = f"[{','.join(sorted(requirement.extras))}]"
+    return f"{wheel.name}{extras}=={parse_wheel_name(wheel.path.name).version}"
 
 
 def _pinned(target: Target, builder: SourceBuilder) -> dict[str, str]:

@@ -71,8 +71,9 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     # So from its sdist or folder, in spite of --only-binary; of an own package, which the install
     # builds anyway, a build alone tells a dynamic version.
     own = [package.name for package in own_packages(target.pip.local, Path())]
-    for name in [*target.pip.build, *filter(None, own)]:
-        argv += ["--no-binary", name]
+    for name in (*target.pip.build, *own):
+        if name:
+            argv += ["--no-binary", name]
     return argv
 
 
@@ -116,16 +117,19 @@ def parse_pins(text: str) -> Pins:
 
 def _refuse_references(target: Target, text: str) -> None:
     """Refuse what is not from an index, and so in no lock: builds of own packages can require it."""
-    found = _REFERENCE.findall(text)
-    if found:
-        asked = ", ".join(f'"{reference}"' for reference, _ in found)
-        raise SpecError(
-            f"{target.name}: an own package takes {found[0][0].partition(' ')[0]} from a URL",
-            evidence="\n".join(f"{by} requires {what}" for what, by in found),
-            cause="only its build says so, and the lock has only what was built before",
-            remedy=f"write `requirements = [{asked}]` into [pip] of "
-            f"envs/{target.name}.toml; a folder goes into `local`",
-        )
+    references = _REFERENCE.findall(text)
+    if not references:
+        return
+    name = references[0][0].partition(" ")[0]
+    required = [f'"{reference}"' for reference, _ in references]
+    lines = [f"{by} requires {reference}" for reference, by in references]
+    raise SpecError(
+        f"{target.name}: an own package takes {name} from a URL",
+        evidence="\n".join(lines),
+        cause="only its build says so, and the lock has only what was built before",
+        remedy=f"write `requirements = [{', '.join(required)}]` into [pip] of "
+        f"envs/{target.name}.toml; a folder goes into `local`",
+    )
 
 
 def locked_wheel(
@@ -138,7 +142,8 @@ def locked_wheel(
     """Return the best wheel of a package of a PEP 751 lock file, and its URL."""
     name, release = package["name"], package["version"]
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}
-    if not (filename := best_wheel(wheels, platform, python, glibc)):
+    filename = best_wheel(wheels, platform, python, glibc)
+    if not filename:
         raise ToolError(
             f"{name} {release} has no wheel for {platform} and Python {python}",
             cause="only wheels are locked: what an sdist builds depends on the machine",
@@ -146,7 +151,8 @@ def locked_wheel(
             f"{', '.join(via)}",
         )
     wheel = wheels[filename]
-    if not (sha256 := wheel["hashes"].get("sha256")):
+    sha256 = wheel["hashes"].get("sha256")
+    if not sha256:
         raise ToolError(
             f"the index gives no SHA-256 for {filename}",
             remedy="use an index that does, or add the file to a catalog",
@@ -185,16 +191,26 @@ class UvResolver:
         _refuse_references(target, done.stdout)
         return parse_pins(done.stdout)
 
+    def pins_of(self, target: Target, texts: Iterable[str]) -> Pins | Completed:
+        """Resolve a target with some requirements and own packages in place of all."""
+        requirements, local = [], []
+        for text in texts:
+            if text in target.pip.local:
+                local.append(text)
+            else:
+                requirements.append(text)
+        asked = target.with_pip(requirements=tuple(requirements), local=tuple(local))
+        return self.pins(asked)
+
     def is_asked_for(self, target: Target, name: str, pins: Pins) -> bool:
         """Whether a package of a lock requires a distribution that the target excludes."""
+        exclude = tuple(other for other in target.pip.exclude if other != name)
+        never = Override(requirement=f"{name}<0", reason="no version fits")
+        overrides = (*target.pip.overrides, never)
+        # At its versions: uv would try all others to do without.
+        constraints = tuple(_exact(pins))
         asked = target.with_pip(
-            # At its versions: uv would try all others to do without.
-            constraints=tuple(f"{each}=={pins[each][0]}" for each in pins),
-            exclude=tuple(other for other in target.pip.exclude if other != name),
-            overrides=(
-                *target.pip.overrides,
-                Override(requirement=f"{name}<0", reason="no version fits"),
-            ),
+            constraints=constraints, exclude=exclude, overrides=overrides
         )
         return isinstance(self.pins(asked), Completed)
 
@@ -235,7 +251,7 @@ class UvResolver:
         # A nightly is compared with nightlies; others have nothing to do with them.
         pre = "allow" if Version(newest).is_prerelease else "disallow"
         options = ["--no-deps", "--prerelease", pre, REQUIREMENTS]
-        key, found = str(canonicalize_name(name)), list[str]()
+        key, versions = str(canonicalize_name(name)), list[str]()
         limit = f"<={Version(newest).public}"
         while True:
             done = self._compile(target, {REQUIREMENTS: [f"{name}{limit}"]}, options)
@@ -243,11 +259,11 @@ class UvResolver:
                 done.require(f"could not list the releases of {name}")
             pins = parse_pins(done.stdout)
             if key not in pins:
-                return found
+                return versions
             version = Version(pins[key][0])
             if oldest and Version(version.public) < Version(Version(oldest).public):
-                return found
-            found.append(str(version))
+                return versions
+            versions.append(str(version))
             limit = f"<{version.public}"
 
     def newest(
@@ -276,10 +292,13 @@ class UvResolver:
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
         """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``."""
-        sources = {}
-        for package in self._of_pins(target, pins) if pins else ():
+        sources: dict[str, str] = {}
+        if not pins:
+            return sources
+        for package in self._of_pins(target, pins):
             name, sdist = package["name"], package.get("sdist", {})
-            if not (sha256 := sdist.get("hashes", {}).get("sha256")):
+            sha256 = sdist.get("hashes", {}).get("sha256")
+            if not sha256:
                 raise ToolError(
                     f"the index lists no sdist with a SHA-256 of {name} "
                     f"{package['version']}",
@@ -304,7 +323,7 @@ class UvResolver:
         return tuple(line for _, line in logical_lines(done.stdout))
 
     def _of_pins(self, target: Target, pins: Pins) -> list[Package]:
-        pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}
+        pinned = {PINS: _exact(pins)}
         # Offline first: uv has just cached every index page, and revalidating them would double the
         # time. Where pip-tools resolved, uv's cache may lack them.
         done = self._compile(target, pinned, ["--offline", *_PYLOCK])
@@ -328,6 +347,10 @@ class UvResolver:
             return self.run(argv, env=env, cwd=folder)
 
 
+def _exact(pins: Pins) -> list[str]:
+    return [f"{name}=={version}" for name, (version, _) in pins.items()]
+
+
 def _packages(done: Completed) -> list[Package]:
     packages: list[Package] = tomllib.loads(done.stdout)["packages"]
     return packages
@@ -336,9 +359,8 @@ def _packages(done: Completed) -> list[Package]:
 def write_lines(folder: Path, files: Mapping[str, Iterable[str]]) -> None:
     """Write the input files of a resolver into a temporary folder."""
     for name, lines in files.items():
-        (folder / name).write_text(
-            "".join(f"{line}\n" for line in lines), encoding="utf-8"
-        )
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -22,9 +22,8 @@ from provision.spec.model import Override, Target
 from provision.spec.places import Line, Places
 
 _COMPANIONS = ("torchvision", "torchaudio")  # where torch comes from the default index
-_LOCAL = re.compile(
-    r"\+[\w.]+"
-)  # such as +cu128, which another target's index does not have
+# Such as +cu128, which another target's index does not have.
+_LOCAL = re.compile(r"\+[\w.]+")
 _GLIBCS = ("2.31", "2.34", "2.35", "2.39", "2.40")  # of tags that wheels are built for
 _NO_TAG = re.compile(r"has no wheel for cp\d+$")
 
@@ -40,9 +39,10 @@ class Fault(NamedTuple):
     build: tuple[str, ...] = ()  # what has to be built, where that ends it
 
     @property
-    def places(self) -> list[str]:
-        """Where they are, each place once."""
-        return list(dict.fromkeys(line.place for line in self.lines))
+    def change(self) -> str:
+        """What to do where only other requirements help."""
+        places = dict.fromkeys([line.place for line in self.lines])
+        return f"change {' or '.join(places)}"
 
 
 @dataclass
@@ -56,28 +56,36 @@ class Way:
 
     def add(self, other: "Way") -> None:
         """Take over what another way does."""
-        for mine, its in zip(vars(self).values(), vars(other).values(), strict=True):
-            mine += [entry for entry in its if entry not in mine]
+        _add_new(self.drop, other.drop)
+        _add_new(self.overrides, other.overrides)
+        _add_new(self.pins, other.pins)
+        _add_new(self.says, other.says)
 
     def text(self, name: str, places: Places, build: Sequence[str]) -> str:
         """Return it as a sentence for a target, with the packages that it has to build."""
-        own = places.own
-        drop = [*own.get("drop", []), *self.drop] if self.drop else []
-        overrides = [*own.get("overrides", []), *self.overrides]
-        keys = {"drop": drop, "build": build}
-        keys["overrides"] = overrides if self.overrides else []
-        lines = [f"`{key} = {toml(value)}`" for key, value in keys.items() if value]
+        lines = []
+        if self.drop:
+            drop = [*places.own.get("drop", []), *self.drop]
+            lines.append(f"`drop = {toml(drop)}`")
+        if build:
+            lines.append(f"`build = {toml(build)}`")
+        if self.overrides:
+            overrides = [*places.own.get("overrides", []), *self.overrides]
+            lines.append(f"`overrides = {toml(overrides)}`")
         steps = list(self.says)
         if lines:
             steps.append(f"write {' and '.join(lines)} into [pip] of {places.spec}")
-        if (
-            build and places.common
-        ):  # what has a wheel elsewhere would be built there too
+        # What has a wheel elsewhere would be built there too.
+        if build and places.common:
             steps[-1] += f" (what has no wheel on any platform: into {places.common})"
         if self.pins:
             pins = " ".join(f"'{pin}'" for pin in self.pins)
             steps.append(f"`provision add {name} {pins} --only-here`")
         return ", and ".join(steps)
+
+
+def _add_new(entries: list[Any], others: Iterable[Any]) -> None:
+    entries += [entry for entry in others if entry not in entries]
 
 
 def toml(value: Any) -> str:  # noqa: ANN401 - texts, and lists and tables of them
@@ -106,16 +114,18 @@ class WaysOut:
         if not theirs:  # then the spec's own lines stand for the target
             theirs = [line for line in named if line.source == "spec"]
         ours = [line for line in fault.lines if line not in theirs]
-        if ours and not theirs:
-            theirs = self._fitted_to(ours[0])
         if not ours:
             return None
-        kept = self._keep(fault, theirs, ours) if theirs else None
-        kept = kept or self._public(fault)
-        followed = self._follow(fault, theirs, ours) if theirs else None
-        if not (kept or followed):
-            return None
-        return kept or followed or Way(), followed or kept or Way()
+        if not theirs and ours[0].name in self._family:  # of which no build meets it
+            theirs = self._family_lines()
+        keep: Way | None = None
+        follow: Way | None = None
+        if theirs:
+            keep = self._keep(fault, theirs, ours)
+            follow = self._follow(fault, theirs, ours)
+        keep = keep or self._public(fault) or follow
+        follow = follow or keep
+        return (keep, follow) if keep and follow else None
 
     @property
     def _family(self) -> set[str]:
@@ -123,12 +133,12 @@ class WaysOut:
         index = self.target.pip.index_of("torch")
         return {"torch", *self.target.pip.index.get(index, _COMPANIONS)}
 
-    def _fitted_to(self, line: Line) -> list[Line]:
-        """Return the target's lines of torch's family, for a line of it that no build meets."""
-        if line.name not in self._family:
-            return []
-        family = [line for name in self._family for line in self.places.about(name)]
-        return [line for line in family if line.source != "file"]
+    def _family_lines(self) -> list[Line]:
+        """Return the target's lines of torch's family."""
+        lines = list[Line]()
+        for name in sorted(self._family):
+            lines += [line for line in self.places.about(name) if line.source != "file"]
+        return lines
 
     def _keep(
         self, fault: Fault, theirs: Sequence[Line], ours: Sequence[Line]
@@ -139,9 +149,9 @@ class WaysOut:
             return Way(pins=pins)
         if way := self._agreeing_elsewhere(fault, theirs):
             return way
-        others = [line for line in theirs if line.name not in family]
-        if others:
-            return self._without(others[0], fault)
+        for line in theirs:
+            if line.name not in family:
+                return self._without(line, fault)
         for fact in fault.facts:
             for line in ours:
                 if fact.needs == line.name and fact.about in family:
@@ -160,19 +170,18 @@ class WaysOut:
 
     def _agreeing(self, fault: Fault, theirs: Sequence[Line]) -> list[str]:
         """Return the versions of torch's family that agree with the project; none if none do."""
-        family = self._family
-        if not any(line.name in family for line in theirs):
+        if self._family.isdisjoint(line.name for line in theirs):
             return []
-        mine = [line for name in sorted(family) for line in self.places.about(name)]
-        mine = [line for line in mine if line.source != "file"]
-        bound = [line.text for line in mine]
+        lines = self._family_lines()
+        bound = [line.text for line in lines]
         texts = [text for text in (*fault.texts, *self.rest) if text not in bound]
-        free = [_unbounded(text) for text in bound]
-        pins = self.resolve([*free, *texts]) or {}
-        agreed = [
-            f"{line.name}=={pins[line.name][0]}" for line in mine if line.name in pins
-        ]
-        return [pin for pin in agreed if pin not in [line.text for line in mine]]
+        resolved = self.resolve([*map(_unbounded, bound), *texts]) or {}
+        pins = []
+        for line in lines:
+            pin = _pin(line.name, resolved)
+            if pin and pin not in bound:
+                pins.append(pin)
+        return pins
 
     def _agreeing_elsewhere(self, fault: Fault, theirs: Sequence[Line]) -> Way | None:
         """Return a torch that agrees with the project, where another Python has its wheel."""
@@ -190,51 +199,53 @@ class WaysOut:
         text = _LOCAL.sub("", line.text)
         if len(fault.texts) > 1 or text == line.text or _has_url(line.text):
             return None
-        entry = {"requirement": text, "reason": f"{line.place} requires {line.text}"}
-        fits = self.resolve(fault.texts, Override(**entry)) is not None
-        return Way(overrides=[entry]) if fits else None
+        return self._override(line, text, fault.texts)
 
     def _follow(
         self, fault: Fault, theirs: Sequence[Line], ours: Sequence[Line]
     ) -> Way | None:
         """Return how the target's lines hold: an override of one of the project's."""
-        for line in [line for line in ours if line.name]:
-            same = [their.text for their in theirs if their.name == line.name]
-            text = same[0] if same else self._fitting(line, theirs)
-            entry = {
-                "requirement": text,
-                "reason": f"{line.place} requires {line.text}",
-            }
-            every = (*fault.texts, *self.rest)
+        for line in ours:
+            text = self._fitting(line, theirs) if line.name else ""
             if not text or _has_url(text):  # which no override can say
                 continue
-            if self.resolve(every, Override(**entry)) is not None:
-                return Way(overrides=[entry])
+            if way := self._override(line, text, [*fault.texts, *self.rest]):
+                return way
         return None
 
+    def _override(self, line: Line, text: str, texts: Sequence[str]) -> Way | None:
+        """Return an override of a line, if requirements can be met with it."""
+        entry = {"requirement": text, "reason": f"{line.place} requires {line.text}"}
+        if self.resolve(texts, Override(**entry)) is None:
+            return None
+        return Way(overrides=[entry])
+
     def _fitting(self, line: Line, theirs: Sequence[Line]) -> str:
-        """Return the version of a distribution that fits lines of the target, as a requirement."""
+        """Return what lines of the target require of a line's distribution, or a pin that fits them."""
+        for their in theirs:
+            if their.name == line.name:
+                return their.text
         texts = [their.text for their in theirs]
-        found = self.resolve([*texts, *self.rest, _unbounded(line.text)]) or {}
-        return f"{line.name}=={found[line.name][0]}" if line.name in found else ""
+        resolved = self.resolve([*texts, *self.rest, _unbounded(line.text)]) or {}
+        return _pin(line.name, resolved)
 
     def resolve(self, texts: Iterable[str], *overrides: Override) -> Pins | None:
         """Resolve some requirements; None where they cannot be met."""
-        every = tuple(texts)
-        local = tuple(text for text in every if text in self.target.pip.local)
-        others = tuple(text for text in every if text not in local)
-        overrides = (*self.target.pip.overrides, *overrides)
-        done = self.engine.pins(
-            self.target.with_pip(requirements=others, local=local, overrides=overrides)
-        )
+        every = (*self.target.pip.overrides, *overrides)
+        done = self.engine.pins_of(self.target.with_pip(overrides=every), texts)
         return None if isinstance(done, Completed) else done
 
     def other_python(self, fault: Fault) -> str:
         """Return the nearest Python that ends an error of the Python, or ""."""
-        if any(_is_of_python(fact) for fact in fault.facts):
-            for python, ways in self._other_pythons():
-                if ways.resolve([*fault.texts, *self._torch()]) is not None:
-                    return python
+        if not any(map(_is_of_python, fault.facts)):
+            return ""
+        texts = list(fault.texts)
+        for line in self.places.about("torch"):  # which not every Python has
+            if line.source == "inherited":
+                texts.append(line.text)
+        for python, ways in self._other_pythons():
+            if ways.resolve(texts) is not None:
+                return python
         return ""
 
     def newer_glibc(self, fault: Fault) -> str:
@@ -243,7 +254,7 @@ class WaysOut:
             return ""
         own = Version(self.target.glibc or "2.28")
         newer = [glibc for glibc in _GLIBCS if Version(glibc) > own]
-        if not any(self._resolves_with(glibc, fault) for glibc in newer[-1:]):
+        if not newer or not self._resolves_with(newer[-1], fault):
             return ""
         return next(glibc for glibc in newer if self._resolves_with(glibc, fault))
 
@@ -254,14 +265,10 @@ class WaysOut:
     def _other_pythons(self) -> Iterator[tuple[str, "WaysOut"]]:
         """Yield the other Pythons, the nearest first, and what fixes it with each."""
         now = _minor(self.target.python)
-        for python in sorted(PYTHONS, key=lambda each: abs(_minor(each) - now))[1:]:
+        nearest = sorted(PYTHONS, key=lambda python: abs(_minor(python) - now))
+        for python in nearest[1:]:
             other = self.target.model_copy(update={"python_version": python})
             yield python, replace(self, target=other)
-
-    def _torch(self) -> list[str]:
-        """Return what the target inherits of torch, which not every Python has."""
-        lines = self.places.about("torch")
-        return [line.text for line in lines if line.source == "inherited"]
 
 
 def _is_of_python(fact: Fact) -> bool:
@@ -272,11 +279,18 @@ def _minor(python: str) -> int:
     return int(python.partition(".")[2])
 
 
+def _pin(name: str, pins: Pins) -> str:
+    """Return the version of a distribution that was resolved as a requirement, "" if none was."""
+    return f"{name}=={pins[name][0]}" if name in pins else ""
+
+
 def _unbounded(text: str) -> str:
     """Return a requirement of any version."""
     asked = Requirement(text)
-    extras = f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
-    return f"{canonicalize_name(asked.name)}{extras}"
+    name = str(canonicalize_name(asked.name))
+    if asked.extras:
+        name += f"[{','.join(sorted(asked.extras))}]"
+    return name
 
 
 def _has_url(text: str) -> bool:
