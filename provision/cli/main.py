@@ -82,8 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         debug=False,
         verbose=False,
     )
+    # Not what the caller chose: a shell lets what it starts in the background ignore Ctrl-C.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    # `timeout`, schedulers and CI servers end a command so: it undoes what is half done.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
     try:
         _parse(words, len(typed), arguments)
         if arguments.verbose:
@@ -124,7 +128,7 @@ def _begins(word: str, option: str) -> bool:
 
 
 def _interrupt(*_: object) -> None:
-    """End the processes that other threads wait for, so that Ctrl-C ends the command at once."""
+    """End the processes that other threads wait for, so that a signal ends the command at once."""
     if interrupt():
         raise KeyboardInterrupt
 
@@ -148,7 +152,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if contract:
         from provision.cli.contract import Contract  # noqa: PLC0415 - as a verb
 
-        # A shell that starts a command in the background lets it ignore Ctrl-C.
+        # Even where the caller lets it ignore them: the scheduler waits for a verdict.
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, _interrupt)
         return Contract(call).keep()

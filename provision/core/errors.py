@@ -19,7 +19,7 @@ class Exit(IntEnum):
     SLOWER = 6  # `smoke`: every check passed, and a speed fell below what is usual here
     NOT_EXECUTABLE = 126  # `run`: the program cannot be started
     NOT_FOUND = 127  # `run`: there is no such program
-    INTERRUPTED = 130  # Ctrl-C
+    INTERRUPTED = 130  # Ctrl-C, SIGTERM
 
 
 class ProvisionError(Exception):

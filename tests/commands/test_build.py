@@ -227,8 +227,9 @@ def test_of_several_builds_at_once_one_works_and_the_others_wait(lab: Lab) -> No
     assert len(lab.left()) == 2
 
 
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_during_a_download_leaves_no_current_and_exits_with_130(
-    lab: Lab,
+    lab: Lab, name: signal.Signals
 ) -> None:
     lab.index.fault = "stall"
     environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
@@ -248,7 +249,7 @@ def test_ctrl_c_during_a_download_leaves_no_current_and_exits_with_130(
     ) as child:
         while not any(path.endswith(".whl") for path in lab.index.asked):
             time.sleep(0.02)
-        child.send_signal(signal.SIGINT)
+        child.send_signal(name)
         _, words = child.communicate(timeout=20)
     assert child.returncode == 130
     assert "interrupted" in words
