@@ -135,7 +135,8 @@ def exit_code(document: dict[str, Any]) -> int:
 
 def unknown_checks(names: list[str]) -> list[str]:
     """Return what is neither a check nor an area of checks."""
-    known = {check.id for check in declared(check_files())} | {IMPORT["id"]}
+    known = {IMPORT["id"]}
+    known.update(check.id for check in declared(check_files()))
     known |= {name.partition(".")[0] for name in known}
     return sorted(set(names) - known)
 
@@ -183,52 +184,52 @@ class Run:
     def _all_devices(self) -> str:
         """Check each device in its own process: a driver that fails on one spoils its process."""
         begun, running = 0, set[Future[str]]()
-        broken: list[str] = []
+        broken = ""
         # The first one tells how many there are.
-        while running or (begun < len(self.devices) and not any(broken)):
+        while running or (begun < len(self.devices) and not broken):
             while len(running) < self._at_once and begun < len(self.devices):
-                running.add(
-                    side_by_side.begin(self._workers(self.devices[begun]).to_the_end)
-                )
+                workers = self._workers(self.devices[begun])
+                running.add(side_by_side.begin(workers.to_the_end))
                 begun += 1
             done, running = wait(running, patience.TICK, FIRST_COMPLETED)
-            broken += [each.result() for each in done]
+            for device in done:
+                reason = device.result()
+                broken = broken or reason
             self._print_results()
-        return next(filter(None, broken), "")
+        return broken
 
     def _workers(self, index: int) -> Workers:
-        other = index != self._first
-        asked = {**self._asked, "device": index, "other": other}
-        asked["alone"] = self._at_once == 1
-        if (
-            other and self._at_once > 1
-        ):  # else each would use all cores for its products
+        asked = {
+            **self._asked,
+            "device": index,
+            "other": index != self._first,
+            "alone": self._at_once == 1,
+        }
+        # Otherwise each would use all cores for its products.
+        if asked["other"] and self._at_once > 1:
             asked["threads"] = max(1, side_by_side.cores() // self._at_once)
         log = self._folder / f"worker{index}.log"
         return Workers(self._worker, asked, log, self._options.limit)
 
     def document(self, expect: expectation.Expect, broken: str) -> dict[str, Any]:
         """Return the report of what the journal knows; whatever else is required is missing."""
-        checks = declared(check_files())
-        options = self._options
-        only = frozenset(options.only)
-        plan = Plan(options.full, only, self.devices, reused(expect))
+        full, only = self._options.full, frozenset(self._options.only)
+        plan = Plan(full, only, self.devices, reused(expect))
         devices = report.devices(self.journal)
-        first = [facts for facts in devices if facts["index"] == plan.devices[0]]
         operators: set[str] = set()
         for event in self.journal.events():
             operators.update(event.get("operators", ()))
         return {
             "schema": SCHEMA,
-            "suite": "full" if options.full else "quick",
+            "suite": "full" if full else "quick",
             "target": expect.target,
             "python": platform.python_version(),
             "torch": self.journal.last("torch"),
-            "device": first[0] if first else {},
+            "device": devices.get(self._first, {}),
             **self._times(),
             "checks": self._results(),
-            "not_run": missing(self.journal, checks, plan),
-            "devices": devices,
+            "not_run": missing(self.journal, declared(check_files()), plan),
+            "devices": list(devices.values()),
             "operators": sorted(operators),
             "broken": broken,
         }
@@ -240,7 +241,8 @@ class Run:
         load: dict[str, float] = {}
         if not self._options.ended:
             seconds = time.monotonic() - self._clock
-            started, load = started - seconds, self._load.since_start()
+            started -= seconds
+            load = self._load.since_start()
         elif events:
             started = events[0]["at"]
             seconds = events[-1]["at"] - started

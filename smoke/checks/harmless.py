@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 
 PCI_DEVICES = "/sys/bus/pci/devices"
-HARMLESS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))[
-    "lines"
-]
-_KNOWN = re.compile("|".join(f"(?:{each['pattern']})" for each in HARMLESS))
+_FILE = Path(__file__).with_suffix(".json")
+HARMLESS = json.loads(_FILE.read_text(encoding="utf-8"))["lines"]
+_KNOWN = re.compile("|".join(f"(?:{line['pattern']})" for line in HARMLESS))
 _SMALL_BAR = re.compile(r"Resizable BAR not detected for device (\S+)")
 
 
@@ -25,8 +24,10 @@ def sort_lines(output: str) -> tuple[list[str], list[str]]:
     after_warning = False
     for line in filter(str.strip, output.splitlines()):
         known = is_harmless(line)
-        source_line = after_warning and line.startswith("  ")
-        (harmless if known or source_line else others).append(line)
+        if known or (after_warning and line.startswith("  ")):
+            harmless.append(line)
+        else:
+            others.append(line)
         after_warning = known
     return harmless, others
 
@@ -41,8 +42,8 @@ def is_harmless(line: str) -> bool:
 
 def _kernel_driver(address: str) -> str | None:
     """Return the kernel driver of a PCI device, None where the system does not show it."""
+    device = f"{PCI_DEVICES}/{address.lower().rstrip('.,')}"
     try:
-        link = os.readlink(f"{PCI_DEVICES}/{address.lower().rstrip('.,')}/driver")  # noqa: PTH115
+        return os.readlink(f"{device}/driver").rpartition("/")[2]  # noqa: PTH115
     except OSError:
         return None
-    return link.rpartition("/")[2]

@@ -58,34 +58,37 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
 
     Returns five sums, how many of the other numbers are wrong, and the speeds in GB/s.
     """
-    own = torch.device(device)
+    place = torch.device(device)
     distributed.init_process_group(
-        capabilities.backend(own), init_method=store, rank=rank, world_size=size
+        capabilities.backend(place), init_method=store, rank=rank, world_size=size
     )
-    tensor = torch.full((5,), float(rank + 1), device=own)
+    tensor = torch.full((5,), float(rank + 1), device=place)
     distributed.all_reduce(tensor)
-    wrong = _other_collectives(own, rank, size)
+    wrong = _other_collectives(place, rank, size)
     # Its sums are exact.
-    ramp = torch.arange(LARGE, device=own).remainder(1021).float()
+    ramp = torch.arange(LARGE, device=place).remainder(1021).float()
     speeds = []
     for _ in range(5):
         large = ramp * (rank + 1)
-        devices.synchronize(own)
+        devices.synchronize(place)
         began = time.perf_counter()
         distributed.all_reduce(large)
-        devices.synchronize(own)
+        devices.synchronize(place)
         speeds.append(large.nbytes / 1e9 / (time.perf_counter() - began))
-    wrong += int((large != ramp * (size * (size + 1) / 2)).sum())
+    right = ramp * (size * (size + 1) / 2)
+    wrong += int((large != right).sum())
     distributed.destroy_process_group()
     return [*tensor.cpu().tolist(), wrong, *speeds]
 
 
-def _other_collectives(own: torch.device, rank: int, size: int) -> int:
+def _other_collectives(device: torch.device, rank: int, size: int) -> int:
     """Return how many numbers are wrong after a gather, a maximum and a broadcast."""
-    word = torch.full((1023,), float(rank), device=own)
+    word = torch.full((1023,), float(rank), device=device)
     parts = [torch.zeros_like(word) for _ in range(size)]
     distributed.all_gather(parts, word)
-    wrong = sum(int((part != number).sum()) for number, part in enumerate(parts))
+    wrong = 0
+    for number, part in enumerate(parts):
+        wrong += int((part != number).sum())
     distributed.all_reduce(word, distributed.ReduceOp.MAX)
     wrong += int((word != size - 1).sum())
     distributed.broadcast(word.fill_(rank), size - 1)

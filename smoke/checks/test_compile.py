@@ -70,8 +70,10 @@ def _require_kernels(before: int) -> None:
 
 
 def _falls_back(symptom: str) -> None:
-    names = sorted(name for name in os.environ if "TORCH" in name)
-    evidence = [f"{name}={os.environ[name]}" for name in names]
+    evidence = []
+    for name, value in sorted(os.environ.items()):
+        if "TORCH" in name:
+            evidence.append(f"{name}={value}")
     fail("compile-falls-back", symptom, evidence or ["no variable of torch is set"])
 
 
@@ -114,17 +116,19 @@ def compile_both(device: str) -> dict[str, Any]:
 
 
 def _compile_both(device: torch.device, numbers: Numbers) -> None:
-    given = [reference.noise(33, 65, seed=seed) for seed in range(3)]
+    inputs = [reference.noise(33, 65, seed=seed) for seed in range(3)]
     before = _kernels()
     began = time.monotonic()
-    found = torch.compile(mul_add, fullgraph=True)(*(part.to(device) for part in given))
+    compiled = torch.compile(mul_add, fullgraph=True)
+    result = compiled(*[x.to(device) for x in inputs])
     numbers.record("compile", time.monotonic() - began, "s")
     _require_kernels(before)
-    right = mul_add(*(part.double() for part in given))
-    numbers.within("error", reference.error(found, right), 1e-5)
-    dtype, before = half_type(device), _kernels()
-    x = given[0].to(dtype)
-    found = torch.compile(sums, fullgraph=True)(x.to(device))
+    right = mul_add(*[x.double() for x in inputs])
+    numbers.within("error", reference.error(result, right), 1e-5)
+    before = _kernels()
+    x = inputs[0].to(half_type(device))
+    compiled = torch.compile(sums, fullgraph=True)
+    result = compiled(x.to(device))
     _require_kernels(before)
     # Two roundings.
-    numbers.within("sums", reference.error(found, sums(x.double())), 5e-3)
+    numbers.within("sums", reference.error(result, sums(x.double())), 5e-3)

@@ -41,9 +41,9 @@ NOT_COMPARED = {
 
 def has_floor(expect: Expect) -> str:
     """Apply to targets that need a minimum driver."""
-    return on_gpu(expect) or (
-        "" if expect.driver else "the spec names no minimum driver"
-    )
+    if expect.on_gpu and not expect.driver:
+        return "the spec names no minimum driver"
+    return on_gpu(expect)
 
 
 @check(
@@ -76,9 +76,9 @@ def _probed(accelerator: str, numbers: Numbers) -> torch.device:
         _available(accelerator)
     numbers.step("first operation")
     device = devices.of(accelerator)
-    total = float(
-        (torch.ones(64, 64).to(device) @ torch.ones(64, 64).to(device)).sum().cpu()
-    )
+    ones = torch.ones(64, 64)
+    product = ones.to(device) @ ones.to(device)
+    total = float(product.sum().cpu())
     numbers.within("first operation", abs(total / 64**3 - 1), 0.0)
     return device
 
@@ -89,9 +89,9 @@ def _available(accelerator: str) -> None:
         return
     pattern = NODES.get(accelerator, "") if os.name == "posix" else ""
     nodes = sorted(glob.glob(pattern))  # noqa: PTH207
+    node = nodes[0] if nodes else ""
     message, driver = _init_error(module), devices.driver(accelerator)
-    code, *texts = ABSENT[_reason(accelerator, message, driver, nodes)]
-    cause, remedy = (text.format(node=" ".join(nodes[:1]), wsl=WSL) for text in texts)
+    code, cause, remedy = ABSENT[_reason(accelerator, message, driver, nodes)]
     evidence = [
         f"torch.{accelerator}.is_available() = {module.is_available()}",
         f"torch.{accelerator}.device_count() = {module.device_count()}",
@@ -102,8 +102,8 @@ def _available(accelerator: str) -> None:
     fail(
         code,
         f"no {accelerator} device is usable",
-        cause=cause,
-        remedy=remedy,
+        cause=cause.format(node=node, wsl=WSL),
+        remedy=remedy.format(node=node, wsl=WSL),
         evidence=evidence,
     )
 
@@ -176,25 +176,24 @@ def test_family(device: torch.device, expect: Expect) -> None:
         _has_kernels(facts)
         return
     number = devices.device_id(device)
-    found = intel_device.families(expect.intel_devices, facts["name"], number)
-    evidence = [
-        f"device id = {number}",
-        *(f"{key} = {value}" for key, value in facts.items()),
-    ]
+    families = intel_device.families(expect.intel_devices, facts["name"], number)
+    # Several families: the name is sold in all of them, so one that fits is enough.
+    if not expect.families or families & set(expect.families):
+        return
+    evidence = [f"device id = {number}"]
+    evidence += [f"{key} = {value}" for key, value in facts.items()]
     fit = ", ".join(expect.families)
-    if expect.families and not found:
+    if not families:
         fail(
             "device-unknown",
             f"{facts['name']} is not in the device list; the target is for {fit}",
             evidence=evidence,
         )
-    # Several families: the name is sold in all of them, so one that fits is enough.
-    if expect.families and not found & set(expect.families):
-        fail(
-            "device-unsupported",
-            f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
-            evidence=evidence,
-        )
+    fail(
+        "device-unsupported",
+        f"{facts['name']} is of family {' or '.join(sorted(families))}, the target is for {fit}",
+        evidence=evidence,
+    )
 
 
 def _has_kernels(facts: dict[str, Any]) -> None:
@@ -215,11 +214,10 @@ def _has_kernels(facts: dict[str, Any]) -> None:
 )
 def test_fallback(device: torch.device, expect: Expect) -> None:
     """No variable lets torch compute on the CPU what it has no kernel for on the device."""
-    settings = [
-        f"{setting} of the spec: what {device} computes is not known"
-        for setting in devices.fallback(expect.accelerator)
-    ]
-    fail_if([*settings, *expect.fallback], "cpu-fallback-enabled")
+    wrong = []
+    for setting in devices.fallback(expect.accelerator):
+        wrong.append(f"{setting} of the spec: what {device} computes is not known")
+    fail_if([*wrong, *expect.fallback], "cpu-fallback-enabled")
 
 
 @check(

@@ -11,6 +11,11 @@ from smoke.engine.expect import Expect
 from smoke.reference import fused_operators, precision, reference
 
 
+def names_operators(expect: Expect) -> str:
+    """Apply to targets whose spec names fused operators."""
+    return "" if expect.fused_ops else "the spec names no fused operators"
+
+
 @check(
     "fused.adamw",
     stands_for="an optimizer that is right in float32, plain, and nowhere else",
@@ -31,28 +36,30 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
         weight, *gradients = (noise(seed=seed) for seed in range(1, 5))
         right = reference.adamw(weight, gradients, rate=0.2, decay=0.3)
         for way, settings in ways.items():
-            numbers.step(name := f"{way} {reference.short(dtype)}")
-            split = weight.to(device).split(sizes)
-            parts = [torch.nn.Parameter(part.clone()) for part in split]
+            name = f"{way} {reference.short(dtype)}"
+            numbers.step(name)
+            pieces = weight.to(device).split(sizes)
+            parts = [torch.nn.Parameter(piece.clone()) for piece in pieces]
             update = torch.optim.AdamW(parts, lr=0.2, weight_decay=0.3, **settings)
             for step, gradient in enumerate(gradients):
-                for part, own in zip(
-                    parts, gradient.to(device).split(sizes), strict=True
-                ):
-                    part.grad = own
-                # Every step runs the same operators: one is enough to name them.
-                with (
+                pieces = gradient.to(device).split(sizes)
+                for part, piece in zip(parts, pieces, strict=True):
+                    part.grad = piece
+                # Every step runs the same operators: the first is enough to name them.
+                named = (
                     precision.recorded(device, numbers) if step == 0 else nullcontext()
-                ):
+                )
+                with named:
                     update.step()
-            found = torch.cat([part.detach().cpu() for part in parts])
-            numbers.within(name, reference.error(found, right), reference.LIMITS[dtype])
+            result = torch.cat([part.detach().cpu() for part in parts])
+            error = reference.error(result, right)
+            numbers.within(name, error, reference.LIMITS[dtype])
 
 
 @check(
     "fused.operators",
     stands_for="Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend",
-    when=lambda expect: "" if expect.fused_ops else "the spec names no fused operators",
+    when=names_operators,
 )
 def test_operators(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """The fused operators of the spec have a kernel for the device, and it is right."""

@@ -67,7 +67,7 @@ def look(
     numbers.step("all-reduce of the group")
     with group.step("sum numbers"):
         sums, seconds = add_up(group.size, group.rank, device)
-    numbers.sample("all-reduce", [4e-9 * LARGE / each for each in seconds], "GB/s")
+    numbers.sample("all-reduce", [4e-9 * LARGE / one for one in seconds], "GB/s")
     is_sum_wrong = any(group.told_by_all("sums", sums).values())
     wrong, speeds = [], {}
     for pairs in partners(group.size):
@@ -79,15 +79,17 @@ def look(
         numbers.step(f"exchange with rank {partner} on {nodes[partner]}")
         with group.step(f"exchange numbers with rank {partner}"):
             is_right, speeds[partner] = exchange(group.rank, partner, device)
-            if is_sum_wrong:  # who changes it? Both ask, whatever came to them
-                is_right &= not sum_of_two(group.rank, partner, device)
-        wrong += [] if is_right else [partner]
+            # Who changes the sum? Both ask, whatever came to them.
+            if is_sum_wrong and sum_of_two(group.rank, partner, device):
+                is_right = False
+        if not is_right:
+            wrong.append(partner)
     numbers.step("compare what all processes saw")
     told = group.told_by_all("seen", [sums, wrong, list(speeds.items())])
-    return {
-        rank: Seen(nodes[rank], sums, wrong, dict(speeds))
-        for rank, (sums, wrong, speeds) in told.items()
-    }
+    seen = {}
+    for rank, (sums, wrong, rates) in told.items():
+        seen[rank] = Seen(nodes[rank], sums, wrong, dict(rates))
+    return seen
 
 
 def pattern(rank: int, device: torch.device) -> torch.Tensor:
@@ -133,31 +135,32 @@ def add_up(
 
 def exchange(rank: int, partner: int, device: torch.device) -> tuple[bool, float]:
     """Return whether a partner's numbers came right, and the best speed in GB/s, of both directions."""
-    own = pattern(rank, device)
+    sent = pattern(rank, device)
     best = float("inf")
     for _ in range(REPEATS):
-        came = torch.zeros_like(own)
+        received = torch.zeros_like(sent)
         devices.synchronize(device)
         began = time.perf_counter()
-        work = distributed.batch_isend_irecv(
-            [
-                distributed.P2POp(distributed.isend, own, partner),
-                distributed.P2POp(distributed.irecv, came, partner),
-            ]
-        )
-        for each in work:
-            each.wait()
+        operations = [
+            distributed.P2POp(distributed.isend, sent, partner),
+            distributed.P2POp(distributed.irecv, received, partner),
+        ]
+        for work in distributed.batch_isend_irecv(operations):
+            work.wait()
         devices.synchronize(device)
         best = min(best, time.perf_counter() - began)
-    return torch.equal(came, pattern(partner, device)), 2e-9 * own.nbytes / best
+    is_right = torch.equal(received, pattern(partner, device))
+    return is_right, 2e-9 * sent.nbytes / best
 
 
 def judge(rank: int, seen: Mapping[int, Seen]) -> None:
     """Fail where a process of this node is at fault; warn where that of another node is."""
-    own = seen[rank].node
-    if any(map(is_wrong, seen.values())):
+    lines = []
+    for member, facts in seen.items():
+        if is_wrong(facts):
+            lines.append(_line(member, facts))
+    if lines:
         culprits = wrong_ranks(seen)
-        lines = [_line(each, facts) for each, facts in seen.items() if is_wrong(facts)]
         if not culprits:
             fail(
                 "network-failure",
@@ -166,11 +169,12 @@ def judge(rank: int, seen: Mapping[int, Seen]) -> None:
                 cause="a node or the network changes numbers; two nodes cannot show which",
                 remedy="run it with one node more, and with other pairs of nodes",
             )
-        level = "" if own in {seen[each].node for each in culprits} else "warning"
+        nodes = {seen[culprit].node for culprit in culprits}
+        level = "" if seen[rank].node in nodes else "warning"
         fail("wrong-numbers", f"{_names(culprits, seen)}: wrong numbers", lines, level)
     if slow := slow_ranks(seen):
-        best = best_speeds(seen)
-        lines = [f"{_names([r], seen)}: {speed:.3g} GB/s" for r, speed in best.items()]
+        for member, speed in best_speeds(seen).items():
+            lines.append(f"{_names([member], seen)}: {speed:.3g} GB/s")
         fail("slow", f"{_names(slow, seen)}: slower than the group", lines, "warning")
 
 

@@ -28,10 +28,12 @@ class Product:
         seed = torch.Generator().manual_seed(0)
         left = torch.randint(-1, 2, (block, inner), generator=seed).float()
         right = torch.randint(-1, 2, (inner, block), generator=seed).float()
-        self._wanted = (left @ right).repeat(times, times).to(dtype).to(device)
+        product = (left @ right).repeat(times, times)
+        self._right_product = product.to(dtype).to(device)
         self._left = left.repeat(times, 1).to(dtype).to(device)
         self._right = right.repeat(1, times).to(dtype).to(device)
-        self._device, self._flops = device, 2 * inner * (times * block) ** 2
+        self._device = device
+        self._flops = 2 * inner * (times * block) ** 2
         self._wrong = torch.zeros((), dtype=torch.int64, device=device)
         self.rate(0.0)  # kernels are compiled, clocks rise
 
@@ -40,13 +42,16 @@ class Product:
         devices.synchronize(self._device)
         began, done = time.perf_counter(), 0
         while not done or time.perf_counter() - began < seconds:
-            for _ in range(each := max(1, done // 4)):
-                found = self._left @ self._right
-                self._wrong += (found != self._wanted).sum() if every_one else 0
+            count = max(1, done // 4)
+            for _ in range(count):
+                product = self._left @ self._right
+                if every_one:
+                    self._wrong += (product != self._right_product).sum()
             devices.synchronize(self._device)
-            done += each
+            done += count
         rate = done * self._flops / (time.perf_counter() - began) / 1e12
-        self._wrong += 0 if every_one else (found != self._wanted).sum()
+        if not every_one:
+            self._wrong += (product != self._right_product).sum()
         return rate
 
     def verify(self, code: str, where: str) -> None:
@@ -99,7 +104,7 @@ def _compare_with_peak(
     expect: Expect, device_name: str, rates: dict[str, float], numbers: Numbers
 ) -> None:
     """Fail where a device reaches a small part of its data sheet."""
-    promised = {essence(name): peak for name, peak in expect.peaks.items()}
+    promised = {essence(name): peaks for name, peaks in expect.peaks.items()}
     low = []
     for name, peak in promised.get(essence(device_name), {}).items():
         if name in rates:
@@ -130,11 +135,11 @@ def test_memory(device: torch.device, numbers: Numbers) -> None:
         for kind, right in (("", pattern), ("the inverse of ", ~pattern)):
             wrong = words != right
             if wrong.any():
-                symptom = (
-                    f"{int(wrong.sum())} of {count} words do not hold {kind}{name}"
+                fail(
+                    "memory-corrupts",
+                    f"{int(wrong.sum())} of {count} words do not hold {kind}{name}",
+                    [f"{words.nbytes >> 20} MiB on {device}"],
                 )
-                evidence = [f"{words.nbytes >> 20} MiB on {device}"]
-                fail("memory-corrupts", symptom, evidence)
             words.bitwise_not_()
     numbers.record("tested", words.nbytes >> 20, "MiB")
 
@@ -159,14 +164,13 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     for reason, times in reasons.items():
         numbers.record(f"throttled: {reason}", times / rounds, "1")
     if hot := sorted(set(reasons) & set(sensors.TABLE["heat"])):
-        times = reasons[hot[0]]
+        evidence = []
+        for name, course in courses.items():
+            evidence.append(f"{name} {course[0]:.4g} to {course[-1]:.4g}")
         fail(
             "throttled-by-heat",
-            f"throttled by heat in {times} of {rounds} readings ({hot[0]})",
-            [
-                f"{name} {each[0]:.4g} to {each[-1]:.4g}"
-                for name, each in courses.items()
-            ],
+            f"throttled by heat in {reasons[hot[0]]} of {rounds} readings ({hot[0]})",
+            evidence,
             "error" if readings.fixed else "warning",
         )
 
@@ -211,9 +215,11 @@ def test_errors(device: torch.device, numbers: Numbers) -> None:
             for name, value in zip(names, readings.read(function), strict=True):
                 numbers.record(name, value, "count")
     with numbers.measuring("Xid errors"):
-        of_programs = [xid in sensors.TABLE["of_programs"] for xid in readings.xids()]
-        numbers.record("Xid errors", of_programs.count(False), "count")
-        numbers.record("Xid errors of programs", of_programs.count(True), "count")
+        xids = readings.xids()
+        of_programs = [xid for xid in xids if xid in sensors.TABLE["of_programs"]]
+        numbers.record("Xid errors", len(xids) - len(of_programs), "count")
+        numbers.record("Xid errors of programs", len(of_programs), "count")
     for name, code in sensors.TABLE["judged"].items():
-        if told := numbers.values.get(name, {}).get("value"):
-            fail(code, f"{name}: {told:.0f}", [f"{name}: {told:.0f}"])
+        if name in numbers.values and numbers.values[name]["value"]:
+            errors = f"{name}: {numbers.values[name]['value']:.0f}"
+            fail(code, errors, [errors])

@@ -60,30 +60,31 @@ def _foreign_paths(expect: Expect) -> list[str]:
 
     Those of the user are packages that stay editable, which no lock has.
     """
-    ours = Path(__file__).resolve().parents[2]
-    homes = [
-        Path(home).resolve() for home in (sys.prefix, sys.base_prefix, sys.exec_prefix)
-    ]
-    homes += _editable(expect)
+    suite = Path(__file__).resolve().parents[2]
     user = Path(site.getusersitepackages()).resolve()
-
-    def foreign(entry: str) -> bool:
+    homes = _editable(expect)
+    for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix):
+        homes.append(Path(prefix).resolve())
+    foreign = []
+    for entry in filter(None, PATH_AT_START):
         path = Path(entry).resolve()
         inside = any(path.is_relative_to(home) for home in homes)
-        return path != ours and (not inside or path.is_relative_to(user))
-
-    return [entry for entry in PATH_AT_START if entry and foreign(entry)]
+        if path != suite and (not inside or path.is_relative_to(user)):
+            foreign.append(entry)
+    return foreign
 
 
 def _editable(expect: Expect) -> list[Path]:
     """Return the folders of editable packages (PEP 610) that are not of the lock."""
-    found = []
-    for each in metadata.distributions():
-        told = json.loads(each.read_text("direct_url.json") or "{}")
-        is_own = normal(each.metadata["Name"] or "") not in expect.packages
-        if is_own and told.get("dir_info", {}).get("editable"):
-            found.append(Path(url2pathname(urlsplit(told["url"]).path)).resolve())
-    return found
+    folders = []
+    for distribution in metadata.distributions():
+        source = json.loads(distribution.read_text("direct_url.json") or "{}")
+        name = normal(distribution.metadata["Name"] or "")
+        is_editable = source.get("dir_info", {}).get("editable")
+        if is_editable and name not in expect.packages:
+            folder = url2pathname(urlsplit(source["url"]).path)
+            folders.append(Path(folder).resolve())
+    return folders
 
 
 @check("identity.versions", stands_for="a later install replaced the locked torch")
@@ -103,15 +104,16 @@ def test_versions(expect: Expect, numbers: Numbers) -> None:
 @check("identity.forbidden", stands_for="IPEX in a CUDA environment breaks sd-scripts")
 def test_forbidden(expect: Expect) -> None:
     """No forbidden distribution is installed."""
-    found = installed()
+    distributions = installed()
     for name, reason in {**_standing(expect), **expect.forbid}.items():
-        if name in found:
+        if name in distributions:
+            versions = sorted(distributions[name])
             fail(
                 _forbidden_code(name, expect),
-                f"{name} {', '.join(sorted(found[name]))} is installed",
+                f"{name} {', '.join(versions)} is installed",
                 cause=reason,
                 remedy=REBUILD,
-                evidence=[f"{name} {version}" for version in sorted(found[name])],
+                evidence=[f"{name} {version}" for version in versions],
             )
 
 
@@ -153,13 +155,16 @@ def test_build(expect: Expect) -> None:
     """The installed torch is built for the target's accelerator."""
     words = _torch_version_file()
     made_for = _made_for(words, expect)
-    if made_for not in (expect.accelerator, *_unused(expect)):
-        of_cpu = "cpu-build-of-torch-installed"
-        fail(
-            of_cpu if made_for == "cpu" else "wrong-index-resolved",
-            f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
-            evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
-        )
+    if made_for in (expect.accelerator, *_unused(expect)):
+        return
+    code = "wrong-index-resolved"
+    if made_for == "cpu":
+        code = "cpu-build-of-torch-installed"
+    fail(
+        code,
+        f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
+        evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
+    )
 
 
 def _made_for(words: dict[str, str], expect: Expect) -> str:
@@ -183,10 +188,10 @@ def _torch_version_file() -> dict[str, str]:
     """Parse torch/version.py without an import; the metadata often lacks its local version."""
     path = metadata.distribution("torch").locate_file("torch/version.py")
     text = Path(str(path)).read_text(encoding="utf-8")
-    found = re.findall(
-        r"^(\w+)(?:\s*:[^=]+)?\s*=\s*['\"]?([^'\"\n]+)", text, re.MULTILINE
-    )
-    return {key: value for key, value in found if not key.startswith("__all")}
+    assignment = r"^(\w+)(?:\s*:[^=]+)?\s*=\s*['\"]?([^'\"\n]+)"
+    words = dict(re.findall(assignment, text, re.MULTILINE))
+    words.pop("__all__", None)
+    return words
 
 
 @check(
@@ -211,19 +216,19 @@ def test_code() -> None:
 
 def _libraries() -> Iterator[str]:
     """Yield loaded libraries that the environment has, too, and what one did to arithmetic."""
-    if (
-        sys.float_info.min / 2 == 0
-    ):  # as libraries of -ffast-math do when they are loaded
+    # As libraries of -ffast-math do when they are loaded.
+    if sys.float_info.min / 2 == 0:
         yield "a library lets this process take small numbers for zero"
     if not MAPS.is_file():
         return
-    own = {path.name: path for path in Path(sys.prefix, "lib").glob("lib*.so*")}
+    libraries = [*Path(sys.prefix, "lib").glob("lib*.so*")]
     for home, part in product(SITES, TABLE["libraries"]):
-        own.update({path.name: path for path in home.glob(f"{part}/lib*.so*")})
+        libraries += home.glob(f"{part}/lib*.so*")
+    by_name = {path.name: path for path in libraries}
     lines = MAPS.read_text(encoding="utf-8").splitlines()
-    for name in sorted({line.split(maxsplit=5)[5] for line in lines if ".so" in line}):
-        loaded = Path(name)
-        ours = own.get(loaded.name, loaded)
+    mapped = {line.split(maxsplit=5)[5] for line in lines if ".so" in line}
+    for loaded in map(Path, sorted(mapped)):
+        ours = by_name.get(loaded.name, loaded)
         is_driver = re.match(TABLE["drivers"], loaded.name)
         if not is_driver and ours.resolve() != loaded.resolve():
             yield f"{loaded} was loaded, not {ours}"
@@ -231,14 +236,17 @@ def _libraries() -> Iterator[str]:
 
 def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:
     """Return whether code is Python's own, or a distribution's that is as its RECORD says."""
-    home = next((each for each in SITES if path.is_relative_to(each)), None)
-    entry = path.relative_to(home).as_posix() if home else ""
-    if entry not in files:
-        return bool(re.match(TABLE["known"], name)) or (
-            not home and path.is_relative_to(STDLIB)
-        )
-    digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
-    return files[entry] in ("", f"sha256={digest.decode().rstrip('=')}")
+    entry = ""
+    for home in SITES:
+        if path.is_relative_to(home):
+            entry = path.relative_to(home).as_posix()
+    if entry in files:
+        digest = hashlib.sha256(path.read_bytes()).digest()
+        text = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        return files[entry] in ("", f"sha256={text}")
+    if re.match(TABLE["known"], name):
+        return True
+    return not entry and path.is_relative_to(STDLIB)
 
 
 def _finders(files: dict[str, str]) -> Iterator[str]:
@@ -256,23 +264,27 @@ def _finders(files: dict[str, str]) -> Iterator[str]:
 
 def _shadows(files: dict[str, str]) -> Iterator[str]:
     """Yield packages that are, or would be, imported from elsewhere than they were installed."""
-    places = (
-        STDLIB,
-        *(Path(str(each.locate_file(""))) for each in metadata.distributions()),
-    )
-    homes = {each for home in places for each in (home, home.resolve())}
+    homes = {STDLIB}
+    for distribution in metadata.distributions():
+        homes.add(Path(str(distribution.locate_file(""))))
+    homes |= {home.resolve() for home in homes}
     names = {file.partition("/")[0] for file in files if PACKAGE.fullmatch(file)}
     for name in sorted(names - OWN - NOT_CODE):
-        found = sys.modules.get(name) or PathFinder.find_spec(name)
-        place = getattr(found, "__file__", None) or getattr(found, "origin", None)
-        # A package may be a link to elsewhere, as Nix makes them.
-        if place and not {*Path(place).parents, *Path(place).resolve().parents} & homes:
-            yield f"{name} comes from {place}"
+        module = sys.modules.get(name) or PathFinder.find_spec(name)
+        place = getattr(module, "__file__", None) or getattr(module, "origin", None)
+        if place:
+            # A package may be a link to elsewhere, as Nix makes them.
+            folders = [*Path(place).parents, *Path(place).resolve().parents]
+            if homes.isdisjoint(folders):
+                yield f"{name} comes from {place}"
 
 
 def _start_lines(files: dict[str, str]) -> Iterator[str]:
     """Yield lines of .pth files that run code."""
-    for path in sorted(path for home in SITES for path in home.glob("*.pth")):
+    paths: list[Path] = []
+    for home in SITES:
+        paths += home.glob("*.pth")
+    for path in sorted(paths):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         code = [line for line in lines if line.startswith(("import ", "import\t"))]
         if code and not _is_known(path.name, path, files):
@@ -287,8 +299,7 @@ def test_environment(expect: Expect) -> None:
     wrong = []
     for name, text in sorted(expect.environment.items()):
         value = text.replace("{prefix}", sys.prefix)
-        if os.environ.get(name) != value:
-            wrong.append(
-                f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
-            )
+        actual = os.environ.get(name)
+        if actual != value:
+            wrong.append(f"{name} is {actual!r}, the target sets {value!r}")
     fail_if(wrong, "environment-not-set")

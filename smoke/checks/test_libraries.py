@@ -47,29 +47,28 @@ def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
         with torch.no_grad():
             right = copy.deepcopy(model).double().plain(x.double(), positions[0])
             model.to(device)
-            given = (inverse.to(device), positions.to(device))
-            _takes_fused(should_use_fuse_rope(x.to(device), given[1], False), device)  # noqa: FBT003
+            rotary = (inverse.to(device), positions.to(device))
+            is_fused = should_use_fuse_rope(x.to(device), rotary[1], False)  # noqa: FBT003
+            _takes_fused(is_fused, device)
             numbers.step(f"attention {reference.short(dtype)}")
-            found, _ = chatglm2_attention_forward(
+            result, _ = chatglm2_attention_forward(
                 model,
                 x.to(device),
                 None,
-                given,
+                rotary,
                 None,
                 True,  # noqa: FBT003
             )
-        off = reference.error(found, right)
-        numbers.within(reference.short(dtype), off, reference.LIMITS[dtype])
+        error = reference.error(result, right)
+        numbers.within(reference.short(dtype), error, reference.LIMITS[dtype])
 
 
 class ChatGlm2(nn.Module):
     """The attributes of ChatGLM2's attention layer that ipex-llm reads, and a reference for it."""
 
-    width, num_attention_heads_per_partition, num_multi_query_groups_per_partition = (
-        64,
-        4,
-        2,
-    )
+    width = 64
+    num_attention_heads_per_partition = 4
+    num_multi_query_groups_per_partition = 2
     multi_query_attention = True
     hidden_size_per_attention_head = width // num_attention_heads_per_partition
     turned = hidden_size_per_attention_head // 2
@@ -88,19 +87,13 @@ class ChatGlm2(nn.Module):
         """Return the layer's output in float64; x is length by 1 by width."""
         heads = self.num_attention_heads_per_partition
         groups = self.num_multi_query_groups_per_partition
-        parts = (
-            self.query_key_value(x)
-            .view(len(x), 1, heads + 2 * groups, -1)
-            .permute(1, 2, 0, 3)
-        )
-        query, key, value = parts.split([heads, groups, groups], 1)
+        parts = self.query_key_value(x).view(len(x), 1, heads + 2 * groups, -1)
+        query, key, value = parts.permute(1, 2, 0, 3).split([heads, groups, groups], 1)
         angle = reference.angles(positions, self.turned)
-        query, key = (
-            reference.rotate_interleaved(part, angle) for part in (query, key)
-        )
-        key, value = (
-            part.repeat_interleave(heads // groups, 1) for part in (key, value)
-        )
+        query = reference.rotate_interleaved(query, angle)
+        key = reference.rotate_interleaved(key, angle)
+        key = key.repeat_interleave(heads // groups, 1)
+        value = value.repeat_interleave(heads // groups, 1)
         mixed = reference.attention(query, key, value)
         return self.dense(mixed.permute(2, 0, 1, 3).reshape(x.shape))
 
@@ -124,25 +117,24 @@ def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) ->
     turned, length = 8, 9
     positions = torch.arange(length)
     angle = reference.angles(positions, turned)
+    cos = torch.cat([angle.cos(), angle.cos()], -1).float()
+    sin = torch.cat([angle.sin(), angle.sin()], -1).float()
     sizes = {"llama": turned, "glm": 2 * turned}
     for family, size in sizes.items():
         if family == "glm" and expect.release("transformers") < (4, 46):
             continue  # older than the family
-        home = importlib.import_module(
-            f"transformers.models.{family}.modeling_{family}"
-        )
-        function = home.apply_rotary_pos_emb
+        module = f"transformers.models.{family}.modeling_{family}"
+        function = importlib.import_module(module).apply_rotary_pos_emb
         numbers.step(f"{family}'s rotation")
         x = reference.noise(1, 3, length, size)
-        cos, sin = (
-            torch.cat([part, part], -1).float() for part in (angle.cos(), angle.sin())
-        )
         # Up to 4.37 it selects rows of a table by position; later it takes one table per batch.
+        inputs = [x, x, cos[None], sin[None]]
         parameter = inspect.signature(function).parameters.get("position_ids")
-        picks = parameter is not None and parameter.default is parameter.empty
-        given = (cos, sin, positions[None]) if picks else (cos[None], sin[None])
-        found, _ = function(*(part.to(device) for part in (x, x, *given)))
-        numbers.within(family, reference.error(found, RIGHT[family](x, angle)), 1e-5)
+        if parameter is not None and parameter.default is parameter.empty:
+            inputs = [x, x, cos, sin, positions[None]]
+        result, _ = function(*[part.to(device) for part in inputs])
+        right = RIGHT[family](x, angle)
+        numbers.within(family, reference.error(result, right), 1e-5)
 
 
 @check(
@@ -154,40 +146,36 @@ def test_linear(device: torch.device, numbers: Numbers) -> None:
     """4-bit, 8-bit and bfloat16 layers are as exact as the steps of their formats allow."""
     import ipex_llm
 
-    plain = torch.nn.Linear(1024, 256)
-    weight, bias = (
-        reference.noise(*part.shape, seed=part.dim()) for part in plain.parameters()
-    )
+    plain = nn.Linear(1024, 256)
+    weight = reference.noise(256, 1024, seed=2)
+    bias = reference.noise(256, seed=1)
     plain.weight.data, plain.bias.data = weight.clone(), bias.clone()
     for name in (*FORMATS, "bf16"):
         model = ipex_llm.optimize_model(
-            torch.nn.Sequential(copy.deepcopy(plain)), low_bit=name
-        )
-        stored, length, least = (
-            weight.bfloat16().double(),
-            1,
-            reference.LIMITS[torch.bfloat16],
+            nn.Sequential(copy.deepcopy(plain)), low_bit=name
         )
         if name in FORMATS:
             stored, length = _unpacked(model[0].weight.data, name, weight, numbers)
             least = _least(device)
+        else:
+            stored, length = weight.bfloat16().double(), 1
+            least = reference.LIMITS[torch.bfloat16]
         model = model.eval().to(device)
         for tokens in (1, 40):
             numbers.step(f"{name}, {tokens} tokens")
             x = reference.noise(tokens, 1024, seed=9)
             right = x.double() @ stored.T + bias.double()
             with torch.no_grad():
-                off = model(x[None].to(device))[0].cpu().double() - right
+                result = model(x[None].to(device))[0].cpu()
+            error = (result.double() - right).abs()
             # The CPU's kernels round x to 8 bits in each block, others compute in float16. The
             # error of a step s is s / sqrt(12), and independent in each term of the sum.
             steps = x.double().unflatten(-1, (-1, length)).abs().amax(-1) / 127
             gains = stored.unflatten(-1, (-1, length)).square().sum(-1)
-            limit = (
-                6 * (steps.square() / 12 @ gains.T).sqrt() + least * right.abs().max()
-            )
-            numbers.within(
-                f"{name}, {tokens} tokens, share", float((off.abs() / limit).max()), 1.0
-            )
+            spread = (steps.square() / 12 @ gains.T).sqrt()
+            limit = 6 * spread + least * right.abs().max()
+            share = float((error / limit).max())
+            numbers.within(f"{name}, {tokens} tokens, share", share, 1.0)
 
 
 def _unpacked(
@@ -200,27 +188,29 @@ def _unpacked(
     """
     from ipex_llm.transformers.low_bit_linear import get_block_size
 
-    (bits, extreme), length = FORMATS[name], get_block_size(name)
+    bits, extreme = FORMATS[name]
+    length = get_block_size(name)
     blocks = weight.double().view(-1, length)
     rows = data.view(len(blocks), -1)
     head = rows.shape[1] - length * bits // 8
-    scale = (
-        rows[:, :head].contiguous().view(torch.float16 if head == 2 else torch.float32)
-    )
+    scale_type = torch.float16 if head == 2 else torch.float32
+    scale = rows[:, :head].contiguous().view(scale_type)
     codes = rows[:, head:].contiguous().view(torch.int8)
     if bits == 4:
         codes = torch.cat([codes & 15, (codes >> 4) & 15], 1) - 8
     stored = codes.double() * scale.double()
-    step = blocks.gather(1, blocks.abs().argmax(1, keepdim=True)) / extreme
-    off = stored / step - (blocks / step).clamp(max=2 ** (bits - 1) - 0.5)
+    largest = blocks.abs().argmax(1, keepdim=True)
+    step = blocks.gather(1, largest) / extreme
+    right = (blocks / step).clamp(max=2 ** (bits - 1) - 0.5)
+    error = float((stored / step - right).abs().max())
     # Half a step, and what the scale in float16 moves the largest code of four bits.
-    numbers.within(f"{name} weights, steps", float(off.abs().max()), 0.5 + 8 * 2**-11)
+    numbers.within(f"{name} weights, steps", error, 0.5 + 8 * 2**-11)
     return stored.view(weight.shape), length
 
 
 def _least(device: torch.device) -> float:
-    on_cpu = devices.kind(device) == "cpu"
-    return reference.LIMITS[torch.float32 if on_cpu else torch.float16]
+    dtype = torch.float32 if devices.kind(device) == "cpu" else torch.float16
+    return reference.LIMITS[dtype]
 
 
 @check(
@@ -240,17 +230,18 @@ def test_models(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     with torch.no_grad():
         numbers.step("optimised")
         right = copy.deepcopy(plain).double()(tokens.cpu()).logits
-        found = optimize_model(plain, low_bit=None).to(device)(tokens).logits
-        numbers.within("optimised", reference.error(found, right), _least(device))
+        optimised = optimize_model(plain, low_bit=None).to(device)
+        error = reference.error(optimised(tokens).logits, right)
+        numbers.within("optimised", error, _least(device))
         for name in FORMATS:
             numbers.step(name)
             saved = str(tmp_path / name)
             model = AutoModelForCausalLM.from_pretrained(folder, load_in_low_bit=name)
             model.save_low_bit(saved)
-            loaded = AutoModelForCausalLM.load_low_bit(saved)
+            loaded = AutoModelForCausalLM.load_low_bit(saved).eval().to(device)
             right = model.eval().to(device)(tokens).logits.cpu().double()
-            off = reference.error(loaded.eval().to(device)(tokens).logits, right)
-            numbers.within(f"{name} loaded", off, _least(device))
+            error = reference.error(loaded(tokens).logits, right)
+            numbers.within(f"{name} loaded", error, _least(device))
 
 
 def _tiny() -> Any:
@@ -269,5 +260,5 @@ def _tiny() -> Any:
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(config).eval()
     for part in model.parameters():
-        torch.nn.init.normal_(part, std=0.1 if part.dim() > 1 else 1.0)
+        nn.init.normal_(part, std=0.1 if part.dim() > 1 else 1.0)
     return model

@@ -12,7 +12,7 @@ from smoke.engine.finding import CheckFailed, fail
 
 def program_of(expect: Expect, _device: torch.device) -> tuple[str, dict[str, object]]:
     """Return the call of `import_all` for a target."""
-    modules = [*import_order.operators(expect), *import_order.libraries(expect)]
+    modules = import_order.operators(expect) + import_order.libraries(expect)
     arguments: dict[str, object] = {
         "modules": modules,
         "accelerator": expect.accelerator,
@@ -33,8 +33,8 @@ def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None
     answer = child_process.call(function, timeout=child_process.TIMEOUT, **arguments)
     if answer.finding:
         raise CheckFailed(answer.finding)
-    benign, unknown = harmless.sort_lines(answer.output)
-    numbers.record("known lines", len(benign), "count")
+    known, unknown = harmless.sort_lines(answer.output)
+    numbers.record("known lines", len(known), "count")
     numbers.record("unknown lines", len(unknown), "count")
     if unknown:
         fail(

@@ -15,10 +15,8 @@ from smoke.engine.finding import fail, fail_if
 from smoke.reference import reference
 from smoke.reference.models import TiedTransformer, filled
 
-Places = dict[
-    str, Any
-]  # module or tensor -> "cpu", "disk", or the device that keeps it
-
+# Module or tensor -> "cpu", "disk", or the device that keeps it.
+Places = dict[str, Any]
 # The second pass meets what the first one left, and is of another size.
 LENGTHS = (7, 5)
 PARTS = ("embedding", *(f"blocks.{number}" for number in range(5)), "norm", "head")
@@ -56,11 +54,11 @@ def _whole(
     for how, name in _names(device, expect).items():
         model = offload(_model(), execution_device=name)
         _twice(model, f"{kind}{how}", device, numbers, {"": "disk"})
-    # Accelerate before 1.0 looks for buffers that are not saved, too, and fails.
-    buffers = (
-        {"offload_buffers": True} if expect.release("accelerate") >= (1, 0) else {}
-    )
-    model = offload(_model(torch.bfloat16), execution_device=device, **buffers)
+    model = _model(torch.bfloat16)
+    if expect.release("accelerate") >= (1, 0):
+        model = offload(model, execution_device=device, offload_buffers=True)
+    else:  # it looks for buffers that are not saved, too, and fails
+        model = offload(model, execution_device=device)
     _twice(model, f"{kind} bfloat16", device, numbers, {"": "disk"})
 
 
@@ -75,7 +73,7 @@ def test_tied(
     for how, name in _names(device, expect).items():
         for kind, place in {"cpu": "cpu", "disk": "disk", "kept": name}.items():
             layers = dict.fromkeys(PARTS, name)
-            layers |= {"embedding": place, "blocks.1": place, "head": place}
+            layers |= dict.fromkeys(("embedding", "blocks.1", "head"), place)
             folder = tempfile.mkdtemp(dir=tmp_path)
             model = accelerate.dispatch_model(
                 _model(), layers, main_device=name, offload_dir=folder, force_hooks=True
@@ -204,22 +202,21 @@ def _twice(
     for block in model.blocks:
         block.register_forward_hook(look)
     dtype = model.norm.weight.dtype
-    for turn, (length, right) in enumerate(
-        zip(LENGTHS, _right(dtype), strict=True), start=1
-    ):
-        tokens = _tokens(length)
-        numbers.step(f"{name}, pass {turn}")
+    for turn, right in enumerate(_right(dtype)):
+        step = f"{name}, pass {turn + 1}"
+        numbers.step(step)
         try:
             with torch.no_grad():
-                off = reference.error(model(tokens), right)
-        except KeyError as error:
+                result = model(_tokens(LENGTHS[turn]))
+                error = reference.error(result, right)
+        except KeyError as problem:
             fail(
                 "accelerate-offload-keyerror",
-                f"{name}, pass {turn}: KeyError {error}",
-                [f"KeyError: {error}", f"torch {torch.__version__}"],
+                f"{step}: KeyError {problem}",
+                [f"KeyError: {problem}", f"torch {torch.__version__}"],
             )
-        numbers.within(f"{name}, pass {turn}", off, reference.LIMITS[dtype])
-        wrong += [*_misplaced(model, device, places), *_tied_wrongly(model, places)]
+        numbers.within(step, error, reference.LIMITS[dtype])
+        wrong += _misplaced(model, device, places) + _tied_wrongly(model, places)
     _accept(wrong)
 
 
@@ -238,7 +235,8 @@ def _misplaced(
     """Return the weights that a forward pass left elsewhere than in their places."""
     wrong = []
     for part, weight in model.named_parameters():
-        place = places[max((name for name in places if part.startswith(name)), key=len)]
+        owners = [name for name in places if part.startswith(name)]
+        place = places[max(owners, key=len)]
         if isinstance(place, int):
             place = torch.device(device.type, place)
         if place == "disk" or (place == "cpu" and device.type != "cpu"):
@@ -246,9 +244,8 @@ def _misplaced(
         # On a CPU target what is "on the CPU" may as well stay there.
         stays = place == "cpu" and weight.is_meta
         if not stays and weight.device != torch.device(place):
-            wrong.append(
-                f"{part} is on {weight.device} after a pass, its place is {place}"
-            )
+            problem = f"is on {weight.device} after a pass, its place is {place}"
+            wrong.append(f"{part} {problem}")
     return wrong
 
 
@@ -260,14 +257,20 @@ def _tied_wrongly(model: TiedTransformer, places: Places) -> list[str]:
         wrong.append("the tied weight is still on the device after a pass")
     if "disk" in (places.get("head"), places.get("")):
         return wrong  # there each name has a file
-    kept = []
+    addresses = set()
     for layer in layers:
-        offloaded = getattr(getattr(layer, "_hf_hook", None), "weights_map", None)
-        kept.append(offloaded["weight"] if offloaded else layer.weight)
-    if kept[0].data_ptr() != kept[1].data_ptr():
+        offloaded = _of_hook(layer, "weights_map")
+        weight = offloaded["weight"] if offloaded else layer.weight
+        addresses.add(weight.data_ptr())
+    if len(addresses) > 1:
         wrong.append("there are two copies of the tied weight")
     return wrong
 
 
 def _tied_map(layer: Any) -> Any:
-    return getattr(getattr(layer, "_hf_hook", None), "tied_params_map", None) or {}
+    return _of_hook(layer, "tied_params_map") or {}
+
+
+def _of_hook(layer: Any, name: str) -> Any:
+    """Return an attribute of Accelerate's hook of a layer, None without it."""
+    return getattr(getattr(layer, "_hf_hook", None), name, None)

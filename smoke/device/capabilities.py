@@ -61,9 +61,10 @@ def backend(device: torch.device) -> str | None:
     Windows has neither NCCL nor XCCL (torch's documentation of torch.distributed;
     cmake/Modules/FindXCCL.cmake of intel/torch-xpu-ops), torch 2.1 no XCCL, and a Mac no GPU's.
     """
-    own = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl"}.get(devices.kind(device), "")
-    is_built: Callable[[], bool] = getattr(distributed, f"is_{own}_available", bool)
-    return own if is_built() else None
+    names = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl"}
+    name = names.get(devices.kind(device), "")
+    is_built: Callable[[], bool] = getattr(distributed, f"is_{name}_available", bool)
+    return name if is_built() else None
 
 
 def collectives(device: torch.device) -> str:

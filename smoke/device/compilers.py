@@ -21,12 +21,16 @@ LEVEL_ZERO = "level_zero/ze_api.h"
 _PYTHON = [sysconfig.get_path("include")]
 
 
-def found(variable: str, *names: str) -> str | None:
+def find(variable: str, *names: str) -> str | None:
     """Return the compiler that a variable names, otherwise the first on PATH, on Windows cl."""
-    if named := os.environ.get(variable):
-        return named
-    names = ("cl",) if os.name == "nt" else names
-    return next(filter(None, map(shutil.which, names)), None)
+    if compiler := os.environ.get(variable):
+        return compiler
+    if os.name == "nt":
+        return shutil.which("cl")
+    for name in names:
+        if compiler := shutil.which(name):
+            return compiler
+    return None
 
 
 def compiles(
@@ -57,11 +61,9 @@ def compiles(
         prefix="smoke-", ignore_cleanup_errors=True
     ) as folder:
         source = Path(folder, f"probe{suffix}")
-        lines = [
-            *(f"#include <{header}>" for header in headers),
-            "int probe(void) { return 0; }",
-        ]
-        source.write_text("\n".join(lines) + "\n", encoding="ascii")
+        lines = [f"#include <{header}>\n" for header in headers]
+        lines.append("int probe(void) { return 0; }\n")
+        source.write_text("".join(lines), encoding="ascii")
         make = _cl if os.name == "nt" else _gcc
         argv = make(compiler, source.name, [*_PYTHON, *include], folders, libraries)
         try:
@@ -87,18 +89,12 @@ def _gcc(
     folders: Sequence[str],
     libraries: Sequence[str],
 ) -> list[str]:
-    named = [f"-l:{name}" if ".so" in name else f"-l{name}" for name in libraries]
-    dirs = [*(f"-I{each}" for each in include), *(f"-L{each}" for each in folders)]
-    return [
-        *compiler.split(),
-        source,
-        "-shared",
-        "-fPIC",
-        *dirs,
-        *named,
-        "-o",
-        "probe.out",
-    ]
+    argv = [*compiler.split(), source, "-shared", "-fPIC"]
+    argv += [f"-I{folder}" for folder in include]
+    argv += [f"-L{folder}" for folder in folders]
+    for name in libraries:
+        argv.append(f"-l:{name}" if ".so" in name else f"-l{name}")
+    return [*argv, "-o", "probe.out"]
 
 
 def _cl(
@@ -109,26 +105,23 @@ def _cl(
     libraries: Sequence[str],
 ) -> list[str]:
     # Not split: "C:\Program Files\..." holds spaces.
-    dirs = [f"/LIBPATH:{each}" for each in folders]
-    named = [f"{name}.lib" for name in libraries]
-    return [
-        compiler,
-        "/nologo",
-        source,
-        "/LD",
-        *(f"/I{each}" for each in include),
-        "/link",
-        *dirs,
-        *named,
-    ]
+    argv = [compiler, "/nologo", source, "/LD"]
+    argv += [f"/I{folder}" for folder in include]
+    argv.append("/link")
+    argv += [f"/LIBPATH:{folder}" for folder in folders]
+    argv += [f"{name}.lib" for name in libraries]
+    return argv
 
 
 def _first_error(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    wrong = [line for line in lines if "error" in line.lower() or "cannot find" in line]
-    first = next(iter([*wrong, *lines]), "without a message")
+    lines = output.strip().splitlines() or ["without a message"]
+    first = lines[0]
+    for line in lines:
+        if "error" in line.lower() or "cannot find" in line:
+            first = line
+            break
     # Without folders: the reason is part of evidence, which names no place of a machine.
-    return re.sub(r"(?:[A-Za-z]:)?[\\/](?:[^\\/:'\"]+[\\/])+", "", first)[:200]
+    return re.sub(r"(?:[A-Za-z]:)?[\\/](?:[^\\/:'\"]+[\\/])+", "", first.strip())[:200]
 
 
 def for_inductor() -> str:
@@ -138,7 +131,7 @@ def for_inductor() -> str:
     """
     default = "clang++" if sys.platform == "darwin" else "g++"
     headers = ["vector"] if os.name == "nt" else ["vector", "Python.h"]
-    return compiles(found("CXX", default), headers, suffix=".cpp")
+    return compiles(find("CXX", default), headers, suffix=".cpp")
 
 
 def for_triton_cuda() -> str:
@@ -146,7 +139,7 @@ def for_triton_cuda() -> str:
 
     It takes ``CC``, otherwise gcc or clang (triton/runtime/build.py); cuda.h is part of its wheel.
     """
-    return compiles(found("CC", "gcc", "clang"), ["Python.h"], suffix=".c")
+    return compiles(find("CC", "gcc", "clang"), ["Python.h"], suffix=".c")
 
 
 def for_triton_xpu() -> str:
@@ -164,7 +157,7 @@ def for_triton_xpu() -> str:
         if is_source and LEVEL_ZERO in file.read_text("utf-8", errors="replace"):
             headers = ["Python.h", LEVEL_ZERO]
     return compiles(
-        found("CXX", "g++", "clang++"),
+        find("CXX", "g++", "clang++"),
         headers,
         suffix=".cpp",
         include=getattr(helper, "include_dir", ()),

@@ -12,8 +12,8 @@ _EMBEDDED = {(5, 3), (6, 2), (7, 2), (8, 7)}
 
 
 def _number(name: re.Match[str]) -> tuple[int, int]:
-    found = int(name[2]), int(name[3])
-    return (11, 0) if found == (10, 1) else found  # CUDA 13 renamed Thor
+    number = int(name[2]), int(name[3])
+    return (11, 0) if number == (10, 1) else number  # CUDA 13 renamed Thor
 
 
 def runs(code: str, capability: str) -> bool:

@@ -105,15 +105,12 @@ def facts(device: torch.device) -> dict[str, Any]:
 
 def fallback(accelerator: str) -> list[str]:
     """Return the settings by which torch computes on the CPU what a device has no kernel for."""
-    kind_of_device = accelerator.upper()
     settings: list[str] = []
-    for name in (
-        f"PYTORCH_ENABLE_{kind_of_device}_FALLBACK",
-        f"PYTORCH_{kind_of_device}_FALLBACK_OP",
-    ):
-        value = os.environ.get(name, "")
+    for name in ("PYTORCH_ENABLE_{}_FALLBACK", "PYTORCH_{}_FALLBACK_OP"):
+        variable = name.format(accelerator.upper())
+        value = os.environ.get(variable, "")
         if value not in ("", "0"):
-            settings.append(f"{name}={value}")
+            settings.append(f"{variable}={value}")
     return settings
 
 
@@ -133,8 +130,8 @@ def has_float64(device: torch.device) -> bool | None:
     if kind(device) in ("cpu", "cuda"):
         return True
     properties = backend(device).get_device_properties(device)
-    found = getattr(properties, "has_fp64", getattr(properties, "support_fp64", None))
-    return None if found is None else bool(found)
+    answer = getattr(properties, "has_fp64", getattr(properties, "support_fp64", None))
+    return None if answer is None else bool(answer)
 
 
 def alike(device: torch.device) -> list[int]:
@@ -148,9 +145,9 @@ def alike(device: torch.device) -> list[int]:
     numbers = [first]
     if os.environ.get("SMOKE_ALONE") == "":
         return numbers
+    model = module.get_device_name(first)
     for number in range(module.device_count()):
-        same = module.get_device_name(number) == module.get_device_name(first)
-        if same and number != first:
+        if number != first and module.get_device_name(number) == model:
             numbers.append(number)
     return numbers
 

@@ -158,15 +158,17 @@ class Group:
     def told_by_all(self, about: str, fact: object) -> dict[int, Any]:
         """Tell the others a fact, and return theirs by rank, when all have told it."""
         self._tells += 1
-        topic, ranks = f"{about}/{self._tells}", range(self.size)
+        topic = f"{about}/{self._tells}"
+        facts = {}
         with self.step("compare what all processes have"):  # the store ends with rank 0
             self._store.set(f"{topic}/{self.rank}", json.dumps(fact))
             self._wait(topic, LIMIT)
             if absent := self._without(topic):
                 names = ", ".join(map(self._name, absent))
                 self._no_network(f"{names} did not come within {LIMIT:.0f} s")
-            found = [self._store.get(f"{topic}/{rank}") for rank in ranks]
-        return {rank: json.loads(text) for rank, text in zip(ranks, found, strict=True)}
+            for rank in range(self.size):
+                facts[rank] = json.loads(self._store.get(f"{topic}/{rank}"))
+        return facts
 
     def _wait(self, topic: str, seconds: float) -> None:
         """Wait until all have told something on a topic."""
@@ -210,7 +212,6 @@ def _is_of_network(error: RuntimeError) -> bool:
     """Return whether the store, a backend or a time-out raised an error, and not this rank's device."""
     if _OF_DEVICE.search(str(error)):
         return False
-    own = type(error).__name__.startswith(
-        "Dist"
-    )  # torch's own, which 2.1 lacks in part
-    return own or bool(_OF_NETWORK.search(str(error)))
+    if type(error).__name__.startswith("Dist"):  # torch's own, which 2.1 lacks in part
+        return True
+    return _OF_NETWORK.search(str(error)) is not None

@@ -20,16 +20,17 @@ def families(
         device_id: Four hexadecimal digits, where torch reports them.
     """
     in_name = re.search(r"\[0x([0-9a-f]{4})\]", name, re.IGNORECASE)
-    number = device_id or (in_name[1].lower() if in_name else None)
-    if by_id := {family for family, each in known.items() if number in each["ids"]}:
-        return frozenset(by_id)
+    if in_name and not device_id:
+        device_id = in_name[1].lower()
     short = essence(name)
-    by_name = set()
+    by_id, by_name = set(), set()
     for family, entry in known.items():
+        if device_id in entry["ids"]:
+            by_id.add(family)
         for full_name in entry["names"]:
             if short and short in map(essence, _parts(full_name)):
                 by_name.add(family)
-    return frozenset(by_name)
+    return frozenset(by_id or by_name)
 
 
 def _parts(name: str) -> list[str]:

@@ -26,7 +26,8 @@ class Sensors:
     def __init__(
         self, kind: str, folder: Path | None, handle: Any = None, why: str = ""
     ) -> None:
-        self._files = TABLE["sysfs"]["cpu" if kind == "cpu" else "gpu"]
+        self._kind = "cpu" if kind == "cpu" else "gpu"
+        self._files = TABLE["sysfs"][self._kind]
         self._folder, self._handle, self._why = folder, handle, why
         self._counted: dict[str, tuple[float, float]] = {}
         self._events = ctypes.c_void_p()
@@ -37,26 +38,32 @@ class Sensors:
     def read(self, name: str) -> list[float]:
         """Return what one function or file tells, in °C, W, MHz, or as numbers of events."""
         if self._handle is None:
-            value = max(map(float, self._texts(name).values())) * self._files[name][0]
+            highest = max(map(float, self._texts(name).values()))
+            value = highest * self._files[name][0]
             if name in ("power", "throttle"):
                 value = self._growth(name, value)
             return [value]
         function, arguments, count, scale = TABLE["nvml"][name]
-        values = [ctypes.c_ulonglong() for _ in range(count)]
-        _ask(function, self._handle, *arguments, *map(ctypes.byref, values))
-        return [each.value * scale for each in values]
+        results = [ctypes.c_ulonglong() for _ in range(count)]
+        _ask(function, self._handle, *arguments, *map(ctypes.byref, results))
+        return [result.value * scale for result in results]
 
     def throttled(self) -> set[str]:
         """Return the reasons why the clock is lower now than it could be."""
+        reasons: set[str] = set()
         if self._handle is not None:
             mask = int(self.read("throttle")[0])
-            return {word for bit, word in TABLE["reasons"].items() if mask & int(bit)}
-        if self._files is TABLE["sysfs"]["cpu"]:
-            return {"thermal"} if self.read("throttle")[0] > 0 else set()
-        names = {
-            path.name for path, text in self._texts("throttle").items() if text == "1"
-        }
-        return {name.rpartition("reason_")[2] for name in names} - {"status"}
+            for bit, word in TABLE["reasons"].items():
+                if mask & int(bit):
+                    reasons.add(word)
+        elif self._kind == "cpu":
+            if self.read("throttle")[0] > 0:
+                reasons.add("thermal")
+        else:
+            for path, text in self._texts("throttle").items():
+                if text == "1":
+                    reasons.add(path.name.rpartition("reason_")[2])
+        return reasons - {"status"}  # that there are some
 
     def link(self) -> list[int]:
         """Return generation and width of PCI Express, and both of what card and slot can do.
@@ -69,9 +76,9 @@ class Sensors:
         if "hypervisor" in CPUINFO.read_text(encoding="utf-8", errors="replace"):
             raise Unmeasured("a virtual machine shows another slot than the real one")
         card = self._folder.resolve()
-        while not card.parent.parent.name.startswith("pci") and (
-            _text(card.parent / "vendor") == _text(card / "vendor")
-        ):
+        while not card.parent.parent.name.startswith("pci"):
+            if _text(card.parent / "vendor") != _text(card / "vendor"):
+                break
             card = card.parent
         now = _link(card, "current")
         return [*now, *map(min, _link(card, "max"), _link(card.parent, "max"))]
@@ -99,14 +106,15 @@ class Sensors:
         return (value - before) / (now - then)
 
     def _texts(self, name: str) -> dict[Path, str]:
-        patterns, folder = self._files.get(name, [1.0])[1:], self._folder
+        _scale, *patterns = self._files.get(name, [1.0])
         texts: dict[Path, str] = {}
-        if folder:
+        if self._folder:
             for pattern in patterns:
-                texts |= {path: _text(path) for path in sorted(folder.glob(pattern))}
+                for path in sorted(self._folder.glob(pattern)):
+                    texts[path] = _text(path)
         if not texts:
             words = " or ".join(patterns) or name
-            raise Unmeasured(self._why or f"no {words} in {folder}")
+            raise Unmeasured(self._why or f"no {words} in {self._folder}")
         return texts
 
 
@@ -142,9 +150,7 @@ def _nvidia(uuid: object) -> tuple[ctypes.c_void_p, Path | None]:
     _ask("nvmlDeviceGetPciInfo_v3", handle, place)
     address = place.raw[36:].rstrip(b"\0").decode().lower()[-12:]
     folder = SYS / "bus/pci/devices" / address
-    if not folder.exists():
-        return handle, None
-    return handle, folder
+    return handle, folder if folder.exists() else None
 
 
 def nvml() -> ctypes.CDLL | None:
@@ -155,10 +161,9 @@ def nvml() -> ctypes.CDLL | None:
 
 def nvml_library() -> ctypes.CDLL | None:
     """Return NVIDIA's management library, None without it: a driver that it does not fit is there."""
+    name = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
     try:
-        return ctypes.CDLL(
-            "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
-        )
+        return ctypes.CDLL(name)
     except OSError:
         return None
 
@@ -187,7 +192,8 @@ def _intel(number: str | None) -> Path:
     device = f"0x{number}" if number else "an id that this torch does not tell"
     folders = []
     for folder in SYS.glob("bus/pci/devices/*"):
-        if (_text(folder / "vendor"), _text(folder / "device")) == ("0x8086", device):
+        is_intel = _text(folder / "vendor") == "0x8086"
+        if _text(folder / "device") == device and is_intel:
             folders.append(folder)
     if len(folders) == 1:
         return folders[0]
@@ -208,8 +214,8 @@ def _has_battery() -> bool:
     if sys.platform != "win32":
         return any(SYS.glob("class/power_supply/BAT*"))
     status = (ctypes.c_ubyte * 12)()  # SYSTEM_POWER_STATUS; 128 means no battery
-    told = ctypes.windll.kernel32.GetSystemPowerStatus(status)
-    return bool(told) and status[1] != 128
+    is_known = ctypes.windll.kernel32.GetSystemPowerStatus(status)
+    return bool(is_known) and status[1] != 128
 
 
 def _text(path: Path) -> str:

@@ -131,7 +131,7 @@ class Numbers:
 
     @contextmanager
     def measuring(self, name: str) -> Iterator[None]:
-        """Keep the reason if what is done here finds that it can't be measured."""
+        """Keep the reason if the value can't be measured."""
         try:
             yield
         except Unmeasured as reason:
@@ -153,17 +153,16 @@ class Numbers:
         The comparison of reports needs each round: bursts of load show in their distribution.
         Rounds that follow each other by ``every`` seconds are a course, which the report draws.
         """
-        middle = statistics.median(values)
-        spread = max(values) - min(values)
-        rounds = [float(f"{value:.5g}") for value in values]
+        median = statistics.median(values)
         self.values[name] = {
-            "value": middle,
+            "value": median,
             "unit": unit,
-            "spread": spread,
-            "rounds": rounds,
+            "spread": max(values) - min(values),
+            "rounds": [float(f"{value:.5g}") for value in values],
         }
-        self.values[name] |= {"every": every} if every else {}
-        return middle
+        if every:
+            self.values[name]["every"] = every
+        return median
 
     def within(self, name: str, error: float, limit: float) -> None:
         """Store a relative error, and fail the check if it is above its limit or not a number.
@@ -171,16 +170,18 @@ class Numbers:
         Raises:
             CheckFailed: ``wrong-numbers``.
         """
-        limit = max(limit, self._least) if limit else limit
+        if limit:  # 0 asks for exact results
+            limit = max(limit, self._least)
         self.values[name] = {"value": error, "unit": "1", "limit": limit}
-        if not error <= limit:  # also true for nan
-            fail(
-                "wrong-numbers",
-                f"{name}: relative error {error:.2g}, the limit is {limit:.2g}",
-                cause="the result on the device differs from the float64 reference on the CPU",
-                remedy="compare driver and runtime with the last good report of this machine",
-                evidence=[
-                    f"{key} = {entry['value']:.3g}"
-                    for key, entry in self.values.items()
-                ],
-            )
+        if error <= limit:  # false for nan, too
+            return
+        evidence = []
+        for key, entry in self.values.items():
+            evidence.append(f"{key} = {entry['value']:.3g}")
+        fail(
+            "wrong-numbers",
+            f"{name}: relative error {error:.2g}, the limit is {limit:.2g}",
+            cause="the result on the device differs from the float64 reference on the CPU",
+            remedy="compare driver and runtime with the last good report of this machine",
+            evidence=evidence,
+        )

@@ -69,42 +69,52 @@ class Declared:
 
 def check_files(folder: Path = CHECKS) -> list[Path]:
     """Return every check file of the suite, those of `ORDER` first."""
-    last = len(ORDER)
-    rank = {f"test_{area}.py": place for place, area in enumerate(ORDER)}
-    return sorted(
-        folder.glob("test_*.py"),
-        key=lambda path: (rank.get(path.name, last), path.name),
-    )
+    return sorted(sorted(folder.glob("test_*.py")), key=_place)
+
+
+def _place(path: Path) -> int:
+    area = path.stem.removeprefix("test_")
+    if area in ORDER:
+        return ORDER.index(area)
+    return len(ORDER)
 
 
 def declared(files: Iterable[Path]) -> list[Declared]:
     """Return the checks of check files, in the order of the files."""
-    return [found for path in files for found in _declared_in(path)]
+    checks: list[Declared] = []
+    for path in files:
+        checks += _declared_in(path)
+    return checks
 
 
 @functools.cache
 def _declared_in(path: Path) -> list[Declared]:
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    functions = (node for node in nodes if isinstance(node, ast.FunctionDef))
-    return [found for node in functions for found in _declared(node)]
+    checks: list[Declared] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            checks += _declared(node)
+    return checks
 
 
 def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
-    parameters = [each.arg for each in function.args.args]
+    parameters = [parameter.arg for parameter in function.args.args]
     for call in function.decorator_list:
         if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "check":
             identifier = ast.literal_eval(call.args[0])
             title = (ast.get_docstring(function) or "").partition("\n")[0]
-            given = {word.arg: word.value for word in call.keywords}
-            full = "full" in given and ast.literal_eval(given["full"])
+            full = False
+            for keyword in call.keywords:
+                if keyword.arg == "full":
+                    full = bool(ast.literal_eval(keyword.value))
             on_device = is_on_device(identifier, parameters)
-            yield Declared(identifier, title, bool(full), on_device)
+            yield Declared(identifier, title, full, on_device)
 
 
 def is_on_device(identifier: str, parameters: Iterable[str]) -> bool:
     """Return whether each device requires a check of these parameters."""
-    takes = identifier == DEVICE or "device" in parameters
-    return takes and identifier.partition(".")[0] not in SHARED
+    if identifier.partition(".")[0] in SHARED:
+        return False
+    return identifier == DEVICE or "device" in parameters
 
 
 def on(identifier: str, index: int) -> str:

@@ -11,10 +11,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,10 +40,12 @@ def describe_exit(code: int) -> str:
     unsigned = code & 0xFFFFFFFF
     if unsigned in WINDOWS:
         return f"Windows exception 0x{unsigned:08X} ({WINDOWS[unsigned]})"
-    if code < 0:
-        names = {number.value: number.name for number in signal.Signals}
-        return f"killed by {names.get(-code, f'signal {-code}')}"
-    return f"exit code {code}"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
 
 
 def died(code: int, output: str, *, step: str | None = None) -> Finding:
@@ -52,17 +53,17 @@ def died(code: int, output: str, *, step: str | None = None) -> Finding:
     lines = [line for line in output.splitlines() if line.strip()]
     # A library that ends its process prints why, and the interpreter's stack may follow.
     errors = [line for line in lines[:-8] if "error" in line.lower()]
-    how = describe_exit(code)
-    facts = [how]
+    status = describe_exit(code)
+    evidence = [status]
     if step:
-        facts.append(f"while: {step}")
-    facts += [*errors[-4:], *lines[-8:]]
+        evidence.append(f"while: {step}")
+    evidence += errors[-4:] + lines[-8:]
     return Finding(
         "process-died",
-        f"the process died: {how}",
+        f"the process died: {status}",
         "native code (driver, runtime or operator library) ended the process",
         "compare driver and runtime with the last good report; `provision doctor` reads both",
-        tuple(fact[:300] for fact in facts),
+        tuple(line[:300] for line in evidence),
     )
 
 
@@ -87,6 +88,7 @@ def start(
     """
     lifetime.own_descendants()
     pipe = lifetime.open_pipe()
+    variables = os.environ | {lifetime.PIPE: "".join(map(str, pipe))}
     try:
         return subprocess.Popen(
             argv,
@@ -95,7 +97,7 @@ def start(
             stdin=subprocess.DEVNULL,  # no read of it can ever wait
             start_new_session=leader and os.name == "posix",
             pass_fds=pipe,
-            env={**os.environ, lifetime.PIPE: "".join(map(str, pipe))},
+            env=variables,
         )
     finally:
         for end in pipe:
@@ -118,13 +120,6 @@ def alive() -> None:
 
 def heard(output: str) -> None:
     """Take what a child printed; the running suite puts its own function in this place."""
-
-
-def _beat(looks: Iterator[int]) -> bool:
-    """Call `alive` at every so many looks at a child, which itself gives no sign of life."""
-    if next(looks) % BEAT == 0:
-        alive()
-    return False
 
 
 @dataclass(frozen=True)
@@ -234,7 +229,14 @@ def call(function: str, *, timeout: float = TIMEOUT, **arguments: object) -> Ans
         timeout: Seconds until the process is killed, unless it computes; see `patience`.
         arguments: Keyword arguments, JSON values.
     """
-    look = partial(_beat, itertools.count(1))
+    looks = itertools.count(1)
+
+    def look() -> bool:
+        """Tell of this process now and then; the child itself gives no sign of life."""
+        if next(looks) % BEAT == 0:
+            alive()
+        return False
+
     begun = _begun.pop(_key(function, arguments), None)
     if begun is None:
         child = _standing_by.pop(function, None) or Child(function)

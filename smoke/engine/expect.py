@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +99,8 @@ class Expect:
 
     def release(self, name: str) -> tuple[int, int]:
         """Return major and minor version of a locked distribution, (0, 0) for others."""
-        numbers = re.findall(r"\d+", self.packages.get(name, ""))
-        major, minor, *_ = map(int, [*numbers, 0, 0])
-        return major, minor
+        major, minor, *_ = *re.findall(r"\d+", self.packages.get(name, "")), 0, 0
+        return int(major), int(minor)
 
     @property
     def imported(self) -> frozenset[str]:
@@ -122,20 +121,30 @@ class Expect:
 def _fits(value: object, shape: Any) -> bool:
     """Say whether plain JSON has a shape, as ``expectation.json`` tells it."""
     match shape:
+        case None:
+            return value is None
         case str():
             return isinstance(value, str) and bool(re.fullmatch(shape, value))
-        case [each]:
-            return isinstance(value, list) and all(_fits(item, each) for item in value)
+        case [item_shape]:
+            return isinstance(value, list) and _all_fit(value, item_shape)
         case list():
-            return any(_fits(value, each) for each in shape)
-        case dict() if isinstance(value, dict):
-            same = "*" in shape or shape.keys() == value.keys()
-            return same and all(
-                _fits(item, shape.get(key, shape.get("*")))
-                for key, item in value.items()
-            )
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and value > shape if shape == 0 else shape is value
+            return any(_fits(value, choice) for choice in shape)
+        case dict():
+            return isinstance(value, dict) and _table_fits(value, shape)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and value > shape
+
+
+def _table_fits(table: dict[str, Any], shape: dict[str, Any]) -> bool:
+    if "*" in shape:
+        return _all_fit(table.values(), shape["*"])
+    if table.keys() != shape.keys():
+        return False
+    return all(_fits(item, shape[key]) for key, item in table.items())
+
+
+def _all_fit(items: Iterable[object], shape: Any) -> bool:
+    return all(_fits(item, shape) for item in items)
 
 
 def _faults(data: object) -> list[str]:
@@ -144,16 +153,13 @@ def _faults(data: object) -> list[str]:
     if data.get("schema") != SCHEMA:
         return [f"schema: {data.get('schema')!r}, this suite reads {SCHEMA}"]
     rules = RULES["required"] | RULES["optional"]
-    unknown = [
-        f"{key}: unknown key" for key in sorted(set(data) - set(rules) - {"schema"})
-    ]
-    missing = [f"{key}: missing" for key in RULES["required"] if key not in data]
-    wrong = [
-        f"{key}: {data[key]!r:.80} is not {words}"
-        for key, (shape, words) in rules.items()
-        if key in data and not _fits(data[key], shape)
-    ]
-    return unknown + missing + wrong
+    unknown = data.keys() - rules.keys() - {"schema"}
+    faults = [f"{key}: unknown key" for key in sorted(unknown)]
+    faults += [f"{key}: missing" for key in RULES["required"] if key not in data]
+    for key, (shape, words) in rules.items():
+        if key in data and not _fits(data[key], shape):
+            faults.append(f"{key}: {data[key]!r:.80} is not {words}")
+    return faults
 
 
 def read(path: Path) -> Expect:
@@ -168,10 +174,8 @@ def read(path: Path) -> Expect:
         raise BadExpect(path, [str(error)]) from error
     if faults := _faults(data):
         raise BadExpect(path, faults)
-    values = {
-        each.name: data[each.name] for each in fields(Expect) if each.name in data
-    }
-    values["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
+    del data["schema"]
+    data["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
     for key in ("requirements", "families", "fused_ops", "rotary", "fallback"):
-        values[key] = tuple(data.get(key, ()))
-    return Expect(**values)
+        data[key] = tuple(data.get(key, ()))
+    return Expect(**data)

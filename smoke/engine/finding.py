@@ -64,10 +64,16 @@ def fail(
     Raises:
         CheckFailed: Always.
     """
-    text, facts = TABLE.get(code, {}), tuple(map(str, evidence))
-    cause, remedy = cause or text["cause"], remedy or text["remedy"]
-    level = level or text.get("level", "error")
-    raise CheckFailed(Finding(code, symptom, cause, remedy, facts, level))
+    text = TABLE.get(code, {})
+    finding = Finding(
+        code,
+        symptom,
+        cause or text["cause"],
+        remedy or text["remedy"],
+        tuple(map(str, evidence)),
+        level or text.get("level", "error"),
+    )
+    raise CheckFailed(finding)
 
 
 def fail_if(
@@ -114,14 +120,16 @@ def _symptom(lines: list[str]) -> str:
 def _shortened(lines: list[str], symptom: str) -> list[str]:
     """Return the first and the last lines of a message, and the one that names the error."""
     first, last = lines[:_HEAD], lines[_HEAD:][-_TAIL:]
-    return [*first, *([] if symptom in first + last else [symptom]), *last]
+    if symptom in first + last:
+        return first + last
+    return [*first, symptom, *last]
 
 
 def _origins(error: BaseException) -> Iterator[str]:
     """Yield the exceptions that led to one: ``transformers`` wraps what an import raised."""
-    origin = error.__cause__ or (
-        None if error.__suppress_context__ else error.__context__
-    )
+    origin = error.__cause__
+    if origin is None and not error.__suppress_context__:
+        origin = error.__context__
     if origin is not None:
         yield _lines(origin)[0]
         yield from _origins(origin)
@@ -129,7 +137,8 @@ def _origins(error: BaseException) -> Iterator[str]:
 
 def _calls(error: BaseException) -> list[str]:
     """Return the innermost calls as a traceback writes them; they name the library at fault."""
-    return [
-        f'File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
-        for frame, line in traceback.walk_tb(error.__traceback__)
-    ][-_CALLS:]
+    calls = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        calls.append(f'File "{code.co_filename}", line {line}, in {code.co_name}')
+    return calls[-_CALLS:]

@@ -20,10 +20,11 @@ LIBRARIES = ("torchvision", "accelerate", "transformers")  # modules of the same
 
 def operators(expect: Expect) -> list[str]:
     """Return torch and the locked modules that register operators with it."""
-    return [
-        "torch",
-        *(module for name, module in OPERATOR_MODULES.items() if expect.locks(name)),
-    ]
+    modules = ["torch"]
+    for name, module in OPERATOR_MODULES.items():
+        if expect.locks(name):
+            modules.append(module)
+    return modules
 
 
 def libraries(expect: Expect) -> list[str]:

@@ -56,8 +56,10 @@ class Journal:
 
     def write(self, **event: object) -> None:
         """Append one event, with a single call of the system."""
-        whose = {"on": self.index} if self.index else {}
-        line = json.dumps({"at": time.time(), **whose, **event}).encode() + b"\n"
+        entry: dict[str, object] = {"at": time.time()}
+        if self.index:
+            entry["on"] = self.index
+        line = json.dumps(entry | event).encode() + b"\n"
         with self.path.open("a+b", buffering=0) as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(end - 1, 0))
@@ -72,7 +74,7 @@ class Journal:
             # What a killed worker wrote of its last event says nothing.
             with contextlib.suppress(ValueError):
                 self._read.append(json.loads(line))
-        return [*self._read]
+        return self._read.copy()
 
     def _new_lines(self) -> list[bytes]:
         """Return the whole lines that have been added since the last call."""

@@ -59,20 +59,22 @@ def end_with_parent() -> None:
     name = os.environ.pop(PIPE, "")
     if sys.platform == "win32" or not name:
         return
-    pipe, leads = int(name), os.getpgrp() == os.getpid()
+    pipe = int(name)
+    leads_group = os.getpgrp() == os.getpid()
     if sys.platform == "linux":
         import fcntl
 
         # The kernel kills at the pipe's end: a driver that hangs may hold the interpreter's lock,
         # and then no thread of Python runs again. A negative number is a process group.
+        owner = -os.getpid() if leads_group else os.getpid()
         with contextlib.suppress(OSError):
-            fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpid() if leads else os.getpid())
+            fcntl.fcntl(pipe, fcntl.F_SETOWN, owner)
             fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC)
 
     def wait() -> None:
         os.read(pipe, 1)  # returns at once if the parent has ended by now
-        if leads:
+        if leads_group:
             os.killpg(0, signal.SIGKILL)
         os._exit(1)  # sys.exit would end this thread only
 

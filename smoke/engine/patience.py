@@ -41,17 +41,18 @@ def wait(
         silent = time.monotonic() - since
         if heard():
             since, used = time.monotonic(), cpu_seconds(process)
-        elif silent > limit and (
-            silent > LONGEST or not _computes(process, used, silent)
-        ):
+        elif silent > limit and not _computes(process, used, silent):
             return None, silent
 
 
 def _computes(
     process: subprocess.Popen[bytes], used: float | None, silent: float
 ) -> bool:
+    """Return whether a silent process computes, and not for too long."""
     now = cpu_seconds(process)
-    return now is not None and used is not None and now - used > BUSY * silent
+    if silent > LONGEST or now is None or used is None:
+        return False
+    return now - used > BUSY * silent
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:

@@ -53,9 +53,13 @@ def reused(expect: Expect) -> frozenset[str]:
     The caller vouches that nothing which they use has changed: host, driver, stack, suite, spec.
     What reads the metadata of the environment, and imports what is new in it, is always run.
     """
-    passed = expect.earlier["reused"] if expect.earlier else []
-    kept = (n for n in passed if n == IMPORT["id"] or not n.startswith("identity."))
-    return frozenset(kept)
+    if not expect.earlier:
+        return frozenset()
+    names = set(expect.earlier["reused"])
+    for name in expect.earlier["reused"]:
+        if name.startswith("identity.") and name != IMPORT["id"]:
+            names.discard(name)
+    return frozenset(names)
 
 
 def not_run(head: dict[str, str], reason: str, *, required: bool) -> dict[str, Any]:
@@ -76,28 +80,39 @@ def missing(
     A check is required where a worker said so, and where no worker said anything of it: only then is a
     run complete because of what it did, and not because of what it forgot.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for event in journal.events():  # a later word replaces an earlier one
-        for head in event.get("required", ()):
-            found.setdefault(head["id"], not_run(head, CUT_SHORT, required=True))
-        for entry in (*event.get("not_required", ()), *event.get("excused", ())):
-            found[entry["id"]] = entry
+    entries = _named_by_workers(journal)
     outcomes = {result["id"]: result["outcome"] for result in journal.results()}
     reason = NO_TORCH if outcomes.get(IMPORT["id"]) == "failed" else NOT_COLLECTED
-    for each in declared:
-        left_out = plan.leaves_out(each.id, full=each.full)
-        for index in plan.devices if each.on_device else plan.devices[:1]:
-            head = {"id": each.on(index), "title": each.title}
-            found.setdefault(
-                head["id"], not_run(head, left_out or reason, required=not left_out)
-            )
-    found = {name: entry for name, entry in found.items() if name not in outcomes}
-    kept = [entry for entry in found.values() if not _is_repeated(entry, found)]
-    return sorted(kept, key=lambda entry: not entry["required"])
+    for check in declared:
+        left_out = plan.leaves_out(check.id, full=check.full)
+        for index in plan.devices if check.on_device else plan.devices[:1]:
+            head = {"id": check.on(index), "title": check.title}
+            entry = not_run(head, left_out or reason, required=not left_out)
+            entries.setdefault(entry["id"], entry)
+    for identifier in outcomes:
+        entries.pop(identifier, None)
+    required, others = [], []
+    for entry in entries.values():
+        if entry["required"]:
+            required.append(entry)
+        elif not _is_repeated(entry, entries):
+            others.append(entry)
+    return required + others
 
 
-def _is_repeated(entry: dict[str, Any], found: dict[str, dict[str, Any]]) -> bool:
+def _named_by_workers(journal: Journal) -> dict[str, dict[str, Any]]:
+    """Return an entry for each check that the workers named; a later word replaces an earlier one."""
+    entries: dict[str, dict[str, Any]] = {}
+    for event in journal.events():
+        for head in event.get("required", ()):
+            entries.setdefault(head["id"], not_run(head, CUT_SHORT, required=True))
+        for entry in (*event.get("not_required", ()), *event.get("excused", ())):
+            entries[entry["id"]] = entry
+    return entries
+
+
+def _is_repeated(entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> bool:
     """Return whether a further device lacks a check for the reason that the first lacks it."""
     name, _, index = entry["id"].partition("@")
-    same = found.get(name, {}).get("reason") == entry["reason"]
-    return bool(index) and same and not entry["required"]
+    first = entries.get(name, {})
+    return bool(index) and first.get("reason") == entry["reason"]

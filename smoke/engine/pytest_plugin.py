@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 def check_of(item: pytest.Function) -> Check:
     """Return what makes a function a check."""
-    found = getattr(item.function, "check", None)
-    if not isinstance(found, Check):
+    check = getattr(item.function, "check", None)
+    if not isinstance(check, Check):
         raise pytest.UsageError(f"{item.nodeid} is not marked as a check")
-    return found
+    return check
 
 
 class Suite:
@@ -54,7 +54,8 @@ class Suite:
         self._plan = plan
         self._index = plan.devices[0]
         self._other = other
-        self._numbers, self._known = Numbers(journal), KNOWN.get(expect.accelerator, {})
+        self._numbers = Numbers(journal)
+        self._known = KNOWN.get(expect.accelerator, {})
         self._error: BaseException | None = None
         self._started = 0.0
         self._lacking: dict[Capability, str] = {}
@@ -79,7 +80,7 @@ class Suite:
         """
         from smoke.device import devices
 
-        cause = self._outcome(on(DEVICE, self._index))
+        cause = self._device_failure()
         if cause and self._expect.on_gpu:
             raise CheckFailed(blocked(cause))
         chosen = devices.of(self._expect.accelerator)
@@ -90,8 +91,9 @@ class Suite:
             devices.sensors_of(chosen)  # it hears of the driver's errors from here on
         return chosen
 
-    def _outcome(self, identifier: str) -> dict[str, Any] | None:
-        """Return the finding of an earlier check that failed."""
+    def _device_failure(self) -> dict[str, Any] | None:
+        """Return the finding of `device.ready` where that failed."""
+        identifier = on(DEVICE, self._index)
         for result in self._journal.results():
             if result["id"] == identifier and result["outcome"] == "failed":
                 finding: dict[str, Any] = result["finding"]
@@ -125,9 +127,10 @@ class Suite:
 
     def _reason(self, check: Check) -> str:
         """Return why this run does not require a check, "" where it does."""
-        left_out = self._plan.leaves_out(check.identifier, full=check.full)
-        known = self._known.get("checks", {}).get(check.identifier, "")
-        return left_out or known or check.when(self._expect)
+        if left_out := self._plan.leaves_out(check.identifier, full=check.full):
+            return left_out
+        lacking: dict[str, str] = self._known.get("checks", {})
+        return lacking.get(check.identifier) or check.when(self._expect)
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
         """Journal the start of a check; skip it where the device lacks what it needs."""
@@ -139,9 +142,8 @@ class Suite:
         if self._other and self._expect.on_gpu:
             needs = (self._is_supported, *needs)
         if reason := self._lacks(needs):
-            self._journal.write(
-                excused=[not_run(self._headline(item), reason, required=False)]
-            )
+            entry = not_run(self._headline(item), reason, required=False)
+            self._journal.write(excused=[entry])
             pytest.skip(reason)
 
     def _lacks(self, needs: tuple[Capability, ...]) -> str:
@@ -150,9 +152,12 @@ class Suite:
         Probed only now, when `device.ready` has passed: a probe can hang or end the process, which
         must neither hide that check nor count for another one than this.
         """
-        if self._expect.on_gpu and self._outcome(on(DEVICE, self._index)):
+        if self._expect.on_gpu and self._device_failure():
             return ""
-        return next(filter(None, map(self._probe, needs)), "")
+        for capability in needs:
+            if reason := self._probe(capability):
+                return reason
+        return ""
 
     def _is_supported(self, device: torch.device) -> str:
         """Return why a further device is not meant by the target: an integrated GPU, for one."""
@@ -168,16 +173,16 @@ class Suite:
     def _probe(self, capability: Capability) -> str:
         from smoke.device import devices
 
-        if capability not in self._lacking:
-            name = getattr(capability, "__name__", repr(capability))
-            self._journal.write(step=f"probe {name}")
-            try:
-                self._lacking[capability] = capability(
-                    devices.of(self._expect.accelerator)
-                )
-            except Exception:  # noqa: BLE001 - a broken probe excuses nothing: the check runs
-                self._lacking[capability] = ""
-        return self._lacking[capability]
+        if capability in self._lacking:
+            return self._lacking[capability]
+        name = getattr(capability, "__name__", repr(capability))
+        self._journal.write(step=f"probe {name}")
+        try:
+            reason = capability(devices.of(self._expect.accelerator))
+        except Exception:  # noqa: BLE001 - a broken probe excuses nothing: the check runs
+            reason = ""
+        self._lacking[capability] = reason
+        return reason
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
@@ -221,32 +226,28 @@ class Suite:
         report = yield
         if call.excinfo and self._error is None:
             self._error = call.excinfo.value
-        if (
-            call.when == "teardown"
-            and self._headline(item)["id"] not in self._journal.ended()
-        ):
+        if call.when == "teardown":
             self._end(item)
         return report
 
     def _end(self, item: pytest.Function) -> None:
         """Journal how a check ended: with a result, or without one where nothing can decide it."""
+        head = self._headline(item)
+        if head["id"] in self._journal.ended():  # its device lacks what it needs
+            return
         unknown = self._numbers.unknown
         if self._error or not unknown:
             result = self._result(item)
             self._journal.write(result=result)
-            if (
-                result["id"] == on(DEVICE, self._index)
-                and result["outcome"] == "passed"
-            ):
+            is_ready = head["id"] == on(DEVICE, self._index)
+            if is_ready and result["outcome"] == "passed":
                 self._begin(item.session.items)
             return
         reason = (
             f"refused: {', '.join(unknown[:5])}; what {self._expect.accelerator} offers "
             "in this release of torch is not known"
         )
-        self._journal.write(
-            excused=[not_run(self._headline(item), reason, required=True)]
-        )
+        self._journal.write(excused=[not_run(head, reason, required=True)])
 
     def _begin(self, items: list[pytest.Item]) -> None:
         """Make the calls of later checks beside those before them."""
@@ -259,31 +260,33 @@ class Suite:
         )
 
     def _result(self, item: pytest.Function) -> dict[str, Any]:
-        finding = explain(self._error) if self._error else None
-        if finding and self._index and _is_on_device(item):
-            finding = replace(
-                finding, evidence=(*finding.evidence, f"on device {self._index}")
-            )
-        if finding and finding.level == "error" and check_of(item).advisory:
-            finding = replace(finding, level="warning")
-        bad = "warned" if finding and finding.level == "warning" else "failed"
-        return {
+        outcome, finding = "passed", None
+        if self._error:
+            problem = self._finding(self._error, item)
+            outcome = "warned" if problem.level == "warning" else "failed"
+            finding = problem.as_json()
+        result: dict[str, Any] = {
             **self._headline(item),
-            "outcome": bad if finding else "passed",
+            "outcome": outcome,
             "seconds": round(time.monotonic() - self._started, 3),
             "numbers": self._numbers.values,
-            "finding": finding.as_json() if finding else None,
-            **self._beside_numbers(),
+            "finding": finding,
         }
-
-    def _beside_numbers(self) -> dict[str, Any]:
-        """Return what else a check learnt, if it did."""
-        parts: dict[str, Any] = {}
         if self._numbers.missing:
-            parts["not_measured"] = self._numbers.missing
+            result["not_measured"] = self._numbers.missing
         if self._numbers.on_cpu:
-            parts["on_cpu"] = sorted(self._numbers.on_cpu)
-        return parts
+            result["on_cpu"] = sorted(self._numbers.on_cpu)
+        return result
+
+    def _finding(self, error: BaseException, item: pytest.Function) -> Finding:
+        """Return why a check failed; of a further device with its number."""
+        finding = explain(error)
+        if self._index and _is_on_device(item):
+            evidence = (*finding.evidence, f"on device {self._index}")
+            finding = replace(finding, evidence=evidence)
+        if finding.level == "error" and check_of(item).advisory:
+            finding = replace(finding, level="warning")
+        return finding
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Journal that the suite is broken where a check file can't be imported."""

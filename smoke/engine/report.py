@@ -11,20 +11,24 @@ if TYPE_CHECKING:
     from smoke.engine.journal import Journal, Running
 
 
-def devices(journal: Journal) -> list[dict[str, Any]]:
-    """Return the facts of each device that computes, by its number."""
-    found = {
-        event["device"]["index"]: event["device"]
-        for event in journal.events()
-        if "device" in event
-    }
-    return [found[index] for index in sorted(found)]
+def devices(journal: Journal) -> dict[int, dict[str, Any]]:
+    """Return the facts of each device that computes, in the order of their numbers."""
+    facts: dict[int, dict[str, Any]] = {}
+    for event in journal.events():
+        if "device" in event:
+            facts[event["device"]["index"]] = event["device"]
+    return dict(sorted(facts.items()))
 
 
 def failed(running: Running, finding: Finding) -> dict[str, Any]:
     """Return the result of a check whose worker died or hung before it wrote one."""
-    verdict = {"outcome": "failed", "seconds": round(running.seconds, 3), "numbers": {}}
-    return {**running.check, **verdict, "finding": finding.as_json()}
+    return {
+        **running.check,
+        "outcome": "failed",
+        "seconds": round(running.seconds, 3),
+        "numbers": {},
+        "finding": finding.as_json(),
+    }
 
 
 def line(result: dict[str, Any]) -> str:
@@ -32,14 +36,12 @@ def line(result: dict[str, Any]) -> str:
     if finding := result["finding"]:
         words = f"{finding['code']}: {finding['symptom']}"
     else:
-        numbers = result["numbers"].items()
-        words = ", ".join(_number(name, entry) for name, entry in numbers)
+        numbers = []
+        for name, entry in result["numbers"].items():
+            unit = "" if entry["unit"] in {"1", "count"} else " " + entry["unit"]
+            numbers.append(f"{name} {entry['value']:.3g}{unit}")
+        words = ", ".join(numbers)
     return f"{result['outcome']:6} {result['id']:24} {words}"[:160].rstrip()
-
-
-def _number(name: str, entry: dict[str, Any]) -> str:
-    unit = "" if entry["unit"] in {"1", "count"} else " " + entry["unit"]
-    return f"{name} {entry['value']:.3g}{unit}"
 
 
 def write(path: Path, text: str) -> None:

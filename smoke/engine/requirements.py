@@ -28,23 +28,23 @@ def normal(name: str) -> str:
 @functools.cache
 def installed() -> dict[str, set[str]]:
     """Return every installed distribution with its versions: two, where an old one was left."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for distribution in metadata.distributions():
         if name := distribution.metadata["Name"]:
-            found.setdefault(normal(name), set()).add(distribution.version)
-    return found
+            versions.setdefault(normal(name), set()).add(distribution.version)
+    return versions
 
 
 @functools.cache
 def top_level() -> dict[str, list[str]]:
     """Return the public modules of every installed distribution, by its normalised name."""
-    found: dict[str, list[str]] = {name: [] for name in installed()}
+    modules: dict[str, list[str]] = {name: [] for name in installed()}
     for module, owners in sorted(metadata.packages_distributions().items()):
         is_public = module.isidentifier() and not module.startswith("_")
         if is_public and module not in NOT_CODE:
             for owner in set(owners):
-                found.setdefault(normal(owner), []).append(module)
-    return found
+                modules.setdefault(normal(owner), []).append(module)
+    return modules
 
 
 def to_import(expect: Expect) -> dict[str, list[str]]:

@@ -47,7 +47,8 @@ class RunnerFinder(MetaPathFinder):
 def install(folder: Path) -> None:
     """Let this process import pytest from a folder, and nothing else of it."""
     # A package of the environment may have imported its own pytest by now.
-    for name in [name for name in sys.modules if name.partition(".")[0] in OWN]:
-        del sys.modules[name]
+    for name in list(sys.modules):
+        if name.partition(".")[0] in OWN:
+            del sys.modules[name]
     sys.meta_path.insert(0, RunnerFinder(folder, OWN))
     sys.meta_path.append(RunnerFinder(folder, SHARED))

@@ -13,18 +13,14 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 MOST = 8  # devices of one machine
-MEMORY = (
-    2 * 2**30
-)  # bytes of the host that a worker may need: torch's libraries and a context
+# Bytes of the host that a worker may need: torch's libraries and a context.
+MEMORY = 2 * 2**30
 ROOT = Path("/")
 # What is left to a container, by version 2 and 1 of the kernel's control groups: limit and use.
-_GROUPS = (
-    ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
-    (
-        "sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
-)
+_GROUPS = {
+    "memory.max": "memory.current",
+    "memory/memory.limit_in_bytes": "memory/memory.usage_in_bytes",
+}
 
 
 def cores() -> int:
@@ -49,17 +45,19 @@ def _free_memory(root: Path) -> int:
     """Return the bytes of memory that this process may still take; of other systems all of it."""
     left = [MOST * MEMORY]
     with contextlib.suppress(OSError, ValueError, LookupError):
-        lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
-        (line,) = (each for each in lines if each.startswith("MemAvailable:"))
-        left.append(int(line.split()[1]) * 1024)
-    for limit, used in _GROUPS:
+        text = (root / "proc/meminfo").read_text(encoding="ascii")
+        available = text.partition("MemAvailable:")[2]
+        left.append(int(available.split()[0]) * 1024)
+    group = root / "sys/fs/cgroup"
+    for limit, used in _GROUPS.items():
         # Without a limit the first one has the word `max`.
         with contextlib.suppress(OSError, ValueError):
-            found = [
-                int((root / name).read_text(encoding="ascii")) for name in (limit, used)
-            ]
-            left.append(found[0] - found[1])
+            left.append(_number(group / limit) - _number(group / used))
     return min(left)
+
+
+def _number(file: Path) -> int:
+    return int(file.read_text(encoding="ascii"))
 
 
 def begin(work: Callable[[], Result]) -> Future[Result]:

@@ -92,19 +92,19 @@ def _set_variables(asked: dict[str, Any]) -> None:
 
 def _with_work(files: list[Path], plan: Plan) -> list[Path]:
     """Return the files without those in which every check is left out, as a reused one is."""
-    return [
-        path
-        for path in files
-        if not all(
-            plan.leaves_out(each.id, full=each.full) for each in declared([path])
-        )
-    ]
+    kept = []
+    for path in files:
+        checks = declared([path])
+        if not all(plan.leaves_out(check.id, full=check.full) for check in checks):
+            kept.append(path)
+    return kept
 
 
 def _is_ahead(identifier: str, plan: Plan, journal: Journal) -> bool:
     """Return whether a quick check will run, and has not ended in a worker before this one."""
-    asked = not plan.leaves_out(identifier, full=False)
-    return asked and identifier not in journal.ended()
+    if plan.leaves_out(identifier, full=False):
+        return False
+    return identifier not in journal.ended()
 
 
 @contextmanager
@@ -161,8 +161,9 @@ def run_checks(
         plan: What of them is to be run, on which one device.
         other: Whether another device of this run has had the checks that are for no device.
     """
-    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
-        del os.environ[name]
+    for name in list(os.environ):
+        if name.startswith("PYTEST_"):
+            del os.environ[name]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     try:
         import pytest
@@ -171,12 +172,12 @@ def run_checks(
         return 3
     from smoke.engine.pytest_plugin import Suite
 
-    suite = Suite(expect, journal, bytecode_written, plan, other=other)
-    ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
     # Beside the journal, so that the supervisor removes it, also after a crash.
-    folder = journal.path.with_name(f"scratch{journal.index}")
-    scratch = f"--basetemp={folder}"
-    code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
+    scratch = journal.path.with_name(f"scratch{journal.index}")
+    arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
+    arguments += [f"--basetemp={scratch}", *map(str, files)]
+    suite = Suite(expect, journal, bytecode_written, plan, other=other)
+    code = int(pytest.main(arguments, plugins=[suite]))
     if reasons := _refused(journal, plan):
         journal.write(broken=f"not for {expect.target}: {'; '.join(reasons)}")
     return code
@@ -184,13 +185,13 @@ def run_checks(
 
 def _refused(journal: Journal, plan: Plan) -> list[str]:
     """Return why none of the checks that were asked for is required, nothing where one is."""
+    reasons: list[str] = []
     if not plan.only or journal.last("required"):
-        return []
-    return [
-        f"{entry['id']} ({entry['reason']})"
-        for entry in journal.last("not_required") or ()
-        if entry["reason"] != NOT_ASKED
-    ]
+        return reasons
+    for entry in journal.last("not_required") or ():
+        if entry["reason"] != NOT_ASKED:
+            reasons.append(f"{entry['id']} ({entry['reason']})")
+    return reasons
 
 
 def _has_stack(
@@ -223,9 +224,14 @@ def import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     except Exception as error:  # noqa: BLE001
         finding = explain(error, code="import-fails").as_json()
     seconds = round(time.monotonic() - began, 3)
-    numbers = {"import": {"value": seconds, "unit": "s"}}
-    outcome = {"outcome": "failed" if finding else "passed", "finding": finding}
-    journal.write(result={**IMPORT, **outcome, "seconds": seconds, "numbers": numbers})
+    result = {
+        **IMPORT,
+        "outcome": "failed" if finding else "passed",
+        "finding": finding,
+        "seconds": seconds,
+        "numbers": {"import": {"value": seconds, "unit": "s"}},
+    }
+    journal.write(result=result)
     return finding is None
 
 

@@ -32,7 +32,9 @@ class Workers:
         self._argv = [sys.executable, "-I", "-u", str(program), json.dumps(asked)]
         index = asked["device"] if asked["other"] else 0
         self._journal = Journal(Path(asked["journal"]), index)
-        self._log, self._limit, self._latest = log, limit, 0.0
+        self._log = log
+        self._limit = limit
+        self._latest = 0.0
 
     def to_the_end(self) -> str:
         """Start workers until one has finished; return why the suite broke, "" if it did not."""
@@ -41,11 +43,10 @@ class Workers:
             running = self._journal.running()
             if running is None:
                 return self._broken(code)
-            finding = (
-                child_process.hung(silent, step=running.step)
-                if code is None
-                else child_process.died(code, self._output(), step=running.step)
-            )
+            if code is None:
+                finding = child_process.hung(silent, step=running.step)
+            else:
+                finding = child_process.died(code, self._output(), step=running.step)
             self._journal.write(result=report.failed(running, finding))
 
     def _one(self) -> tuple[int | None, float]:
@@ -59,7 +60,8 @@ class Workers:
 
     def _has_written(self) -> bool:
         """Return whether the worker has: a slow check that journals its steps is not hung."""
-        before, self._latest = self._latest, self._journal.latest()
+        before = self._latest
+        self._latest = self._journal.latest()
         return before != self._latest
 
     def _broken(self, code: int | None) -> str:
