@@ -73,9 +73,8 @@ def fetch_all(
     for item in wanted:
         # Locks with other names are refused when read; what writes does not rely on that.
         if not _BARE.fullmatch(item.filename):
-            raise ToolError(
-                f"{item.filename!r} is not the name of a file to be collected"
-            )
+            text = f"{item.filename!r} is not the name of a file to be collected"
+            raise ToolError(text)
     with folder_lock(folder / PARTIAL, waiting(folder, progress)):
         rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
         for item in rest:  # a file of that name has the wrong hash
@@ -84,15 +83,15 @@ def fetch_all(
         if rest and not offline:
             with network.session() as session:
                 # Largest first, so that none of them is left to run alone at the end.
-                queue = sorted(rest, key=lambda item: -(item.size or 0))
+                queue = sorted(rest, key=lambda item: item.size or 0, reverse=True)
                 fetch = partial(_download, session, folder, progress)
                 ended = in_threads(fetch, queue, network.PARALLEL_DOWNLOADS)
             reasons |= zip(queue, ended, strict=True)
-    return [
-        MissingFile(item.filename, item.sha256, item.size, why)
-        for item, why in reasons.items()
-        if why
-    ]
+    missing = []
+    for item, why in reasons.items():
+        if why:
+            missing.append(MissingFile(item.filename, item.sha256, item.size, why))
+    return missing
 
 
 def _from_folders(
@@ -136,9 +135,8 @@ def _download(
     """Download and verify a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _file_url(session, item)
-        part = download(
-            session, url, folder / PARTIAL, item.filename, progress, most=item.size
-        )
+        place = folder / PARTIAL
+        part = download(session, url, place, item.filename, progress, most=item.size)
     except ToolError as error:
         return _reason(error)
     # Hashed as a whole after the transfer, because a resumed file was not seen from its start.

@@ -58,25 +58,26 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return []
     windows = sys.platform == "win32"
+    variable = "USERPROFILE" if windows else "HOME"
     # Where there is no home, a path that no file has.
-    home = Path(
-        env.get("USERPROFILE" if windows else "HOME") or home_folder() or os.devnull
-    )
-    named = [Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else []
+    home = Path(env.get(variable) or home_folder() or os.devnull)
+    files = []
     if windows:
-        shared = [Path(env.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")]
+        files.append(Path(env.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini"))
+        files.append(home / "pip" / "pip.ini")
         roaming = Path(env.get("APPDATA") or home / "AppData" / "Roaming")
-        return [*shared, home / "pip" / "pip.ini", roaming / "pip" / "pip.ini", *named]
-    folders = env.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":")
-    shared = [Path(folder, "pip", "pip.conf") for folder in folders if folder]
-    own = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
-    return [
-        *shared,
-        Path("/etc/pip.conf"),
-        home / ".pip" / "pip.conf",
-        own / "pip" / "pip.conf",
-        *named,
-    ]
+        files.append(roaming / "pip" / "pip.ini")
+    else:
+        for folder in env.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"):
+            if folder:
+                files.append(Path(folder, "pip", "pip.conf"))
+        files.append(Path("/etc/pip.conf"))
+        files.append(home / ".pip" / "pip.conf")
+        own = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+        files.append(own / "pip" / "pip.conf")
+    if env.get("PIP_CONFIG_FILE"):
+        files.append(Path(env["PIP_CONFIG_FILE"]))
+    return files
 
 
 def _settings(path: Path) -> dict[str, str]:

@@ -69,9 +69,8 @@ class SourceBuilder:
         """Return the source of a direct reference: a git commit, or an archive with its hash."""
         if url.startswith("git+"):
             address, revision, fragment = _git_parts(url)
-            return (
-                f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
-            )
+            commit = self._commit(address, revision or "HEAD")
+            return f"git+{address}@{commit}{fragment}"
         address, _, fragment = url.partition("#")
         place = address + _below(fragment)
         if address.startswith(ARCHIVE):
@@ -83,14 +82,12 @@ class SourceBuilder:
         with network.session() as session:
             folder = self._cache(sha256_bytes(address.encode()))
             copy = download(session, address, folder, _filename(address), self.progress)
-        found = sha256_file(copy)
-        kept = self._cache(found) / _filename(
-            address
-        )  # so that it is not downloaded twice
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        copy.replace(kept)
-        self.progress.note(f"{address} has sha256 {found}, which is locked")
-        return f"{place} sha256:{found}"
+        sha256 = sha256_file(copy)
+        kept = self._cache(sha256)  # so that it is not downloaded twice
+        kept.mkdir(parents=True, exist_ok=True)
+        copy.replace(kept / copy.name)
+        self.progress.note(f"{address} has sha256 {sha256}, which is locked")
+        return f"{place} sha256:{sha256}"
 
     def wheel(
         self,
@@ -111,9 +108,8 @@ class SourceBuilder:
             self.progress.step(f"building {name} from {source.partition(' ')[0]}")
             while (done := self._uv_build(fetched, folder, requires)).returncode:
                 # uv refuses requirements without a hash, and lists them: first the static ones.
-                lacking = set(
-                    re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr)))
-                )
+                reasons = " ".join(_LACKING.findall(done.stderr))
+                lacking = set(re.findall(r"`([^`]+)`", reasons))
                 if complete is None or lacking <= named:
                     raise _build_error(name, source, self.python, done)
                 named |= lacking
@@ -121,7 +117,8 @@ class SourceBuilder:
                 if kept := self._kept(source, requires):
                     return kept, requires
             (made,) = folder.glob("out/*.whl")
-            pack_again(made, packed := folder / made.name)
+            packed = folder / made.name
+            pack_again(made, packed)
             return _store(packed, self.folder(source, requires)), requires
 
     def _kept(self, source: str, requires: Sequence[str]) -> Path | None:
@@ -137,8 +134,9 @@ class SourceBuilder:
     def _uv_build(
         self, fetched: Path, folder: Path, requires: Sequence[str]
     ) -> Completed:
-        constraints, home = folder / "build.txt", folder / "home"
+        constraints = folder / "build.txt"
         constraints.write_text("\n".join(requires), encoding="utf-8")
+        home = folder / "home"
         home.mkdir(exist_ok=True)
         # --no-sources: they may be folders of the author's own machine.
         argv = [
@@ -156,14 +154,14 @@ class SourceBuilder:
             str(constraints),
             "--out-dir",
             str(folder / "out"),
-            *(["--offline"] if self.offline else []),
             str(fetched),
         ]
+        if self.offline:
+            argv.append("--offline")
         for index, url in self.indexes.items():
             if url:
-                argv += (
-                    ["--default-index", url] if index == "default" else ["--index", url]
-                )
+                option = "--default-index" if index == "default" else "--index"
+                argv += [option, url]
         return self.run(argv, env=_isolated(home), cwd=folder)
 
     def _fetch(self, name: str, source: str, folder: Path) -> Path:
@@ -197,14 +195,13 @@ class SourceBuilder:
                     remedy="put that file there, or lock the target again",
                 )
             return path
-        index, project = (
-            (place, None) if "://" in place else (self.indexes.get("default"), name)
-        )
-        wanted = WantedFile(filename, sha256, None, index, project)
+        wanted = WantedFile(filename, sha256, None, place, None)
+        if "://" not in place:
+            index = self.indexes.get("default")
+            wanted = WantedFile(filename, sha256, None, index, name)
         houses, offline = self.wheelhouses, self.offline
-        if missing := fetch_all(
-            [wanted], folder, houses, self.progress, offline=offline
-        ):
+        missing = fetch_all([wanted], folder, houses, self.progress, offline=offline)
+        if missing:
             raise ToolError(
                 f"the source of {name} is not available",
                 evidence=str(missing[0]),
@@ -217,33 +214,31 @@ class SourceBuilder:
 
     def _git(self, *words: str) -> str:
         # The user's own git settings take part: they have the access to private repositories.
-        agent = {n: os.environ[n] for n in ("SSH_AUTH_SOCK",) if n in os.environ}
-        env = clean_environment(extra={"GIT_TERMINAL_PROMPT": "0", **agent})
+        extra = {"GIT_TERMINAL_PROMPT": "0"}
+        if "SSH_AUTH_SOCK" in os.environ:
+            extra["SSH_AUTH_SOCK"] = os.environ["SSH_AUTH_SOCK"]
+        env = clean_environment(extra=extra)
         done = self.run(["git", "-c", "core.autocrlf=false", *words], env=env)
-        return done.require(
-            "git failed", remedy="check the address and your access to it"
-        ).stdout
+        done.require("git failed", remedy="check the address and your access to it")
+        return done.stdout
 
     def _commit(self, address: str, revision: str) -> str:
         if _COMMIT.fullmatch(revision):
             return revision
-        lines = self._git(
-            "ls-remote", "--", address, revision, f"{revision}^{{}}"
-        ).splitlines()
+        listed = self._git("ls-remote", "--", address, revision, f"{revision}^{{}}")
         # The words match the ends of references too: v1 also finds a branch other/v1.
-        found = {
-            ref: commit for commit, _, ref in (line.partition("\t") for line in lines)
-        }
-        tag, branch = f"refs/tags/{revision}", f"refs/heads/{revision}"
-        exact = [
-            found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found
-        ]
-        if not exact:
-            raise SpecError(
-                f"{address} has no branch or tag {revision}",
-                remedy="name one that it has, or all 40 digits of a commit",
-            )
-        return exact[0]
+        commits = {}
+        for line in listed.splitlines():
+            commit, _, reference = line.partition("\t")
+            commits[reference] = commit
+        tag = f"refs/tags/{revision}"
+        for reference in (f"{tag}^{{}}", tag, f"refs/heads/{revision}", revision):
+            if reference in commits:
+                return commits[reference]
+        raise SpecError(
+            f"{address} has no branch or tag {revision}",
+            remedy="name one that it has, or all 40 digits of a commit",
+        )
 
 
 def pack_again(wheel: Path, target: Path) -> None:
@@ -251,14 +246,11 @@ def pack_again(wheel: Path, target: Path) -> None:
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w") as new:
         for entry in sorted(old.infolist(), key=lambda entry: entry.filename):
             data = old.read(entry)
-            if entry.filename.endswith(
-                ".dist-info/RECORD"
-            ):  # in the order of a folder listing
+            # In the order of a folder listing.
+            if entry.filename.endswith(".dist-info/RECORD"):
                 data = b"".join(sorted(data.splitlines(keepends=True)))
             plain = zipfile.ZipInfo(entry.filename, (1980, 1, 1, 0, 0, 0))
-            plain.create_system = (
-                3  # Unix: else it would name the platform of the build
-            )
+            plain.create_system = 3  # Unix: else it would name that of the build
             runs = entry.external_attr >> 16 & 0o111
             plain.external_attr = (0o100755 if runs else 0o100644) << 16
             if not entry.is_dir():
@@ -280,9 +272,8 @@ def _git_parts(url: str) -> tuple[str, str, str]:
     """Return address, revision and the fragment that names a folder of ``git+…@rev#…``."""
     address, _, fragment = url.removeprefix("git+").partition("#")
     head, at, revision = address.rpartition("@")
-    if (
-        not at or "/" not in urlsplit(head).path
-    ):  # git+ssh://git@host/… has an @ of its own
+    # git+ssh://git@host/… has an @ of its own.
+    if not at or "/" not in urlsplit(head).path:
         head, revision = address, ""
     return head, revision, _below(fragment)
 
@@ -317,12 +308,12 @@ def _unpacked(archive: Path, folder: Path) -> Path:
 
 def _inside(folder: Path, below: str, source: str) -> Path:
     """Return a folder of a source; SpecError if the source does not have it."""
-    found = (folder / below).resolve()
-    if not (found.is_dir() and found.is_relative_to(folder.resolve())):
+    inner = (folder / below).resolve()
+    if not (inner.is_dir() and inner.is_relative_to(folder.resolve())):
         raise SpecError(
             f"{source} has no folder {below}", remedy="correct its #subdirectory="
         )
-    return found
+    return inner
 
 
 def _isolated(home: Path) -> dict[str, str]:
@@ -342,9 +333,8 @@ def _isolated(home: Path) -> dict[str, str]:
         "CFLAGS": "-g0",
         "CXXFLAGS": "-g0",
     }
-    return clean_environment(
-        extra={"HOME": str(home), "USERPROFILE": str(home), **kept, **fixed}
-    )
+    homes = {"HOME": str(home), "USERPROFILE": str(home)}
+    return clean_environment(extra=homes | kept | fixed)
 
 
 def _build_error(name: str, source: str, python: str, done: Completed) -> ToolError:

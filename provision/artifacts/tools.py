@@ -71,14 +71,15 @@ def choose_wheels(
     def one(tool: Tool) -> WantedFile | MissingFile:
         why = f"its index has no wheel for {target.platform}"
         try:
-            here = _best(_local(tool, wheelhouses), target)
-            found = here or _best(_listed(session, tool, index), target)
+            wheel = _best(_local(tool, wheelhouses), target)
+            wheel = wheel or _best(_listed(session, tool, index), target)
+            if wheel:
+                return wheel
         except ToolError as error:
-            found, why = None, error.what
+            why = error.what
         # Any of the hashes identifies the tool; the least is the same in each run.
-        return found or MissingFile(
-            f"{tool.name}-{tool.version}", min(tool.sha256s), None, why
-        )
+        name = f"{tool.name}-{tool.version}"
+        return MissingFile(name, min(tool.sha256s), None, why)
 
     with network.session() as session:
         chosen = in_threads(one, tools, network.PARALLEL_DOWNLOADS)
@@ -88,7 +89,7 @@ def choose_wheels(
 
 def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, WantedFile]:
     """Return a tool's wheels in wheelhouses by name; these have no URL."""
-    found: dict[str, WantedFile] = {}
+    files = {}
     for wheelhouse in wheelhouses:
         for path in sorted(wheelhouse.glob(f"*-{tool.version}-*.whl")):
             # Older builds kept dots and capitals: jaraco.classes-3.4.0-py3-none-any.whl.
@@ -96,15 +97,16 @@ def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, WantedFile]:
                 continue
             digest = sha256_file(path)
             if digest in tool.sha256s:
-                found[path.name] = WantedFile(path.name, digest, None, None, None)
-    return found
+                files[path.name] = WantedFile(path.name, digest, None, None, None)
+    return files
 
 
 def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, WantedFile]:
     """Return a tool's wheels on an index by name."""
     files = {}
     for package in list_files(session, index, tool.name):
-        name, digest = package.filename, (package.digests or {}).get("sha256", "")
+        name = package.filename
+        digest = (package.digests or {}).get("sha256", "")
         if digest in tool.sha256s:
             files[name] = WantedFile(name, digest, None, package.url, None)
     return files

@@ -43,8 +43,10 @@ def local_records(
     """Return the digests of the RECORDs that wheelhouses have, by the SHA-256 of the wheel."""
     records = {}
     for artifact, path in find_artifacts(artifacts, folders).items():
-        if sha256_file(path) == artifact.sha256 and (record := wheel_record(path)):
-            records[artifact.sha256] = record
+        if sha256_file(path) == artifact.sha256:
+            record = wheel_record(path)
+            if record:
+                records[artifact.sha256] = record
     return records
 
 
@@ -58,10 +60,8 @@ def remote_records(
     sized = [artifact for artifact in artifacts if artifact.size]
 
     def read(artifact: Artifact) -> str | None:
-        url, login = (
-            urls[artifact.sha256],
-            network.login_for(urls[artifact.sha256], mirror),
-        )
+        url = urls[artifact.sha256]
+        login = network.login_for(url, mirror)
         return remote_record(session, url, artifact.size or 0, login)
 
     with network.session() as session:
@@ -100,10 +100,10 @@ def _end(
             url, headers=headers, auth=auth, timeout=network.TIMEOUT, stream=True
         ) as reply:
             # 200: the server supports no ranges, and would send gigabytes.
-            found = reply.raw.read(length) if reply.status_code == 206 else b""
+            end = reply.raw.read(length) if reply.status_code == 206 else b""
     except (requests.RequestException, HTTPError):  # or what reading a body raises
         return None
-    return found if len(found) == length else None
+    return end if len(end) == length else None
 
 
 def wheel_record(file: Path | IO[bytes]) -> str | None:
@@ -111,10 +111,10 @@ def wheel_record(file: Path | IO[bytes]) -> str | None:
     try:
         with zipfile.ZipFile(file) as archive:
             # Exactly one, or unpacking fails: of two, an installer might take the other.
-            (member,) = [e for e in archive.infolist() if _RECORD.fullmatch(e.filename)]
-            if member.file_size > _LONGEST_RECORD:
+            (name,) = filter(_RECORD.fullmatch, archive.namelist())
+            if archive.getinfo(name).file_size > _LONGEST_RECORD:
                 return None
-            text = archive.read(member).decode("utf-8")
+            text = archive.read(name).decode("utf-8")
     except _FAULTS:
         return None
     lines = parse_record(text)

@@ -24,12 +24,10 @@ class WantedFile:
     filename: str
     sha256: str  # hexadecimal
     size: int | None  # bytes; None where the lock has none
-    source: (
-        str | None
-    )  # its own URL, or that of its simple index; None for the default index
-    project: (
-        str | None
-    )  # the name on that index; None where ``source`` is the file's own URL
+    # Its own URL, or that of its simple index; None for the default index.
+    source: str | None
+    # The name on that index; None where ``source`` is the file's own URL.
+    project: str | None
 
 
 ItemT = TypeVar("ItemT", bound=Artifact | WantedFile)
@@ -40,24 +38,25 @@ def find_artifacts(
 ) -> dict[ItemT, Path]:
     """Return the file of each artifact that a folder holds, by name and, where known, size."""
     # Hashes are not compared here, because a plan needs none; :func:`damaged_artifacts` does that.
-    # An earlier folder hides a later one.
-    pairs = (
-        (item, folder / item.filename)
-        for item in artifacts
-        for folder in reversed(folders)
-    )
-    return {
-        item: path
-        for item, path in pairs
-        if path.is_file() and item.size in {None, path.stat().st_size}
-    }
+    files = {}
+    for item in artifacts:
+        for folder in folders:
+            path = folder / item.filename
+            if path.is_file() and item.size in {None, path.stat().st_size}:
+                files[item] = path
+                break  # an earlier folder hides a later one
+    return files
 
 
 def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
     """Return the files whose SHA-256 is not the lock's."""
+
+    def damaged(pair: tuple[ItemT, Path]) -> Path | None:
+        item, path = pair
+        return None if sha256_file(path) == item.sha256 else path
+
     # hashlib lets other threads run while it hashes.
-    hashed = in_threads(lambda pair: (*pair, sha256_file(pair[1])), found)
-    return [path for item, path, digest in hashed if digest != item.sha256]
+    return list(filter(None, in_threads(damaged, found)))
 
 
 def may_unpack(item: Artifact | WantedFile, path: Path) -> bool:

@@ -30,7 +30,9 @@ def extended(path: str | Path) -> str:
     full = os.path.abspath(path)  # noqa: PTH100 - pathlib leaves `..` where it is
     if full.startswith("\\\\?\\"):
         return full
-    return f"\\\\?\\UNC{full[1:]}" if full.startswith("\\\\") else f"\\\\?\\{full}"
+    if full.startswith("\\\\"):
+        return f"\\\\?\\UNC{full[1:]}"
+    return f"\\\\?\\{full}"
 
 
 def write_atomic(path: Path, content: str | bytes, *, keep_owner: bool = False) -> None:
@@ -100,9 +102,8 @@ def make_tagged(folder: Path) -> None:
 
 def tag(folder: Path) -> None:
     """Mark a folder as ours; its own files are then ours to remove."""
-    write_atomic(
-        folder / TAG, _TAG_TEXT
-    )  # replaced, since it may be a link into a cache
+    # Replaced, since it may be a link into a cache.
+    write_atomic(folder / TAG, _TAG_TEXT)
 
 
 def is_tagged(folder: Path) -> bool:
@@ -205,9 +206,8 @@ def _pointer(link: Path) -> Path:
 def _swap_symlink(link: Path, folder: Path) -> None:
     # A symbolic link cannot be changed, but a rename replaces one link by another atomically.
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
-    fresh.unlink(
-        missing_ok=True
-    )  # left by a killed process that had the same process id
+    # Left by a killed process that had the same process id.
+    fresh.unlink(missing_ok=True)
     fresh.symlink_to(folder.name)
     fresh.replace(link)
     sync_folder(link.parent)

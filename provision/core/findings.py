@@ -42,11 +42,14 @@ class Finding:
 def described(table: Path, name: str, /, *evidence: str, **facts: object) -> Finding:
     """Return the finding of a name in a table, with the facts that its texts name in braces."""
     texts = toml_table(table)[name]
-    symptom, cause, remedy = (
-        texts[key].format(**facts) for key in ("symptom", "cause", "remedy")
+    return Finding(
+        texts.get("code", name),
+        Level(texts.get("level", "error")),
+        texts["symptom"].format(**facts),
+        texts["cause"].format(**facts),
+        texts["remedy"].format(**facts),
+        evidence,
     )
-    code, level = texts.get("code", name), Level(texts.get("level", "error"))
-    return Finding(code, level, symptom, cause, remedy, evidence)
 
 
 @cache

@@ -45,9 +45,8 @@ def remove_unused(folder: Path, link: Path | None = None) -> str:
         try:
             remove_tagged(folder)
         except ToolError as error:
-            if sys.platform != "win32" or not isinstance(
-                error.__cause__, PermissionError
-            ):
+            is_open = isinstance(error.__cause__, PermissionError)
+            if sys.platform != "win32" or not is_open:
                 raise
             if link:
                 swap_link(link, folder)
@@ -80,16 +79,23 @@ def _users(folder: Path) -> str:
 
 def _paths(process: Path) -> Iterator[str]:
     """Yield a process's working folder, its program as it was found, its mapped files."""
-    where, program = (process / "cwd").readlink(), _program(process)
+    where = (process / "cwd").readlink()
+    program = _program(process)
     yield str(where) + os.sep
     # Not `exe`: the Python of a virtual environment is a link to one outside.
     if len(program.parts) == 1:
-        variables = os.fsdecode((process / "environ").read_bytes()).split("\0")
-        path = next((v[5:] for v in variables if v.startswith("PATH=")), "")
+        path = _search_path(process)
         program = Path(shutil.which(str(program), path=path) or program)
     yield os.path.realpath(where / program.parent) + os.sep
     for line in os.fsdecode((process / "maps").read_bytes()).splitlines():
         yield line[line.find("/") :]
+
+
+def _search_path(process: Path) -> str:
+    for variable in os.fsdecode((process / "environ").read_bytes()).split("\0"):
+        if variable.startswith("PATH="):
+            return variable.removeprefix("PATH=")
+    return ""
 
 
 def _program(process: Path) -> Path:

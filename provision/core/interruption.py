@@ -39,14 +39,13 @@ def check_interrupted() -> None:
 def deferred() -> Iterator[None]:
     """Let the first Ctrl-C raise at :func:`check_interrupted` only, and when this ends."""
     global _deferred  # noqa: PLW0603 - signals are the process's
-    own = int(
-        threading.current_thread() is threading.main_thread()
-    )  # others get no signals
-    _deferred += own
+    # Other threads get no signals.
+    count = int(threading.current_thread() is threading.main_thread())
+    _deferred += count
     try:
         yield
     finally:
-        _deferred -= own
+        _deferred -= count
     check_interrupted()
 
 

@@ -19,11 +19,9 @@ FILE = 16_000_000  # bytes of a spec, catalog, lock, report or record; the large
 LINE = 200_000  # characters of a requirement with all of its hashes; the longest has 20,000
 NESTED = 20  # files that include each other, levels of YAML; 6 were seen
 INCLUDED = 1_000  # files that one file includes, with those that they include
-EXPANDED = (
-    200  # uses of extras by other extras of a project; the most that were seen are 90
-)
+EXPANDED = 200  # uses of extras by other extras of a project; 90 were seen
 PAGE = (
-    16_000_000  # bytes of an index page, unpacked; those of nightly builds reach 10 MB
+    16_000_000  # bytes of an index page, unpacked; those of nightly builds have 10 MB
 )
 LINKS = 50_000  # of an index page in HTML, which takes 0.2 ms for each; the largest has 20,000
 METADATA = 8_000_000  # bytes of a wheel's METADATA; long readmes reach 1 MB
@@ -68,8 +66,9 @@ def read_text(path: Path) -> str:
 
 def decoded(content: bytes) -> str:
     """Return a text in UTF-8, or in UTF-16 with its mark, as PowerShell writes and pip reads it."""
-    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return content.removeprefix(codecs.BOM_UTF8).decode("utf-16" if wide else "utf-8")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16")
+    return content.decode("utf-8-sig")
 
 
 def encoded_as(text: str, content: bytes | None) -> bytes:
@@ -93,11 +92,12 @@ def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401
 def repository_of(folder: Path) -> Path:
     """Return the repository that a folder is in: the nearest folder with ``.git``, or itself."""
     folder = folder.resolve()
-    above = (folder, *folder.parents)
-    found = next((each for each in above if (each / ".git").exists()), folder)
-    # Some keep their settings in git: all of a home is no part of what was unpacked there.
     home = home_folder()
-    return folder if home and found == home.resolve() else found
+    for place in (folder, *folder.parents):
+        if (place / ".git").exists():
+            # Some keep their settings in git: all of a home is no part of what was unpacked there.
+            return folder if home and place == home.resolve() else place
+    return folder
 
 
 def is_inside(path: Path, folder: Path) -> bool:
@@ -117,7 +117,8 @@ def bounded(pieces: Iterable[AnyStr], most: int, name: str) -> Iterator[AnyStr]:
     """Yield pieces; OSError if they are more than ``most`` bytes, or signs, together."""
     left = most
     for piece in pieces:
-        if (left := left - len(piece)) < 0:
+        left -= len(piece)
+        if left < 0:
             raise OSError(
                 errno.EFBIG, f"more than {size(most)}, which is the limit", name
             )

@@ -13,9 +13,8 @@ from provision.core.program import naming
 from provision.core.project import Project
 
 _LOCKS = ("/.lock", "/edit.lock")  # which all who share an environment take
-_UNMAPPED = (
-    65534  # /proc/sys/kernel/overflowuid: an owner outside of this user namespace
-)
+# /proc/sys/kernel/overflowuid: an owner outside of this user namespace.
+_UNMAPPED = 65534
 
 
 def require_own_project(project: Project, target: str | None) -> None:
@@ -23,14 +22,16 @@ def require_own_project(project: Project, target: str | None) -> None:
     # Every part counts, because in a folder such as ``/tmp`` anybody can add one. Permissions count
     # for root only: an owner who lets a group write trusts it, and some file systems show all files
     # as writable.
-    root, home = project.root, project.environments(target or "")
+    root = project.root
+    home = project.environments(target or "")
+    lock = project.lock(target or "")
     parts = [
         root,
         project.specs,
         project.catalog,
         project.smoke,
         root / "lockfiles",
-        project.lock(target or ""),
+        lock,
         root / ".envs",
         root / ".cache",
         home,
@@ -39,8 +40,9 @@ def require_own_project(project: Project, target: str | None) -> None:
     trust = f"if you trust its owner, name the project: {naming(root)}"
     require_own(parts, trust)
     if sys.platform != "win32" and os.geteuid() == 0:
-        used = [root / "smoke", project.specs, project.lock(target or "")]
-        used += [(home / "current").resolve()] if target else []
+        used = [root / "smoke", project.specs, lock]
+        if target:
+            used.append((home / "current").resolve())
         for part in filter(Path.exists, parts):
             _require_unwritable(str(part), part.stat(), root)
         _require_no_other_writer(root, used, trust)
@@ -83,9 +85,8 @@ def _require_unwritable(path: str, state: os.stat_result, root: Path) -> None:
     mode = state.st_mode
     if not mode & stat.S_IWOTH or stat.S_ISLNK(mode) or path.endswith(_LOCKS):
         return
-    if (
-        stat.S_ISDIR(mode) and mode & stat.S_ISVTX
-    ):  # nobody replaces what others have there
+    # Nobody replaces what others have there.
+    if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
         return
     raise UsageError(
         f"every user of this machine can change {path}",
@@ -110,19 +111,23 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
         return
     me = os.geteuid()
     trusted = _trusted(me)
-    for path, follow in ((path, follow) for path in paths for follow in (False, True)):
-        try:
-            owner = path.stat(follow_symlinks=follow).st_uid
-        except OSError:  # absent, or a link to nothing
-            continue
-        if owner not in trusted:
-            unknown = (
-                ", which this container does not know" if owner == _UNMAPPED else ""
-            )
-            evidence = f"its owner has the id {owner}{unknown}; yours is {me}"
-            raise UsageError(
-                f"{path} belongs to another user",
-                evidence=evidence,
-                cause="what it holds would run with your rights",
-                remedy=remedy,
-            )
+    for path in paths:
+        for follow in (False, True):
+            try:
+                owner = path.stat(follow_symlinks=follow).st_uid
+            except OSError:  # absent, or a link to nothing
+                continue
+            if owner not in trusted:
+                raise _foreign(path, owner, me, remedy)
+
+
+def _foreign(path: Path, owner: int, me: int, remedy: str) -> UsageError:
+    unknown = ""
+    if owner == _UNMAPPED:
+        unknown = ", which this container does not know"
+    return UsageError(
+        f"{path} belongs to another user",
+        evidence=f"its owner has the id {owner}{unknown}; yours is {me}",
+        cause="what it holds would run with your rights",
+        remedy=remedy,
+    )

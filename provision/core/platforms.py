@@ -88,4 +88,6 @@ def this_platform() -> str:
     """Return conda's name of the platform of this process, also where no target is for it."""
     system = {"win32": "win", "darwin": "osx"}.get(sys.platform, "linux")
     machine = platform.machine().lower()
-    return f"{system}-{ {'x86_64': '64', 'amd64': '64'}.get(machine, machine) }"
+    if machine in {"x86_64", "amd64"}:
+        machine = "64"
+    return f"{system}-{machine}"

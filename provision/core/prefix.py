@@ -10,7 +10,8 @@ def site_packages(prefix: Path) -> Path | None:
     windows = prefix / "Lib" / "site-packages"
     if windows.is_dir():
         return windows
-    return next(iter(sorted(prefix.glob("lib/python3.*/site-packages"))), None)
+    linux = sorted(prefix.glob("lib/python3.*/site-packages"))
+    return linux[0] if linux else None
 
 
 def dist_info_names(prefix: Path) -> set[str]:

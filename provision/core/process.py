@@ -51,9 +51,8 @@ class Completed:
     @property
     def tail(self) -> str:
         """The last lines that it printed, as evidence."""
-        return "\n".join(
-            (self.stderr.strip() or self.stdout.strip()).splitlines()[-12:]
-        )
+        text = self.stderr.strip() or self.stdout.strip()
+        return "\n".join(text.splitlines()[-12:])
 
     def require(self, what: str, *, remedy: str = "") -> Self:
         """Return self if the process succeeded."""
@@ -191,9 +190,8 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
         while True:
             try:
                 code = process.wait()
-            except (
-                KeyboardInterrupt
-            ):  # the console sent it to the program too, which decides
+            # The console sent it to the program too, which decides.
+            except KeyboardInterrupt:
                 continue
             # sys.exit() takes the signed number of an NTSTATUS such as 0xC0000005.
             return code - (1 << 32) if code >= 1 << 31 else code
@@ -241,8 +239,7 @@ def describe_exit(code: int) -> str:
         with contextlib.suppress(ValueError):
             return f"signal {signal.Signals(-code).name}"
         return f"signal {-code}"
-    if (
-        code >= 0xC0000000
-    ):  # an NTSTATUS error, such as 0xC0000005 for an access violation
+    # An NTSTATUS error, such as 0xC0000005 for an access violation.
+    if code >= 0xC0000000:
         return f"Windows exception {code:#010x}"
     return f"exit code {code}"

@@ -16,9 +16,8 @@ RECORD = "provision.json"  # in a generation, what it was built from
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-class Project(
-    NamedTuple
-):  # not a dataclass, which loads slower than a build with nothing to do
+# Not a dataclass, which loads slower than a build with nothing to do.
+class Project(NamedTuple):
     """A folder with specs, locks, checks, and the environments built from them."""
 
     root: Path
@@ -88,9 +87,8 @@ class Project(
 @cache
 def shipped() -> Project:
     """Return what comes with the toolkit: catalogs, targets with locks, checks, image files."""
-    data = (
-        PACKAGE / "shipped"
-    )  # in a wheel; in a checkout they are the checkout's own folders
+    # In a wheel; in a checkout they are the checkout's own folders.
+    data = PACKAGE / "shipped"
     return Project(data if data.is_dir() else PACKAGE.parent)
 
 

@@ -52,9 +52,8 @@ def _held_folder(parent: Path, stack: contextlib.ExitStack) -> Path:
     made = TemporaryDirectory(prefix=_SCRATCH, dir=parent, ignore_cleanup_errors=True)
     folder = Path(stack.enter_context(made))
     if sys.platform != "win32":
-        with contextlib.suppress(
-            OSError
-        ):  # it is gone, or its file system has no locks
+        # It is gone, or its file system has no locks.
+        with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX)

@@ -21,9 +21,11 @@ def harmless(text: str) -> str:
     r"""Return a text without credentials, whose control characters are written as ``\x1b``."""
     # A log, a file name or a server's answer could otherwise set a terminal's title or clipboard,
     # or draw over what was printed before.
-    return _STEERING.sub(
-        lambda found: found[0].encode("unicode_escape").decode(), redact(text)
-    )
+    return _STEERING.sub(_escaped, redact(text))
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return sign[0].encode("unicode_escape").decode()
 
 
 def json_text(document: object, indent: int | None = 1) -> str:
@@ -39,7 +41,7 @@ def _valid(value: Any) -> Any:  # noqa: ANN401 - any part of a document
     if isinstance(value, str):  # UTF-8 has no lone surrogates
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return json.dumps(value)
     return value
 
 
@@ -54,8 +56,10 @@ def size(count: float) -> str:
 
 def shortened(lines: Sequence[str], most: int) -> list[str]:
     """Return the first of some lines, and how many there are more."""
-    rest = [f"… and {len(lines) - most} more"] if lines[most:] else []
-    return [*lines[:most], *rest]
+    first = list(lines[:most])
+    if lines[most:]:
+        first.append(f"… and {len(lines) - most} more")
+    return first
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -57,8 +57,9 @@ def _fault(lines: Sequence[str], message: str) -> str:
 
 def _whole(lines: Sequence[str]) -> int:
     """Return how many lines can be read without the others, at most."""
-    most = _MOST if sum(map(len, lines)) <= _LONG else 0
-    for number in range(min(len(lines), most), 0, -1):
+    if sum(map(len, lines)) > _LONG:
+        return 0
+    for number in range(min(len(lines), _MOST), 0, -1):
         with suppress(tomllib.TOMLDecodeError):
             tomllib.loads("\n".join(lines[:number]))
             return number
@@ -88,7 +89,9 @@ def _grown(text: str) -> list[tuple[int, dict[str, Any]]]:
 
 def _beginnings(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield what the text says up to each line; a list that goes on there is closed."""
-    for number in range(1, len(lines) + 1 if len(lines) <= _MOST else 0):
+    if len(lines) > _MOST:
+        return
+    for number in range(1, len(lines) + 1):
         for end in ("", "\n]"):
             with suppress(tomllib.TOMLDecodeError):
                 yield number, tomllib.loads("\n".join(lines[:number]) + end)

@@ -47,9 +47,8 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
 
 def _end_with_parent() -> None:
     """Make a worker exit when its parent is killed: it inherited the lock of the folder."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends it to the parent, too
+    # A terminal sends it to the parent, too.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def wait() -> None:
         if parent := parent_process():

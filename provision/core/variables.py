@@ -44,9 +44,8 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
-    kept = {
-        "SSL_CERT_FILE": base.get("PIP_CERT", "")
-    }  # pip's name for the same setting
+    # pip's name for the same setting.
+    kept = {"SSL_CERT_FILE": base.get("PIP_CERT", "")}
     for name, value in base.items():
         upper = name.upper()
         if upper in _COMPILER:

@@ -34,6 +34,9 @@ def _check_shape(text: str, *, references: bool) -> None:
     depth = 0
     for event in yaml.parse(text, _LOADER):
         name = type(event).__name__
-        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if name.endswith("StartEvent"):
+            depth += 1
+        elif name.endswith("EndEvent"):
+            depth -= 1
         if depth > NESTED or (name == "AliasEvent" and not references):
             raise ValueError("it is nested too deeply, or has references (*name)")

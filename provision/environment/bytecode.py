@@ -48,23 +48,20 @@ def bytecode_findings(prefix: Path, site: Path, run: Run) -> Iterator[Finding]:
     """Yield one finding that names bytecode without a source, or of another source."""
     # The sources in site-packages and the interpreter of the environment were verified before.
     # Not that of other tools (a test runner, a JIT), which have another suffix or tag.
-    files = [
-        p
-        for p in site.rglob("__pycache__/*.pyc")
-        if "-pytest-" not in p.name and p.is_file()
-    ]
-    hashes = sha256_below(
-        site, {str(p.relative_to(site)): p.stat().st_size for p in files}
-    )
+    sizes = {}
+    for file in site.rglob("__pycache__/*.pyc"):
+        if "-pytest-" not in file.name and file.is_file():
+            sizes[str(file.relative_to(site))] = file.stat().st_size
+    hashes = sha256_below(site, sizes)
     memory = beside(prefix, ".bytecode")
     try:
-        known = dict(read_parsed(memory, json.loads))
+        compared = dict(read_parsed(memory, json.loads))
     except (OSError, ValueError, TypeError):
-        known = {}
-    wanted = [path for path, digest in hashes.items() if known.get(path) != digest]
-    bad = _compare(environment_python(prefix), site, wanted, run)
+        compared = {}
+    new = [path for path, digest in hashes.items() if compared.get(path) != digest]
+    bad = _compare(environment_python(prefix), site, new, run)
     fine = {path: digest for path, digest in hashes.items() if path not in bad}
-    if fine != known:
+    if fine != compared:
         with contextlib.suppress(ToolError):  # an installation may be read-only
             write_atomic(memory, json.dumps(fine) + "\n")
     if bad:
@@ -73,17 +70,17 @@ def bytecode_findings(prefix: Path, site: Path, run: Run) -> Iterator[Finding]:
 
 
 def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
-    workers, top = os.cpu_count() or 1, f"{site}{os.sep}"
+    """Return those of some paths below a folder whose bytecode is not that of their source."""
+    top = f"{site}{os.sep}"
 
     def compare(share: list[str]) -> list[str]:
         text = json.dumps([top + path for path in share])
         done = run([python, "-I", "-S", "-B", "-c", _COMPARE], stdin=text)
-        return list(
-            json.loads(
-                done.require("could not compare bytecode with its source").stdout
-            )
-        )
+        done.require("could not compare bytecode with its source")
+        return [name.removeprefix(top) for name in json.loads(done.stdout)]
 
-    shares = filter(None, (paths[start::workers] for start in range(workers)))
-    found = in_threads(compare, shares, workers)
-    return {name.removeprefix(top) for names in found for name in names}
+    workers = min(os.cpu_count() or 1, len(paths))
+    if not workers:
+        return set()
+    shares = [paths[start::workers] for start in range(workers)]
+    return set[str]().union(*in_threads(compare, shares, workers))

@@ -20,9 +20,8 @@ class InstalledCondaPackage(NamedTuple):
     version: str  # in the form of the channel
     sha256: str  # of the archive that was installed
     folder: Path  # its file in conda-meta
-    entries: list[
-        RecordEntry
-    ]  # relative to site-packages like those of a wheel's RECORD
+    # Relative to site-packages like those of a wheel's RECORD.
+    entries: list[RecordEntry]
     # SHA-256 in the archive by path, the same on every machine, unlike that of a file into which
     # the prefix was written; "" of what is in no archive, such as the command of an entry point.
     shipped: dict[str, str]
@@ -35,49 +34,47 @@ def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPac
 
 
 def _package(file: Path, site: str) -> InstalledCondaPackage:
-    with damage_in(
-        file, "build again: it was edited, or the installation was interrupted"
-    ):
+    remedy = "build again: it was edited, or the installation was interrupted"
+    with damage_in(file, remedy):
         data = read_parsed(file, json.loads)
-        entries = data["paths_data"]["paths"]
-        pairs = [
-            (posixpath.relpath(f"/{entry['_path']}", site), entry) for entry in entries
-        ]
-        linked = [
-            (p, e.get("sha256", ""), e["path_type"] == "hardlink") for p, e in pairs
-        ]
+        entries = []
+        shipped = {}
+        for entry in data["paths_data"]["paths"]:
+            path = posixpath.relpath(f"/{entry['_path']}", site)
+            entries.append(_recorded(path, entry))
+            shipped[path] = ""
+            if entry["path_type"] == "hardlink":
+                shipped[path] = entry.get("sha256", "")
         return InstalledCondaPackage(
             name=data["name"],
             version=data["version"],
             sha256=data.get("sha256", ""),
             folder=file,
-            entries=[_recorded(path, entry) for path, entry in pairs],
-            shipped={
-                path: digest if shipped else "" for path, digest, shipped in linked
-            },
+            entries=entries,
+            shipped=shipped,
         )
 
 
 def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
     if entry["path_type"] in {"softlink", "directory"}:
-        return RecordEntry(
-            path, "", ""
-        )  # has to exist; the target of a link has its own entry
+        # It has to exist; the target of a link has its own entry.
+        return RecordEntry(path, "", "")
     # Installers that write the prefix into a file record both hashes; the one on disk counts here.
     digest = entry.get("sha256_in_prefix") or entry.get("sha256") or ""
     # The recorded size is that of the archive; writing the prefix into a file changes it.
-    length = (
-        "" if entry.get("prefix_placeholder") else str(entry.get("size_in_bytes", ""))
-    )
+    length = str(entry.get("size_in_bytes", ""))
+    if entry.get("prefix_placeholder"):
+        length = ""
     return RecordEntry(path, encoded(bytes.fromhex(digest)) if digest else "", length)
 
 
 def conda_dist_infos(packages: Iterable[InstalledCondaPackage]) -> set[str]:
     """Return the names of the ``.dist-info`` folders that conda packages installed."""
-    # Two parts, folder and file: only those that are directly in site-packages.
-    paths = (entry.path.split("/") for package in packages for entry in package.entries)
-    return {
-        parts[0]
-        for parts in paths
-        if len(parts) == 2 and parts[0].endswith(".dist-info")
-    }
+    names = set()
+    for package in packages:
+        for entry in package.entries:
+            # Two parts, folder and file: only those that are directly in site-packages.
+            parts = entry.path.split("/")
+            if len(parts) == 2 and parts[0].endswith(".dist-info"):
+                names.add(parts[0])
+    return names

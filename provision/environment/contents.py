@@ -44,12 +44,12 @@ def read_contents(prefix: Path, target: str) -> Contents:
     conda = conda_meta.installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
     of_conda = conda_meta.conda_dist_infos(conda)
-    distributions = [
-        dist
-        for dist in installed_distributions(site)
-        if dist.folder.name not in of_conda
-    ]
-    records = {dist.folder: dist.entries for dist in distributions}
+    distributions = []
+    records = {}
+    for dist in installed_distributions(site):
+        if dist.folder.name not in of_conda:
+            distributions.append(dist)
+            records[dist.folder] = dist.entries
     records |= {package.folder: package.entries for package in conda}
     sizes = files.list_files(site, with_stdlib=bool(conda))
     return Contents(prefix, site, distributions, conda, records, sizes)

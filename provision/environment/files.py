@@ -37,10 +37,8 @@ _FIRST_LINE = (
     rb"(?:#!{0}|#!/bin/sh\n'''exec' (['\"]?){0}\1 \"\$0\" \"\$@\"\n' ''')(?=\r?\n)"
 )
 _PROGRAM = rb"[/\\](?:bin|Scripts)[/\\]python[0-9.]*w?(?:\.exe)?"
-_PLACEHOLDERS = (
-    b"#!python",
-    b"#!pythonw",
-)  # PEP 427; pythonw is for programs without a console
+# PEP 427; pythonw is for programs without a console.
+_PLACEHOLDERS = (b"#!python", b"#!pythonw")
 
 
 def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
@@ -49,11 +47,11 @@ def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
     if not with_stdlib:
         return dict(_walk(site))
     inside = f"{site.name}/"
-    found = _walk(site.parent)
-    return {
-        p.removeprefix(inside) if p.startswith(inside) else f"../{p}": n
-        for p, n in found
-    }
+    sizes = {}
+    for path, size in _walk(site.parent):
+        name = path.removeprefix(inside)
+        sizes[f"../{path}" if name == path else name] = size
+    return sizes
 
 
 def _walk(top: Path) -> Iterator[tuple[str, int]]:
@@ -78,11 +76,15 @@ def hash_files(
     site: Path, records: Iterable[list[RecordEntry]], on_disk: dict[str, int]
 ) -> dict[str, str]:
     """Return the SHA-256 of every recorded file that exists, each read once."""
-    names = {line.path for record in records for line in record}
-    # Scripts, headers and shared data are outside the listed folders.
-    wanted = (name for name in names if name in on_disk or name.startswith("../"))
-    sizes = {name: _size(name, site, on_disk) for name in wanted}
-    return sha256_below(site, {name: size for name, size in sizes.items() if size >= 0})
+    sizes = {}
+    for record in records:
+        for line in record:
+            # Scripts, headers and shared data are outside the listed folders.
+            if line.path in on_disk or line.path.startswith("../"):
+                size = _size(line.path, site, on_disk)
+                if size >= 0:
+                    sizes[line.path] = size
+    return sha256_below(site, sizes)
 
 
 def _size(name: str, site: Path, on_disk: dict[str, int]) -> int:
@@ -97,10 +99,13 @@ def unrecorded_findings(
     on_disk: dict[str, int], records: Iterable[list[RecordEntry]]
 ) -> Iterator[Finding]:
     """Yield one finding that names the files which no RECORD lists."""
-    recorded = {line.path for record in records for line in record}
-    if unrecorded := sorted(on_disk.keys() - recorded):
+    unrecorded = set(on_disk)
+    for record in records:
+        unrecorded -= {line.path for line in record}
+    if unrecorded:
+        shown = shortened(sorted(unrecorded), 5)
         files = plural(len(unrecorded), "file")
-        yield finding("unrecorded-file", *shortened(unrecorded, 5), files=files)
+        yield finding("unrecorded-file", *shown, files=files)
 
 
 def damage_findings(
@@ -111,30 +116,27 @@ def damage_findings(
     hashes: dict[str, str],
 ) -> Iterator[Finding]:
     """Yield what is wrong with the files of one distribution; those without a hash go by size."""
-    if (
-        not record and dist.folder.suffix == ".dist-info"
-    ):  # a conda package may hold no file
+    # A conda package may hold no file.
+    if not record and dist.folder.suffix == ".dist-info":
         record_file = str(dist.folder / "RECORD")
         yield finding("no-record", record_file, name=dist.name or dist.folder.name)
-    changed = [
-        line.path
-        for line in record
+    changed = []
+    for line in record:
         # pip records the bytecode that it compiles; Python rewrites it at will.
-        if "__pycache__/" not in line.path and _has_changed(line, site, on_disk, hashes)
-    ]
+        is_bytecode = "__pycache__/" in line.path
+        if not is_bytecode and _has_changed(line, site, on_disk, hashes):
+            changed.append(line.path)
     if changed:
+        shown = shortened(changed, 5)
         files = plural(len(changed), "file")
-        yield finding(
-            "changed-file", *shortened(changed, 5), files=files, name=dist.name
-        )
+        yield finding("changed-file", *shown, files=files, name=dist.name)
 
 
 def _has_changed(
     line: RecordEntry, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
 ) -> bool:
-    if (
-        not line.hash and not line.length
-    ):  # a link, or RECORD itself: it has to be there
+    # A link, or RECORD itself: it has to be there.
+    if not line.hash and not line.length:
         return not os.path.lexists(site / line.path)
     if line.path in hashes and (recorded := line.sha256):
         return hashes[line.path] != recorded
@@ -146,11 +148,12 @@ def tree_digest(
     prefix: Path, site: Path, hashes: dict[str, str], conda: list[InstalledCondaPackage]
 ) -> str:
     """Return one SHA-256 over the paths and hashes of all files, equal on every machine."""
-    total, own = hashlib.sha256(), _first_line(prefix)
+    total = hashlib.sha256()
+    first_line = _first_line(prefix)
     # A conda package's file may hold the prefix; its hash in the archive is the same everywhere.
-    shipped = {
-        path: digest for package in conda for path, digest in package.shipped.items()
-    }
+    shipped: dict[str, str] = {}
+    for package in conda:
+        shipped |= package.shipped
     for path, digest in sorted((hashes | shipped).items()):
         if path.endswith(".pyc") or path.rpartition("/")[2] in INSTALLER_FILES:
             continue
@@ -158,7 +161,7 @@ def tree_digest(
         if outside and (content := read_if_any(site / path)):
             # The installer writes the interpreter's path into the first line of a script, in a
             # form that depends on the path's length; on Windows it is inside of the program.
-            content = own.sub(b"", content, count=1)
+            content = first_line.sub(b"", content, count=1)
             digest = sha256_bytes(content.replace(str(prefix).encode(), b"{prefix}"))  # noqa: PLW2901
         total.update(f"{path} {digest}\n".encode())
     return total.hexdigest()
@@ -168,32 +171,29 @@ def record_digests(
     dist: InstalledDistribution, record: list[RecordEntry], prefix: Path, site: Path
 ) -> tuple[str, ...]:
     """Return the digests that the RECORD of its wheel may have had; the first is the likely one."""
-    inside, own = site.relative_to(prefix).as_posix(), _first_line(prefix)
-    places = {(common_path(line.path, inside), line) for line in record}
-    scripts = {(place, line) for place, line in places if place.startswith("../bin/")}
-    lines = [(place, line.hash) for place, line in places - scripts]
-    made = _launchers(dist)
-    # Without those that the installer made for entry points, and as they were before it wrote the
-    # interpreter into their first line.
-    others = ((place, line) for place, line in scripts if place not in made)
-    shipped = [
-        (place, line.hash, read_if_any(site / line.path) or b"")
-        for place, line in others
-    ]
-    found: dict[str, None] = {}
+    inside = site.relative_to(prefix).as_posix()
+    launchers = _launchers(dist)
+    first_line = _first_line(prefix)
+    lines = []
+    scripts = []  # without the line into which the installer wrote this interpreter
+    for line in record:
+        place = common_path(line.path, inside)
+        if place in launchers:
+            continue
+        match = None
+        if place.startswith("../bin/"):
+            match = first_line.match(read_if_any(site / line.path) or b"")
+        if match:
+            scripts.append((place, match.string[match.end() :]))
+        else:
+            lines.append((place, line.hash))
+    digests: dict[str, None] = {}
     for start in _PLACEHOLDERS:
-        before = [
-            (p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped
-        ]
-        found[record_digest([*lines, *before])] = None
-    return tuple(found)
-
-
-def _hash(match: re.Match[bytes] | None, start: bytes) -> str:
-    """Return the hash of a script with another first line; "" of one for another interpreter."""
-    if match is None:
-        return ""
-    return encoded(hashlib.sha256(start + match.string[match.end() :]).digest())
+        before = []
+        for place, rest in scripts:
+            before.append((place, encoded(hashlib.sha256(start + rest).digest())))
+        digests[record_digest([*lines, *before])] = None
+    return tuple(digests)
 
 
 def _launchers(dist: InstalledDistribution) -> set[str]:
@@ -204,9 +204,11 @@ def _launchers(dist: InstalledDistribution) -> set[str]:
         parser.read_string(read_text(dist.folder / "entry_points.txt"))
     except configparser.Error:
         return set()
-    kinds = filter(parser.has_section, ("console_scripts", "gui_scripts"))
-    names = [name for kind in kinds for name in parser.options(kind)]
-    return {f"../bin/{name}{suffix}" for name in names for suffix in ("", ".exe")}
+    paths = set()
+    for kind in filter(parser.has_section, ("console_scripts", "gui_scripts")):
+        for name in parser.options(kind):
+            paths |= {f"../bin/{name}", f"../bin/{name}.exe"}
+    return paths
 
 
 def _first_line(prefix: Path) -> re.Pattern[bytes]:

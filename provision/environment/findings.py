@@ -12,6 +12,8 @@ finding = partial(described, Path(__file__).with_suffix(".toml"))
 
 def of_target(findings: Iterable[Finding], target: str) -> tuple[Finding, ...]:
     """Return findings whose remedies name the target."""
-    return tuple(
-        replace(f, remedy=f.remedy.replace("TARGET", target)) for f in findings
-    )
+    named = []
+    for one in findings:
+        remedy = one.remedy.replace("TARGET", target)
+        named.append(replace(one, remedy=remedy))
+    return tuple(named)

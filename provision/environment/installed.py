@@ -21,9 +21,8 @@ from provision.lockfile.wheel_record import RecordEntry, parse_record
 _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
 
-@dataclass(
-    frozen=True
-)  # without slots: cached_property stores its value in the instance
+# Without slots: cached_property stores its value in the instance.
+@dataclass(frozen=True)
 class InstalledDistribution:
     """One distribution, its ``.dist-info`` folder and, which no installer records, its index."""
 
@@ -53,16 +52,14 @@ class InstalledDistribution:
     @cached_property
     def tags(self) -> tuple[str, ...]:
         """The tags of the wheel that it was installed from."""
-        return tuple(
-            re.findall(r"^Tag: (\S+)", read_text(self.folder / "WHEEL"), re.MULTILINE)
-        )
+        text = read_text(self.folder / "WHEEL")
+        return tuple(re.findall(r"^Tag: (\S+)", text, re.MULTILINE))
 
     @cached_property
     def origin(self) -> str:
         """The URL of a direct installation (PEP 610); "" if it came from an index."""
-        url = re.search(
-            r'"url": *"([^"]+)"', read_text(self.folder / "direct_url.json")
-        )
+        text = read_text(self.folder / "direct_url.json")
+        url = re.search(r'"url": *"([^"]+)"', text)
         return url[1] if url else ""
 
     @cached_property
@@ -112,8 +109,10 @@ class EggInfo(InstalledDistribution):
     def compiled_for(self) -> frozenset[str]:
         """Pythons that its compiled modules are for, found by looking at the module's folder."""
         module = self.name.replace("-", "_")
+        if not module.isidentifier():
+            return frozenset()
         folder = self.folder.parent / module
-        return _pythons(map(str, folder.rglob("*.so")) if module.isidentifier() else ())
+        return _pythons(map(str, folder.rglob("*.so")))
 
     @cached_property
     def _headers(self) -> list[tuple[str, str]]:
@@ -122,11 +121,11 @@ class EggInfo(InstalledDistribution):
 
 def installed_distributions(site: Path) -> list[InstalledDistribution]:
     """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
-    folders = site.glob("*.dist-info")
-    found = [
-        InstalledDistribution(*_name_and_version(f / "METADATA"), f) for f in folders
-    ]
-    return sorted(found, key=lambda dist: (dist.name, dist.folder.name))
+    distributions = []
+    for folder in site.glob("*.dist-info"):
+        name, version = _name_and_version(folder / "METADATA")
+        distributions.append(InstalledDistribution(name, version, folder))
+    return sorted(distributions, key=lambda dist: (dist.name, dist.folder.name))
 
 
 def distributions_by_name(
@@ -136,19 +135,20 @@ def distributions_by_name(
 
     Without readable metadata the folder's name counts; an earlier folder hides a later one.
     """
-    return {
-        name: dists
-        for site in reversed(sites)
-        for name, dists in _by_name(site).items()
-    }
+    distributions: dict[str, tuple[InstalledDistribution, ...]] = {}
+    for site in reversed(sites):
+        distributions |= _by_name(site)
+    return distributions
 
 
 def distributions_in(folders: Iterable[str]) -> dict[str, str]:
     """Return the names of the distributions in some folders, each with its folder."""
-    names = ((name, folder) for folder in folders for name in list_names(Path(folder)))
-    return {
-        distribution_name(n): folder for n, folder in names if n.endswith(".dist-info")
-    }
+    distributions = {}
+    for folder in folders:
+        for name in list_names(Path(folder)):
+            if name.endswith(".dist-info"):
+                distributions[distribution_name(name)] = folder
+    return distributions
 
 
 def distribution_name(folder: str) -> str:
@@ -172,24 +172,24 @@ def parse_version(text: str) -> Version | None:
 
 
 def _name_and_version(metadata: Path) -> tuple[str, str]:
-    fields = dict(
-        reversed(_headers(metadata))
-    )  # of a repeated field the first one counts
+    # Of a repeated field the first one counts.
+    fields = dict(reversed(_headers(metadata)))
     return name_of(fields.get("Name", "")), fields.get("Version", "")
 
 
 def _by_name(site: Path) -> dict[str, tuple[InstalledDistribution, ...]]:
-    found: dict[str, list[InstalledDistribution]] = {}
+    by_name: dict[str, tuple[InstalledDistribution, ...]] = {}
     for dist in installed_distributions(site):
         stem = dist.folder.name.removesuffix(".dist-info")
         name = dist.name or distribution_name(stem)
         version = dist.version or stem.partition("-")[2]
-        found.setdefault(name, []).append(replace(dist, name=name, version=version))
+        named = replace(dist, name=name, version=version)
+        by_name[name] = (*by_name.get(name, ()), named)
     for folder in site.glob("*.egg-info"):
         name, version = _name_and_version(_pkg_info(folder))
         name = name or distribution_name(folder.stem)
-        found.setdefault(name, [EggInfo(name, version, folder)])
-    return {name: tuple(several) for name, several in found.items()}
+        by_name.setdefault(name, (EggInfo(name, version, folder),))
+    return by_name
 
 
 def _pkg_info(egg_info: Path) -> Path:
@@ -205,6 +205,5 @@ def _headers(metadata: Path) -> list[tuple[str, str]]:
 
 
 def _pythons(paths: Iterable[str]) -> frozenset[str]:
-    return frozenset(
-        f"3.{match[1]}" for path in paths if (match := _COMPILED.search(path))
-    )
+    matches = filter(None, map(_COMPILED.search, paths))
+    return frozenset(f"3.{match[1]}" for match in matches)

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding
@@ -29,10 +30,16 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
         library = base / "lib" / f"python{'.'.join(version.split('.')[:2])}"
         if (base / "Lib" / "os.py").is_file():  # of Windows
             library = base / "Lib"
-        managed = re.match(r"(?:cpython|pypy|graalpy)-\d", base.name)
+        source: Literal["uv", "system", "conda"] = "system"
+        path = str(program)
+        if conda:
+            source = "conda"
+            path = program.relative_to(base).as_posix()
+        elif re.match(r"(?:cpython|pypy|graalpy)-\d", base.name):
+            source = "uv"
         return Interpreter(
-            source="conda" if conda else "uv" if managed else "system",
-            path=program.relative_to(base).as_posix() if conda else str(program),
+            source=source,
+            path=path,
             version=version,
             sha256=sha256_file(program),
             stdlib=_digest(base, library),
@@ -60,10 +67,11 @@ def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:
 
 def python_version(prefix: Path) -> str:
     """Return the full version of an environment's Python."""
-    # python-3.11.9-h955ad1f_0.json, but not python-dateutil-2.9.0-….json.
-    names = (path.stem.split("-") for path in (prefix / FOLDER).glob("python-*.json"))
-    if found := [parts[1] for parts in names if len(parts) == 3]:
-        return found[0]
+    for path in (prefix / FOLDER).glob("python-*.json"):
+        # python-3.11.9-h955ad1f_0.json, but not python-dateutil-2.9.0-….json.
+        parts = path.stem.split("-")
+        if len(parts) == 3:
+            return parts[1]
     settings = venv_settings(prefix)
     return settings.get("version_info", settings.get("version", ""))
 
@@ -76,9 +84,8 @@ def _digest(base: Path, library: Path) -> str:
         files += [Path(folder, name) for name in names if not name.endswith(".pyc")]
     total = hashlib.sha256()
     for path in sorted(filter(Path.is_file, files)):
-        total.update(
-            f"{path.relative_to(base).as_posix()} {sha256_file(path)}\n".encode()
-        )
+        place = path.relative_to(base).as_posix()
+        total.update(f"{place} {sha256_file(path)}\n".encode())
     return total.hexdigest()
 
 
@@ -88,11 +95,12 @@ def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Fi
         return
     try:
         now = read_interpreter(prefix, built.version).model_dump()
-        changed = ", ".join(
-            key for key, value in built.model_dump().items() if now[key] != value
-        )
     except ToolError as error:
-        now, changed = None, error.evidence
+        evidence = f"{built.path}: {error.evidence}"
+        yield finding("lost-interpreter", evidence, version=built.version)
+        return
+    before = built.model_dump()
+    changed = [key for key in before if now[key] != before[key]]
     if changed:
-        name = "changed-interpreter" if now else "lost-interpreter"
-        yield finding(name, f"{built.path}: {changed}", version=built.version)
+        evidence = f"{built.path}: {', '.join(changed)}"
+        yield finding("changed-interpreter", evidence, version=built.version)

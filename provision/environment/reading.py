@@ -22,10 +22,12 @@ def read_text(path: Path, limit: int = _MOST_BYTES) -> str:
 
 def venv_settings(prefix: Path) -> dict[str, str]:
     """Return the settings of a ``pyvenv.cfg``; none where there is no such file."""
-    pairs = (
-        line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines()
-    )
-    return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
+    settings = {}
+    for line in read_text(prefix / "pyvenv.cfg").splitlines():
+        key, sign, value = line.partition("=")
+        if sign:
+            settings[key.strip().lower()] = value.strip()
+    return settings
 
 
 def list_names(folder: Path) -> list[str]:

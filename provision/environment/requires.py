@@ -18,16 +18,17 @@ def locked_requirements(
     Metadata counts whose hash is in a RECORD that the lock has the digest of: an environment can be
     edited. What is not installed there, or of another wheel, is left out.
     """
-    site, found = site_packages(prefix), dict[str, tuple[str, ...]]()
+    requirements: dict[str, tuple[str, ...]] = {}
+    site = site_packages(prefix)
     if site is None:
-        return found
+        return requirements
     for artifact in artifacts:
         stem = artifact.name.replace("-", "_")
         for folder in site.glob(f"{stem}-{artifact.version}.dist-info"):
             dist = InstalledDistribution(artifact.name, artifact.version, folder)
             if _is_locked(dist, artifact, prefix, site):
-                found[artifact.sha256] = dist.requires
-    return found
+                requirements[artifact.sha256] = dist.requires
+    return requirements
 
 
 def _is_locked(

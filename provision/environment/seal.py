@@ -33,12 +33,10 @@ LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
 class Seal:
     """What a build vouches for."""
 
-    files: dict[
-        str, str
-    ]  # SHA-256 of what it made, or where a link points, by path in the prefix
-    records: dict[
-        str, str
-    ]  # digests that the lock does not have, by the SHA-256 of the wheel
+    # SHA-256 of what it made, or where a link points, by path in the prefix.
+    files: dict[str, str]
+    # Digests that the lock does not have, by the SHA-256 of the wheel.
+    records: dict[str, str]
     # SHA-256 of the manifest, and of the one before: two files cannot be replaced in one step.
     manifests: tuple[str, ...] = ()
     # Of its files when every one had been hashed, see provision.environment.stamp; "" of an earlier
@@ -52,14 +50,15 @@ class Seal:
 
 def generated_files(prefix: Path) -> dict[str, str]:
     """Return the digests of the files in the folders that a build writes to itself."""
-    found = {}
-    for folder in map(prefix.joinpath, _PLACES):
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    digests = {}
+    for folder in filter(Path.is_dir, map(prefix.joinpath, _PLACES)):
+        for path in sorted(folder.iterdir()):
+            name = path.relative_to(prefix).as_posix()
             if path.is_symlink():
-                found[path.relative_to(prefix).as_posix()] = f"-> {path.readlink()}"
-            elif path.is_file() and (folder != prefix or path.name not in LATER):
-                found[path.relative_to(prefix).as_posix()] = sha256_file(path)
-    return found
+                digests[name] = f"-> {path.readlink()}"
+            elif path.is_file() and name not in LATER:
+                digests[name] = sha256_file(path)
+    return digests
 
 
 def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> dict[str, str]:
@@ -83,12 +82,11 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> dict[str, str
 def read_seal(folder: Path) -> Seal | None:
     """Return the seal of a generation, or None where there is none that can be read."""
     try:
-        found = read_parsed(beside(folder), json.loads)
-        files, records = (
-            {k: str(v) for k, v in found[n].items()} for n in ("files", "records")
-        )
-        manifests = tuple(map(str, found["manifests"]))
-        return Seal(files, records, manifests, str(found.get("stamp", "")))
+        data = read_parsed(beside(folder), json.loads)
+        files = {path: str(digest) for path, digest in data["files"].items()}
+        records = {wheel: str(digest) for wheel, digest in data["records"].items()}
+        manifests = tuple(map(str, data["manifests"]))
+        return Seal(files, records, manifests, str(data.get("stamp", "")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -98,10 +96,8 @@ def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
     # A manifest that was edited since is not sealed again: the seal keeps telling.
     now = _manifest(folder)
     if not now or now in seal.manifests:
-        seal = replace(
-            seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode()))))
-        )
-        _write(folder, seal)
+        manifests = filter(None, (now, sha256_bytes(manifest.encode())))
+        _write(folder, replace(seal, manifests=tuple(manifests)))
 
 
 def restamp(folder: Path, stamp: str) -> None:
@@ -146,7 +142,8 @@ def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
         yield finding("unsealed", str(beside(prefix)))
         return
     changed = dict(generated_files(prefix).items() ^ seal.files.items())
-    changed |= {} if seal.has_manifest(prefix) else {RECORD: ""}
+    if not seal.has_manifest(prefix):
+        changed[RECORD] = ""
     if changed:
         shown = sorted(changed)[:5]
         yield finding("changed-prefix", *shown, files=plural(len(changed), "file"))

@@ -43,8 +43,9 @@ def last_used(home: Path) -> list[Generation]:
 
 def before_notes(home: Path) -> list[Generation]:
     """Return what was built before anything was noted, as by earlier versions; newest first."""
-    noted, every = last_used(home), finished_generations(home)
-    return every[every.index(noted[-1]) + 1 :] if noted else every
+    noted = last_used(home)
+    built = finished_generations(home)
+    return built[built.index(noted[-1]) + 1 :] if noted else built
 
 
 def forget_removed(home: Path) -> None:

@@ -14,7 +14,8 @@ from provision.core.findings import Finding
 from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced
 from provision.core.project import RECORD
-from provision.environment import conda_meta, files
+from provision.environment import files
+from provision.environment.conda_meta import InstalledCondaPackage
 from provision.environment.contents import Contents
 from provision.environment.findings import finding, of_target
 from provision.environment.installed import InstalledDistribution, name_of
@@ -22,6 +23,8 @@ from provision.environment.verification import Verification
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.spec.model import ForbiddenDistribution
+
+Package = InstalledDistribution | InstalledCondaPackage
 
 
 def verify(
@@ -32,10 +35,8 @@ def verify(
     deep: bool,
 ) -> Verification:
     """Compare an environment with its lock, and hash every file if it is to go deep."""
-    # The files of own packages are known, and are not compared.
-    packages = [dist for dist in contents.packages if dist.name not in lock.local]
-    records = [contents.records[dist.folder] for dist in packages]
-    hashes = _hashes(contents, lock.local) if deep else {}
+    packages = _compared(contents, lock.local)
+    hashes = _hashes(contents, packages) if deep else {}
     damage, damaged = _damage(contents, packages, hashes)
     foreign: dict[str, Finding] = {}
     unlocked_records: dict[str, str] = {}
@@ -54,7 +55,7 @@ def verify(
     return Verification(
         findings=of_target(findings, lock.folder.name),
         distributions=len(packages),
-        files=sum(map(len, records)),
+        files=sum(len(contents.records[dist.folder]) for dist in packages),
         size=sum(contents.sizes.values()),
         drifted=tuple(sorted(drifted)),
         unlocked_records=unlocked_records,
@@ -64,12 +65,17 @@ def verify(
 
 def tree_of(contents: Contents, local: Collection[str]) -> str:
     """Return the digest of all files but those of own packages, as its build recorded it."""
-    return _tree(contents, _hashes(contents, local))
+    hashes = _hashes(contents, _compared(contents, local))
+    return _tree(contents, hashes)
 
 
-def _hashes(contents: Contents, local: Collection[str]) -> dict[str, str]:
-    packages = [dist for dist in contents.packages if dist.name not in local]
-    records = [contents.records[dist.folder] for dist in packages]
+def _compared(contents: Contents, local: Collection[str]) -> list[Package]:
+    # The files of own packages are known, and are not compared.
+    return [package for package in contents.packages if package.name not in local]
+
+
+def _hashes(contents: Contents, packages: Iterable[Package]) -> dict[str, str]:
+    records = [contents.records[package.folder] for package in packages]
     return files.hash_files(contents.site, records, contents.sizes)
 
 
@@ -96,20 +102,16 @@ def _place_findings(contents: Contents, lock: Lock) -> Iterator[Finding]:
 
 
 def _damage(
-    contents: Contents,
-    packages: Iterable[InstalledDistribution | conda_meta.InstalledCondaPackage],
-    hashes: dict[str, str],
+    contents: Contents, packages: Iterable[Package], hashes: dict[str, str]
 ) -> tuple[list[Finding], set[str]]:
     """Return what is wrong with the files of packages, and the names of those that have errors."""
-    findings: list[Finding] = []
-    damaged: set[str] = set()
+    findings = []
+    damaged = set()
     for dist in packages:
         record = contents.records[dist.folder]
-        faults = list(
-            files.damage_findings(dist, contents.site, record, contents.sizes, hashes)
-        )
-        if faults:
-            findings += faults
+        site, sizes = contents.site, contents.sizes
+        for fault in files.damage_findings(dist, site, record, sizes, hashes):
+            findings.append(fault)
             damaged.add(dist.name)
     return findings, damaged
 
@@ -123,9 +125,7 @@ def _compare_records(
         A finding by the name of each distribution whose RECORD is another, and the digests of
         those for which the lock has none, by the SHA-256 of the wheel.
     """
-    locked = {
-        (artifact.name, artifact.version): artifact for artifact in lock.artifacts
-    }
+    locked = {(wheel.name, wheel.version): wheel for wheel in lock.artifacts}
     foreign: dict[str, Finding] = {}
     unlocked_records: dict[str, str] = {}
     for dist in contents.distributions:
@@ -146,9 +146,11 @@ def _replaced(contents: Contents, lock: Lock) -> set[str]:
     """Return the locked distributions that are missing, or installed in another version."""
     # `verify --repair` removes these from uv's cache before it builds again.
     versions = {dist.name: dist.version for dist in contents.distributions}
-    return {
-        name for name, version in lock.versions.items() if versions.get(name) != version
-    }
+    replaced = set()
+    for name, version in lock.versions.items():
+        if versions.get(name) != version:
+            replaced.add(name)
+    return replaced
 
 
 def _distribution_findings(
@@ -162,39 +164,43 @@ def _distribution_findings(
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:
-            yield finding(
-                "missing-package", f"the lock has {name} {version}", name=name
-            )
+            evidence = f"the lock has {name} {version}"
+            yield finding("missing-package", evidence, name=name)
         elif found.version != version:
             cause, evidence = _replaced_by(found, version, unlocked)
-            facts = {
-                "name": name,
-                "locked": version,
-                "found": found.version,
-                "cause": cause,
-            }
-            yield finding("version-drift", evidence, **facts)
+            yield finding(
+                "version-drift",
+                evidence,
+                name=name,
+                locked=version,
+                found=found.version,
+                cause=cause,
+            )
     if unlocked:
         yield _added(unlocked)
     # installed_distributions() sorts by name, so duplicates are neighbours.
     for first, second in itertools.pairwise(installed):
         if first.name == second.name:
-            facts = {
-                "name": first.name,
-                "first": first.version,
-                "second": second.version,
-            }
-            yield finding("installed-twice", str(second.folder), **facts)
+            yield finding(
+                "installed-twice",
+                str(second.folder),
+                name=first.name,
+                first=first.version,
+                second=second.version,
+            )
 
 
 def _added(unlocked: list[InstalledDistribution]) -> Finding:
     """Return one finding for all: usually one command installed them."""
     named = [f"{dist.name or dist.folder.name} {dist.version}" for dist in unlocked]
+    packages = f"{named[0]} is"
+    if len(named) > 1:
+        packages = f"{named[0]} and {len(named) - 1} more are"
     return finding(
         "unlocked-package",
         ", ".join(named),
         str(unlocked[0].folder),
-        packages=named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is"),
+        packages=packages,
         command=_installed_by(unlocked[0].installer, unlocked),
         asked=_asked(unlocked),
     )
@@ -203,19 +209,19 @@ def _added(unlocked: list[InstalledDistribution]) -> Finding:
 def _asked(unlocked: list[InstalledDistribution]) -> str:
     """Return those that somebody named: none of the others requires them, but for its extras."""
     # REQUESTED (PEP 376) would say it, but uv writes it for every package of a set.
-    required = (requirement for dist in unlocked for requirement in dist.requires)
-    brought = {name_of(r) for r in required if "extra" not in r.partition(";")[2]}
-    return " ".join(dist.name for dist in unlocked if dist.name not in brought)
+    required = set()
+    for dist in unlocked:
+        for requirement in dist.requires:
+            if "extra" not in requirement.partition(";")[2]:
+                required.add(name_of(requirement))
+    return " ".join(dist.name for dist in unlocked if dist.name not in required)
 
 
 def _installed_by(tool: str, unlocked: list[InstalledDistribution]) -> str:
-    program = {"uv": "uv pip", "pip": "pip"}.get(tool)
     asked = _asked(unlocked)
-    return (
-        f"`{program} install {asked}`"
-        if program
-        else f"{tool}, which installed {asked},"
-    )
+    if program := {"uv": "uv pip", "pip": "pip"}.get(tool):
+        return f"`{program} install {asked}`"
+    return f"{tool}, which installed {asked},"
 
 
 def _allows(requirement: str, version: str) -> bool:
@@ -238,7 +244,7 @@ def _replaced_by(
 
 
 def _conda_findings(
-    installed: list[conda_meta.InstalledCondaPackage], lock: Lock
+    installed: list[InstalledCondaPackage], lock: Lock
 ) -> Iterator[Finding]:
     """Yield what differs between the installed conda packages and the conda layer of a lock."""
     # Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
@@ -250,11 +256,12 @@ def _conda_findings(
         found, package = by_name.get(name), locked.get(name)
         if found and package and found.sha256 == package.sha256:
             continue
-        has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
-        wants = (
-            f"{package.version}, sha256 {package.sha256}" if package else "not locked"
-        )
-        yield finding("conda-drift", f"installed: {has}; locked: {wants}", name=name)
+        now, wanted = "not installed", "not locked"
+        if found:
+            now = f"{found.version}, sha256 {found.sha256}"
+        if package:
+            wanted = f"{package.version}, sha256 {package.sha256}"
+        yield finding("conda-drift", f"installed: {now}; locked: {wanted}", name=name)
 
 
 def _forbidden_findings(
@@ -263,5 +270,10 @@ def _forbidden_findings(
     """Yield the installed distributions that the spec forbids, whether or not they are locked."""
     for entry, dist in itertools.product(forbid, installed):
         if entry.name == dist.name:
-            facts = {"name": dist.name, "version": dist.version, "reason": entry.reason}
-            yield finding("forbidden-package", str(dist.folder), **facts)
+            yield finding(
+                "forbidden-package",
+                str(dist.folder),
+                name=dist.name,
+                version=dist.version,
+                reason=entry.reason,
+            )

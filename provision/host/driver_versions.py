@@ -59,7 +59,9 @@ def parse(text: str, vendor: str) -> DriverVersion | None:
     if match := _WINDOWS.fullmatch(text):
         return DriverVersion(text, "windows", _numbers(*match.groups()))
     first_two = _RELEASE.match(text)
-    release = (_numbers(*first_two.groups()) or (0,)) if first_two else ()
+    release: Parts = ()
+    if first_two:
+        release = _numbers(*first_two.groups()) or (0,)
     if match := _BUILD.fullmatch(text):
         return DriverVersion(text, "build", _numbers(*match.groups()), release)
     if first_two and first_two[0] == text:
@@ -86,7 +88,9 @@ def meets(
     if len(low) < len(most):
         high = (*high, math.inf)  # 580.65 may be 580.65.06, and 33578 may be 33578+51
     # What holds for the ends of two intervals holds for all values between them.
-    results = {holds(one, other) for one in (low, high) for other in (least, most)}
+    results = set()
+    for end in (low, high):
+        results |= {holds(end, least), holds(end, most)}
     return results.pop() if len(results) == 1 else None
 
 
@@ -110,12 +114,8 @@ def _bounds(
 ) -> tuple[Parts, Parts]:
     """Return the least and the greatest value that a version can have beside another one."""
     # Without the catalog a release cannot become a build, but two releases order packages as well.
-    if (
-        devices is None
-        and version.release
-        and other.release
-        and version.scheme != other.scheme
-    ):
+    has_releases = version.release and other.release
+    if devices is None and has_releases and version.scheme != other.scheme:
         return version.release, version.release
     if version.scheme in ("build", other.scheme):
         return version.parts, version.parts
@@ -125,7 +125,9 @@ def _bounds(
 def _bracket(version: DriverVersion, devices: Devices | None) -> tuple[Parts, Parts]:
     """Return the builds between which a Windows number or a release is, by the catalog."""
     low, high = 0.0, math.inf
-    for number, build in _builds(version.scheme, devices) if devices else ():
+    if devices is None:
+        return (low,), (high,)
+    for number, build in _builds(version.scheme, devices):
         if number <= version.parts:
             low = max(low, build)
         if number >= version.parts:

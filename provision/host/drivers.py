@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -111,11 +110,15 @@ def smoke_expectation(
         foreign = gpu.family and target.families and gpu.family not in target.families
         if gpu.vendor == vendor and not foreign:
             judged.append(judge_driver(gpu, host, required, devices))
-    chosen = judged[0] if judged else judge_version(None, required, vendor, devices)
+    if not judged:
+        judged = [judge_version(None, required, vendor, devices)]
+    chosen = judged[0]
     if len({judgement.verdict for judgement in judged}) > 1:
-        lines = chain.from_iterable(judgement.evidence for judgement in judged)
+        evidence: list[str] = []
+        for judgement in judged:
+            evidence += judgement.evidence
         reason = "the devices of this machine have different drivers"
-        chosen = _unknown(reason, list(dict.fromkeys(lines)))
+        chosen = _unknown(reason, list(dict.fromkeys(evidence)))
     return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}
 
 

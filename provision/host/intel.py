@@ -99,10 +99,11 @@ def occupants(notes: set[str], proc: Path) -> list[str]:
             continue
         except OSError:  # it ended
             continue
-        clients = [_COMPUTE.findall(text) for text in texts if _INTEL.search(text)]
-        if any(int(used) for client in clients for used in client):
+        clients = list(filter(_INTEL.search, texts))
+        used = _COMPUTE.findall("\n".join(clients))
+        if any(map(int, used)):
             busy.append(process.name)
-        elif clients and not any(clients):
+        elif clients and not used:
             notes.add(
                 f"this kernel does not tell whether process {process.name} computes"
             )
@@ -111,13 +112,17 @@ def occupants(notes: set[str], proc: Path) -> list[str]:
 
 def in_level_zero_order(host: Host) -> list[Gpu]:
     """Return Intel's GPUs in Level Zero's order; one with two tiles counts twice."""
-    by_bus = host.variables.get("ZE_ENABLE_PCI_ID_DEVICE_ORDER") == "1"
     # Level Zero does not see, and so does not number, a GPU without a driver.
     gpus = [gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver]
-    gpus.sort(key=lambda gpu: (not by_bus and gpu.integrated is True, gpu.address))
+    gpus.sort(key=lambda gpu: gpu.address)
+    if host.variables.get("ZE_ENABLE_PCI_ID_DEVICE_ORDER") != "1":
+        gpus.sort(key=lambda gpu: gpu.integrated is True)
     if host.variables.get("ZE_FLAT_DEVICE_HIERARCHY", "").upper() == "COMPOSITE":
         return gpus
-    return [gpu for gpu in gpus for _ in range(gpu.tiles)]
+    tiles = []
+    for gpu in gpus:
+        tiles += [gpu] * gpu.tiles
+    return tiles
 
 
 def malformed(selector: str) -> str | None:
@@ -130,15 +135,15 @@ def malformed(selector: str) -> str | None:
 
 def hidden(host: Host) -> dict[str, str]:
     """Return the GPUs that a variable hides: address to ``NAME=value``."""
-    visible, variables = in_level_zero_order(host), host.variables
+    visible = in_level_zero_order(host)
     covered: dict[str, str] = {}
-    if mask := variables.get("ZE_AFFINITY_MASK"):
+    if mask := host.variables.get("ZE_AFFINITY_MASK"):
         # 0.1 is the second tile of device 0, which is then not hidden as a whole.
         numbers = {word.split(".")[0].strip() for word in mask.split(",")}
         chosen = [gpu for i, gpu in enumerate(visible) if str(i) in numbers]
         covered = _missing(visible, chosen, f"ZE_AFFINITY_MASK={mask}")
         visible = chosen
-    if selector := variables.get("ONEAPI_DEVICE_SELECTOR"):
+    if selector := host.variables.get("ONEAPI_DEVICE_SELECTOR"):
         chosen = [gpu for i, gpu in enumerate(visible) if selects(selector, i)]
         covered |= _missing(visible, chosen, f"ONEAPI_DEVICE_SELECTOR={selector}")
     return covered

@@ -31,21 +31,24 @@ def affected_rows(
     torch: str, host: Host, devices: Devices
 ) -> list[tuple[Gpu, str, KnownWrong]]:
     """Return each GPU of a machine with the name and the row of what is wrong with it."""
-    return [
-        (gpu, name, row)
-        for gpu in host.gpus
-        for name, row in devices.known_wrong.items()
-        if affected(row, torch, gpu, host, devices)
-    ]
+    rows = []
+    for gpu in host.gpus:
+        for name, row in devices.known_wrong.items():
+            if affected(row, torch, gpu, host, devices):
+                rows.append((gpu, name, row))
+    return rows
 
 
 def known_wrong(torch: str, host: Host, devices: Devices) -> list[str]:
     """Return one line for each GPU and row that applies: what is wrong, what is right, who says so."""
-    return [
-        f"{gpu.name} with torch {torch} and driver {driver_version(gpu, host)}: "
-        f"{row.symptom}; right: {row.right} ({', '.join(row.sources)}) [{name}]"
-        for gpu, name, row in affected_rows(torch, host, devices)
-    ]
+    lines = []
+    for gpu, name, row in affected_rows(torch, host, devices):
+        driver = driver_version(gpu, host)
+        lines.append(
+            f"{gpu.name} with torch {torch} and driver {driver}: {row.symptom}; "
+            f"right: {row.right} ({', '.join(row.sources)}) [{name}]"
+        )
+    return lines
 
 
 def contains_release(specifier: str, torch: str) -> bool:

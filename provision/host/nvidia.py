@@ -122,7 +122,7 @@ def hidden(host: Host) -> dict[str, str]:
 
 def _cuda_numbers(visible: str) -> set[int] | None:
     """Return the numbers before the first invalid one, as CUDA does; None for UUIDs."""
-    numbers: set[int] = set()
+    numbers = set[int]()
     for word in visible.split(","):
         if word.strip().upper().startswith(("GPU-", "MIG-")):
             return None

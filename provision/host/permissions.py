@@ -10,33 +10,30 @@ from provision.host.root import Machine, Root
 
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with its user."""
-    return dataclasses.replace(
-        host, user=machine.user or this_user(group_names(machine.root))
-    )
+    user = machine.user or this_user(group_names(machine.root))
+    return dataclasses.replace(host, user=user)
 
 
 def this_user(groups: dict[int, str]) -> User:
     """Return the user of this process."""
     if sys.platform == "win32":
-        return User(
-            os.environ.get("USERNAME", ""), 0
-        )  # Windows has no permissions on device files
+        # Windows has no permissions on device files.
+        return User(os.environ.get("USERNAME", ""), 0)
     # getgroups() need not contain the effective group (POSIX).
     gids = tuple(sorted({os.getegid(), *os.getgroups()}))
-    name = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
-    return User(
-        name, os.geteuid(), gids, tuple(groups.get(gid, str(gid)) for gid in gids)
-    )
+    names = tuple(groups.get(gid, str(gid)) for gid in gids)
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
+    return User(user, os.geteuid(), gids, names)
 
 
 def group_names(root: Root) -> dict[int, str]:
     """Return the names of the groups in ``/etc/group`` by their number."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for line in root.text("etc/group", 1 << 20).splitlines():
         fields = line.split(":")
         if len(fields) == 4 and fields[2].isdecimal():
-            found.setdefault(int(fields[2]), fields[0])
-    return found
+            names.setdefault(int(fields[2]), fields[0])
+    return names
 
 
 def node(root: Root, path: str, user: User, groups: dict[int, str]) -> DeviceFile:
@@ -49,9 +46,8 @@ def node(root: Root, path: str, user: User, groups: dict[int, str]) -> DeviceFil
     # Permission bits are not all: on a desktop, logind gives the user of the seat an access list
     # entry. Only the kernel knows both, and only of the running machine.
     usable = os.access(file, os.R_OK | os.W_OK) if root.live else may_use(status, user)
-    return DeviceFile(
-        path, groups.get(status.st_gid, str(status.st_gid)), usable=usable
-    )
+    group = groups.get(status.st_gid, str(status.st_gid))
+    return DeviceFile(path, group, usable=usable)
 
 
 def may_use(status: os.stat_result, user: User) -> bool:

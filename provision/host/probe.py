@@ -9,14 +9,7 @@ from pathlib import Path
 
 from provision.catalog.devices import Devices
 from provision.core.platforms import ACCELERATORS, this_platform
-from provision.host import (
-    macos,
-    permissions,
-    sysfs,
-    system,
-    virtualization,
-    windows,
-)
+from provision.host import macos, permissions, sysfs, system, virtualization, windows
 from provision.host.model import Host, User
 from provision.host.root import TABLES, Machine, Root
 from provision.host.vendors import MODULES
@@ -42,23 +35,27 @@ def read_host(
     Another root than ``/`` holds a recorded Linux machine; the user is who its permissions are for.
     """
     environ = os.environ if environ is None else environ
-    variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_NAMES)}
+    variables = {}
+    for name in sorted(environ):
+        if name.upper().startswith(_NAMES):
+            variables[name] = environ[name]
     machine = Machine(Root(root), devices, environ, user)
     # A recorded Linux machine can be read on Windows and on a Mac, too.
     if sys.platform == "win32" and machine.root.live:
-        return windows.read_windows(
-            windows.probe(), devices, variables, platform.version()
-        )
+        tree = windows.probe()
+        return windows.read_windows(tree, devices, variables, platform.version())
     if sys.platform == "darwin" and machine.root.live:
         return macos.read_macos(macos.probe(), devices, variables)
+    kind = this_platform()
     # NVIDIA's boards have their own torch.
-    jetson = "nvidia,tegra" in machine.root.text("proc/device-tree/compatible")
+    if "nvidia,tegra" in machine.root.text("proc/device-tree/compatible"):
+        kind = "jetson"
     host = Host(
         platform=this_platform(),
         kernel=machine.root.text("proc/sys/kernel/osrelease"),
         firmware=machine.root.text("sys/class/dmi/id/bios_version"),
         variables=variables,
-        elsewhere=devices.elsewhere.get("jetson" if jetson else this_platform(), ""),
+        elsewhere=devices.elsewhere.get(kind, ""),
     )
     for layer in _LINUX:
         host = layer.probe(machine, host)

@@ -67,14 +67,16 @@ class Machine:
         """The file names in the system's library folders."""
         # Not a lookup through the loader: the versions are in the names, and loading a GPU driver
         # to ask it would take long, and can hang with the driver.
-        return [name for folder in _LIBRARY_FOLDERS for name in self.root.names(folder)]
+        names = []
+        for folder in _LIBRARY_FOLDERS:
+            names += self.root.names(folder)
+        return names
 
     def loaded(self, name: str) -> list[str]:
         """Return the file that a library's link leads to, or else all names of libraries."""
         for folder in _LIBRARY_FOLDERS:
             linked = self.root.target(f"{folder}/{name}")
-            if linked.startswith(
-                name[:-1]
-            ):  # Debian's leads to /etc/alternatives first
+            # Debian's leads to /etc/alternatives first.
+            if linked.startswith(name[:-1]):
                 return [name, linked]
         return self.libraries

@@ -59,10 +59,10 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     if root.exists(f"{folder}/survivability_mode"):
         gpu = dataclasses.replace(gpu, survivability=True)
     # A GPU in the processor has no memory of its own.
-    if gpu.integrated is False and (
-        size := largest_bar(root.text(f"{folder}/resource"))
-    ):
-        gpu = dataclasses.replace(gpu, resizable_bar=size > _WINDOW)
+    if gpu.integrated is False:
+        size = largest_bar(root.text(f"{folder}/resource"))
+        if size:
+            gpu = dataclasses.replace(gpu, resizable_bar=size > _WINDOW)
     return gpu
 
 

@@ -16,6 +16,7 @@ from provision.host.vendors import MODULES
 _SECURE_BOOT = (
     "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 )
+_LIBSTDCXX = re.compile(r"libstdc\+\+\.so(\.\d+)+")
 # Not "module verification failed", which only says that the kernel is tainted.
 _REJECTED = re.compile(
     r"Key was rejected|module with unavailable key|unsigned module is rejected"
@@ -31,9 +32,7 @@ def probe(machine: Machine, host: Host) -> Host:
     for vendor in {gpu.vendor for gpu in gpus if gpu.driver is None}:
         if refusal := _refusal(root, host, vendor, log):
             refused[vendor] = refusal
-    versions = [
-        n for n in machine.libraries if re.fullmatch(r"libstdc\+\+\.so(\.\d+)+", n)
-    ]
+    versions = filter(_LIBSTDCXX.fullmatch, machine.libraries)
     room = dict(_memory(root, host))
     if root.live:
         room |= _disks(machine)
@@ -59,21 +58,20 @@ def _kernel_log(root: Root) -> str:
     """Return what the kernel logged since it started; "" where this user may not read it."""
 
     def opener(path: str, flags: int) -> int:
-        return os.open(
-            path, flags | getattr(os, "O_NONBLOCK", 0)
-        )  # its end would wait for more
+        # Its end would wait for more.
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
+    log = bytearray()
     try:
         with open(root.path / "dev/kmsg", "rb", buffering=0, opener=opener) as stream:
-            return b"".join(iter(lambda: stream.read(8192) or b"", b"")).decode(
-                "utf-8", "replace"
-            )
+            while message := stream.read(8192):  # each reading is one
+                log += message
+        return log.decode("utf-8", "replace")
     except OSError:
-        # The file also holds earlier starts, whose errors say nothing of this one.
-        _, start, log = root.text("var/log/kern.log", -(4 << 20)).rpartition(
-            "Linux version "
-        )
-        return log if start else ""
+        text = root.text("var/log/kern.log", -(4 << 20))
+        # It also holds earlier starts, whose errors say nothing of this one.
+        _, start, last = text.rpartition("Linux version ")
+        return last if start else ""
 
 
 def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] | None:
@@ -95,8 +93,10 @@ def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] |
     if not root.text(_SECURE_BOOT).endswith("\x01"):
         return None
     built = root.names(f"lib/modules/{host.kernel}/updates/dkms")
-    present = any(re.match(rf"{module}\.ko", name) for name in built)
-    return ("driver-refused", "") if present or _REJECTED.search(log) else None
+    is_built = any(re.match(rf"{module}\.ko", name) for name in built)
+    if is_built or _REJECTED.search(log):
+        return "driver-refused", ""
+    return None
 
 
 def _memory(root: Root, host: Host) -> Iterator[tuple[str, int]]:
@@ -115,9 +115,8 @@ def _memory(root: Root, host: Host) -> Iterator[tuple[str, int]]:
             cache = re.search(r"^inactive_file (\d+)", stat, re.MULTILINE)
             reclaimable = int(cache[1]) if cache else 0
             yield f"cgroup {folder}", int(most) - int(now) + reclaimable
-    shm = re.search(
-        r"^\S+ /dev/shm tmpfs \S*\bsize=(\d+)k", root.text("proc/mounts"), re.MULTILINE
-    )
+    mounts = root.text("proc/mounts")
+    shm = re.search(r"^\S+ /dev/shm tmpfs \S*\bsize=(\d+)k", mounts, re.MULTILINE)
     # Docker's 64 MiB are nobody's choice; on a desktop they would be its owner's.
     if shm and set(host.surroundings) - {"wsl", "vm"}:
         yield "shm", int(shm[1]) << 10

@@ -29,9 +29,8 @@ if sys.platform == "win32":
     import ctypes
     import winreg
 
-    _CLASS_AND_PRESENT = (
-        0x200 | 0x100
-    )  # CM_GETIDLIST_FILTER_CLASS, CM_GETIDLIST_FILTER_PRESENT
+    # CM_GETIDLIST_FILTER_CLASS, CM_GETIDLIST_FILTER_PRESENT.
+    _CLASS_AND_PRESENT = 0x200 | 0x100
 
     def probe() -> dict[str, dict[str, str | int]]:
         """Return the present display devices: instance id to the values of its driver key."""
@@ -60,11 +59,12 @@ if sys.platform == "win32":
                 driver = winreg.QueryValueEx(key, "Driver")[0]
             path = rf"{system}\Control\Class\{driver}"
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
-                return {
-                    name: value
-                    for name in VALUES
-                    if (value := _value(key, name)) is not None
-                }
+                values = {}
+                for name in VALUES:
+                    value = _value(key, name)
+                    if value is not None:
+                        values[name] = value
+                return values
         except OSError:
             return {}  # a device without a driver has no driver key
 

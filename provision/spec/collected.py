@@ -43,11 +43,11 @@ class Collected:
     @property
     def digests(self) -> dict[str, str]:
         """A digest of what each file says, by its path: of requirements, and of no comment."""
-        found = {}
+        digests = {}
         for path, texts in self.said.items():
             digest = sha256_bytes("\n".join(texts).encode())
-            found[relative(path, self.root)] = digest[:12]
-        return found
+            digests[relative(path, self.root)] = digest[:12]
+        return digests
 
     @contextlib.contextmanager
     def _reading(self, path: Path, part: str) -> Iterator[bool]:
@@ -63,8 +63,9 @@ class Collected:
             reason = getattr(error, "strerror", None) or error
             if str(reason).startswith(f"{path}"):  # of a file that it includes
                 raise
-            is_absent = isinstance(error, FileNotFoundError)
-            hint = not_fetched(path, self.root) if is_absent else ""
+            hint = ""
+            if isinstance(error, FileNotFoundError):
+                hint = not_fetched(path, self.root)
             raise ValueError(f"{path}: {reason}{hint}") from error
 
     @contextlib.contextmanager
@@ -87,6 +88,6 @@ class Collected:
 
     def _applies(self, marker: str) -> bool:
         markers = Marker(marker)
-        return self.target is None or markers.evaluate(
-            {**self.target.markers, "extra": ""}
-        )
+        if self.target is None:
+            return True
+        return markers.evaluate({**self.target.markers, "extra": ""})

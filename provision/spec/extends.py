@@ -72,8 +72,8 @@ def _collect(
 
 def bases(file: SpecFile) -> list[Any]:
     """Return what a file extends itself, that of priority first."""
-    said = file.data.get("extends", [])
-    return said if isinstance(said, list) else [said]
+    names = file.data.get("extends", [])
+    return names if isinstance(names, list) else [names]
 
 
 def _find(name: object, user: SpecFile, read: Read) -> SpecFile:
@@ -84,10 +84,12 @@ def _find(name: object, user: SpecFile, read: Read) -> SpecFile:
             # A project's cpu-linux may extend the shipped one of the same name.
             if path.is_file() and path != user.path:
                 return read(path, folder)
-    names = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+    names = set[str]()
+    for folder in folders:
+        names |= {path.stem for path in folder.glob("*.toml")}
     raise SpecError(
         f"{user.path} extends {name!r}, which is no spec",
-        cause=f"there are {', '.join(names)}",
+        cause=f"there are {', '.join(sorted(names))}",
         remedy='name one of these, such as `extends = "cpu-linux"`',
     )
 
@@ -100,7 +102,8 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
             whole = _extended(file, whole)
         except (AttributeError, TypeError):  # not of its type, which validation reports
             whole = whole | file.data
-    return {key: value for key, value in whole.items() if key != "extends"}
+    whole.pop("extends", None)
+    return whole
 
 
 def _extended(file: SpecFile, base: Data) -> Data:
@@ -109,7 +112,8 @@ def _extended(file: SpecFile, base: Data) -> Data:
     if "drop" in file.data.get("pip", {}):
         inherited = base.get("pip", {}).get("requirements", [])
         kept = _without_dropped(file, inherited)
-        base = base | {"pip": base.get("pip", {}) | {"requirements": kept}}
+        pip = base.get("pip", {}) | {"requirements": kept}
+        base = base | {"pip": pip}
     for name in base.keys() & file.data.keys():
         own, inherited = file.data[name], base[name]
         if isinstance(inherited, dict):
@@ -169,10 +173,13 @@ def _without_dropped(file: SpecFile, requirements: list[Any]) -> list[Any]:
 
 def _extended_index(own: Data, inherited: Data) -> Data:
     # A name that the spec assigns no longer comes from the index that it had.
-    moved = {_name(name) for names in own.values() for name in _checked(names)}
+    moved = set[str]()
+    for names in own.values():
+        moved |= set(map(_name, _checked(names)))
     index = dict(own)
     for key, names in inherited.items():
-        if kept := [name for name in _checked(names) if _name(name) not in moved]:
+        kept = [name for name in _checked(names) if _name(name) not in moved]
+        if kept:
             index[key] = own.get(key, []) + kept
     index.pop("default", None)  # no catalog: it only takes names from another one
     return index
@@ -183,7 +190,9 @@ def _name(entry: object) -> str:
     if isinstance(entry, dict):
         entry = entry.get("name") or entry.get("requirement")
     match = re.match(r"\s*([\w.-]+)", str(entry))
-    return re.sub(r"[-_.]+", "-", match[1]).lower() if match else str(entry)
+    if not match:
+        return str(entry)
+    return re.sub(r"[-_.]+", "-", match[1]).lower()
 
 
 def origin(

@@ -21,39 +21,42 @@ def folders_of(pattern: str, root: Path) -> set[Path]:
         )
     if len(path.parts) > NESTED:
         raise ValueError(f"a pattern has more than {NESTED} parts; write a shorter one")
-    top, found = repository_of(root), {root.resolve()}
+    repository = repository_of(root)
+    folders = {root.resolve()}
     for part in path.parts:
-        found = _all_below(found) if part == "**" else _matching(found, part)
-        found = {each for each in found if each.is_relative_to(top)}
-    if len(found) > INCLUDED:
+        matching = _all_below(folders) if part == "**" else _matching(folders, part)
+        folders = {folder for folder in matching if folder.is_relative_to(repository)}
+    if len(folders) > INCLUDED:
         raise ValueError(
             f"the pattern {pattern!r} matches more than {INCLUDED} folders; write a narrower one"
         )
-    return found
+    return folders
 
 
 def _matching(folders: Iterable[Path], name: str) -> set[Path]:
     # A set, not a list: links that lead back would double it at each part.
-    return {
-        each.resolve()
-        for folder in folders
-        for each in _folders_in(folder)
-        if fnmatch(each.name, name)
-    }
+    matching = set[Path]()
+    for folder in folders:
+        for inner in _folders_in(folder):
+            if fnmatch(inner.name, name):
+                matching.add(inner.resolve())
+    return matching
 
 
 def _all_below(folders: Iterable[Path]) -> set[Path]:
-    found = set[Path]()
+    below = set[Path]()
     waiting = list(folders)
     while waiting:
         folder = waiting.pop()
-        if folder not in found:
-            found.add(folder)
-            waiting += [each for each in _folders_in(folder) if not each.is_symlink()]
-    return found
+        if folder not in below:
+            below.add(folder)
+            for inner in _folders_in(folder):
+                if not inner.is_symlink():
+                    waiting.append(inner)
+    return below
 
 
 def _folders_in(folder: Path) -> list[Path]:
     with contextlib.suppress(OSError):  # of another user, or removed meanwhile
-        return [each for each in folder.iterdir() if each.is_dir()]
+        return list(filter(Path.is_dir, folder.iterdir()))
     return []

@@ -22,7 +22,6 @@ from provision.spec.pyproject import FAULTS, METADATA, own_package, table
 _NAMED = re.compile(r"""["'\s]([\w./-]{0,200}?require[\w./-]{0,200}\.(?:txt|in))\b""")
 # https://setuptools.pypa.io/en/latest/userguide/declarative_config.html
 _FILE = re.compile(r"file:([^\n]+)")
-_DYNAMIC = ("dependencies", "optional-dependencies")
 _BACKENDS = (
     "setuptools",
     "setuptools_scm",
@@ -62,20 +61,23 @@ def archive_digests(target: Target, root: Path) -> dict[str, str]:
 
 def _metadata(target: Target, root: Path) -> list[Path]:
     """Return the files of own packages that say what these require."""
-    paths: dict[Path, None] = {}
+    paths: list[Path] = []
     for text in target.pip.local:
-        if folder := own_package(text, root):
-            for path in [folder / name for name in METADATA]:
-                paths |= dict.fromkeys(_with_named(path) if path.is_file() else ())
-    return list(paths)
+        folder = own_package(text, root)
+        if folder is None:
+            continue
+        for name in METADATA:
+            if (folder / name).is_file():
+                paths += _with_named(folder / name)
+    return list(dict.fromkeys(paths))
 
 
 def _with_named(path: Path) -> Iterator[Path]:
     """Yield a file and those with requirements that it names."""
     yield path
     text = read_bytes(path).decode("utf-8", errors="replace")
-    found = [*_NAMED.findall(text), *_of_setuptools(path.name, text)]
-    for name in dict.fromkeys(found):
+    names = [*_NAMED.findall(text), *_of_setuptools(path.name, text)]
+    for name in dict.fromkeys(names):
         named = path.parent / name
         if named.is_file() and is_inside(named, path.parent):
             yield named
@@ -88,19 +90,32 @@ def _of_setuptools(filename: str, text: str) -> Iterator[str]:
     """
     with contextlib.suppress(configparser.Error, *FAULTS):
         if filename == "setup.cfg":
-            config = configparser.ConfigParser(interpolation=None)
-            config.read_string(text)
-            said = [config.get("options", "install_requires", fallback="")]
-            if config.has_section(section := "options.extras_require"):
-                said += [value for _, value in config.items(section)]
-            for names in _FILE.findall("\n".join(said)):
-                yield from (name.strip() for name in names.split(","))
+            yield from _of_setup_cfg(text)
         elif filename == "pyproject.toml":
-            dynamic = table(tomllib.loads(text), "tool", "setuptools", "dynamic")
-            dependencies, extras = (table(dynamic, key) for key in _DYNAMIC)
-            for each in (dependencies, *(table(extras, name) for name in extras)):
-                files = each.get("file", [])
-                yield from [files] if isinstance(files, str) else map(str, files)
+            yield from _of_pyproject(text)
+
+
+def _of_setup_cfg(text: str) -> Iterator[str]:
+    config = configparser.ConfigParser(interpolation=None)
+    config.read_string(text)
+    values = [config.get("options", "install_requires", fallback="")]
+    if config.has_section("options.extras_require"):
+        values += config["options.extras_require"].values()
+    for names in _FILE.findall("\n".join(values)):
+        for name in names.split(","):
+            yield name.strip()
+
+
+def _of_pyproject(text: str) -> Iterator[str]:
+    dynamic = table(tomllib.loads(text), "tool", "setuptools", "dynamic")
+    tables = [table(dynamic, "dependencies")]
+    extras = table(dynamic, "optional-dependencies")
+    tables += [table(extras, name) for name in extras]
+    for requirements in tables:
+        files = requirements.get("file", [])
+        if isinstance(files, str):
+            files = [files]
+        yield from map(str, files)
 
 
 def _deciding_part(path: Path) -> bytes:

@@ -75,15 +75,10 @@ def source_requirement(text: str) -> str:
 
 def _is_inside(path: str) -> bool:
     parts = PurePosixPath(path).parts
+    if not parts or ".." in parts or path.startswith("/"):
+        return False
     # Windows has further ways to say that a path begins elsewhere.
-    # Windows' "//server/share" is one part, and no "/".
-    is_absolute = path.startswith("/")
-    return (
-        bool(parts)
-        and not is_absolute
-        and not ({"..", "/"} & {*parts})
-        and not {*":\\"} & {*path}
-    )
+    return ":" not in path and "\\" not in path
 
 
 def index_requirement(text: str) -> str:
@@ -95,8 +90,10 @@ def index_requirement(text: str) -> str:
 
 def with_slashes(text: str) -> str:
     r"""Return a path such as ``.\pkg[dev]`` as any system reads it; a URL and a marker stay."""
-    path, *rest = text.split(";", 1)
-    return text if "://" in path else ";".join([path.replace("\\", "/"), *rest])
+    path, semicolon, marker = text.partition(";")
+    if "://" in path:
+        return text
+    return path.replace("\\", "/") + semicolon + marker
 
 
 def _local(text: str) -> str:
@@ -269,9 +266,10 @@ class Pip(Table):
 
     def index_of(self, name: str) -> str:
         """Return the catalog index that a distribution comes from, or ``default``."""
-        return next(
-            (index for index, names in self.index.items() if name in names), "default"
-        )
+        for index, names in self.index.items():
+            if name in names:
+                return index
+        return "default"
 
 
 class Smoke(Table):
@@ -327,9 +325,8 @@ class Target(Table):
     model_config = {"serialize_by_alias": True, "validate_default": True}
     _inputs: Inputs = PrivateAttr(default_factory=Inputs)
 
-    name: str = Field(
-        title="extends"
-    )  # the file's; a spec may have that key in its place
+    # The file's; a spec may have that key in its place.
+    name: str = Field(title="extends")
     summary: str = Field(min_length=1)
     accelerator: Accelerator
     platform: Platform
@@ -377,10 +374,8 @@ class Target(Table):
     def _images_are_linux(
         cls, docker: Docker | None, info: ValidationInfo
     ) -> Docker | None:
-        if (
-            docker
-            and not PLATFORMS[platform := info.data.get("platform", "linux-64")].docker
-        ):
+        platform = info.data.get("platform", "linux-64")
+        if docker and not PLATFORMS[platform].docker:
             raise ValueError(f"[docker] is for targets of Linux, not {platform}")
         return docker
 
@@ -413,14 +408,8 @@ class Target(Table):
         keys["python"] = self.python_version
         if self.glibc:  # unknown to older locks
             keys["glibc"] = self.glibc
-        for later in (
-            "exclude",
-            "constraints",
-            "local",
-            "build",
-            "variants",
-        ):  # unknown to older locks
-            if not keys["pip"][later]:
+        for later in ("exclude", "constraints", "local", "build", "variants"):
+            if not keys["pip"][later]:  # unknown to older locks
                 del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
 
@@ -442,7 +431,7 @@ class Target(Table):
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables that the spec sets, for an environment at ``prefix``."""
         # Not str.format(), which fails on any other brace in a value.
-        return {
-            key: value.replace("{prefix}", str(prefix))
-            for key, value in self.environment.items()
-        }
+        variables = {}
+        for name, value in self.environment.items():
+            variables[name] = value.replace("{prefix}", str(prefix))
+        return variables

@@ -15,6 +15,7 @@ from provision.spec.pyproject import (
     FAULTS,
     METADATA,
     Pyproject,
+    has_metadata,
     local_folder,
     read_pyproject,
 )
@@ -36,11 +37,14 @@ class OwnPackage(NamedTuple):
 
 def require_own_packages(target: Target, root: Path) -> None:
     """Require that the own packages of a target are there; SpecError names those that are not."""
-    amiss = {text: _amiss(local_folder(text, root), root) for text in target.pip.local}
-    if not any(amiss.values()):
+    amiss = {}
+    for text in target.pip.local:
+        if why := _amiss(local_folder(text, root), root):
+            amiss[text] = why
+    if not amiss:
         return
     places = read_places(target, root)
-    faults = [f"{places.of(text)}: {text}: {why}" for text, why in amiss.items() if why]
+    faults = [f"{places.of(text)}: {text}: {why}" for text, why in amiss.items()]
     raise SpecError(
         f"{target.name}: {plural(len(faults), 'own package')} cannot be read",
         evidence="\n".join(faults),
@@ -50,7 +54,7 @@ def require_own_packages(target: Target, root: Path) -> None:
 
 def _amiss(folder: Path, root: Path) -> str:
     """Return why a folder is no package of Python, or ""."""
-    if any((folder / name).is_file() for name in METADATA):
+    if has_metadata(folder):
         return ""
     why = f"{folder} has neither {' nor '.join(METADATA[:2])}"
     if not folder.is_dir():
@@ -81,19 +85,19 @@ def _own_package(entry: str, root: Path) -> OwnPackage:
     file = folder.resolve() / "pyproject.toml"
     names = extras.partition("]")[0].split(",") if bracket else []
     with contextlib.suppress(OSError, *FAULTS):
-        found = read_pyproject(file, root)
-        lines = tuple(_lines(found, [name.strip() for name in names]))
-        is_static = all(map(found.says, ("dependencies", "optional-dependencies")))
-        return OwnPackage(entry, found.name, lines, is_static)
+        manifest = read_pyproject(file, root)
+        lines = tuple(_lines(manifest, [name.strip() for name in names]))
+        is_static = all(map(manifest.says, ("dependencies", "optional-dependencies")))
+        return OwnPackage(entry, manifest.name, lines, is_static)
     return OwnPackage(entry)
 
 
-def _lines(found: Pyproject, extras: Sequence[str]) -> Iterator[Line]:
-    place = f"{found.place}/{found.path.name}".removeprefix("./")
-    if python := found.project.get("requires-python"):
-        number = found.line("project", "requires-python")
+def _lines(manifest: Pyproject, extras: Sequence[str]) -> Iterator[Line]:
+    place = f"{manifest.place}/{manifest.path.name}".removeprefix("./")
+    if python := manifest.project.get("requires-python"):
+        number = manifest.line("project", "requires-python")
         yield Line("requirements", f"Python{python}", f"{place}, line {number}", "file")
     with contextlib.suppress(*FAULTS):  # dynamic ones
-        for line in found.requirements(extras):
+        for line in manifest.requirements(extras):
             where = f"{place}, line {line.number}"
             yield Line("requirements", line.text, where, "file")

@@ -22,7 +22,7 @@ from provision.spec.model import (
     source_requirement,
     with_slashes,
 )
-from provision.spec.pyproject import METADATA, relative
+from provision.spec.pyproject import has_metadata, relative
 from provision.spec.uv_sources import ARCHIVES
 
 _BARE_ARCHIVE = re.compile(r"[^@;\s]+\.(?:whl|zip|tar\.gz|tgz)\s*(?:;|$)")
@@ -58,7 +58,7 @@ class PipFiles(Collected):
     def _include(self, path: Path, *, constrains: bool) -> None:
         if path in self._including:
             circle = [*self._including[self._including.index(path) :], path]
-            names = " → ".join(relative(each, self.root) for each in circle)
+            names = " → ".join(relative(file, self.root) for file in circle)
             raise ValueError(f"it includes itself: {names}")
         if len(self._including) >= NESTED or len(self.said) > INCLUDED:
             raise ValueError(
@@ -71,8 +71,10 @@ class PipFiles(Collected):
     ) -> None:
         if "${" in line:
             raise ValueError(f"{line!r} depends on a variable of the caller")
-        option, text = _OPTION.fullmatch(line), _PER_REQUIREMENT.sub("", line)
-        kind, value = option.groups() if option else ("", text)
+        text = _PER_REQUIREMENT.sub("", line)
+        kind, value = "", text
+        if option := _OPTION.fullmatch(line):
+            kind, value = option.groups()
         value = with_slashes(value)
         if kind in {"r", "c"}:
             if "://" in value:
@@ -95,26 +97,31 @@ class PipFiles(Collected):
         if not value:
             raise ValueError("-e names no folder")
         marker = ""
-        here = self._runs_in or self.root
-        is_path = value[0] in "./" or ("/" in value and (here / value).is_dir())
-        # Such a name is valid of a distribution, too: pip takes the file.
-        is_path = is_path or bool(_BARE_ARCHIVE.match(value))
+        is_path = self._is_path(value)
         if "://" in value or is_path or kind:
             value, *rest = _MARKER.split(value, maxsplit=1)
             marker = f" ; {rest[0]}" if rest else ""
         if re.match(r"[a-z+]+://", value):
-            value, kind, is_path = f"{_name_in(value)} @ {value}", "", False
-        if not (kind or is_path):
+            text = f"{_name_in(value)} @ {value}"
+            self.requirements.append(source_requirement(text + marker))
+        elif not (kind or is_path):
             self.requirements.append(source_requirement(value + marker))
         elif value.endswith(ARCHIVES):
             path = self._own_folder(value, folder)
-            text = (
-                f"{_name_of(path)} @ {ARCHIVE}{relative(self.root / path, self.root)}"
-            )
+            place = relative(self.root / path, self.root)
+            text = f"{_name_of(path)} @ {ARCHIVE}{place}"
             self.requirements.append(source_requirement(text + marker))
         elif not marker or self._applies(marker.removeprefix(" ; ")):
             place = self._own_folder(value, folder)
             self.local.append(f"-e {place}" if kind else place)
+
+    def _is_path(self, value: str) -> bool:
+        if value[0] in "./":
+            return True
+        if "/" in value and ((self._runs_in or self.root) / value).is_dir():
+            return True
+        # Such a name is valid of a distribution, too: pip takes the file.
+        return _BARE_ARCHIVE.match(value) is not None
 
     def _own_folder(self, text: str, beside: Path) -> str:
         """Return the folder of a package, relative to the project's."""
@@ -122,7 +129,7 @@ class PipFiles(Collected):
         here = self._runs_in or self.root
         for base in (here, beside):
             path = base / name
-            if path.is_file() or any((path / each).is_file() for each in METADATA):
+            if path.is_file() or has_metadata(path):
                 break
         else:
             base = here
@@ -176,8 +183,8 @@ def _name_of(path: str) -> str:
 def _name_in(url: str) -> str:
     """Return the distribution that a bare URL names, in its fragment or in its last part."""
     parts = urlsplit(url)
-    leaf = unquote(parts.path).rstrip("/").rpartition("/")[2].partition("@")[0]
-    stem = (
-        leaf.removesuffix(".git") if url.startswith("git+") else leaf.partition("-")[0]
-    )
-    return parse_qs(parts.fragment).get("egg", [stem])[0]
+    last = unquote(parts.path).rstrip("/").rpartition("/")[2].partition("@")[0]
+    name = last.partition("-")[0]
+    if url.startswith("git+"):
+        name = last.removesuffix(".git")
+    return parse_qs(parts.fragment).get("egg", [name])[0]

@@ -33,10 +33,10 @@ class Line(NamedTuple):
     @property
     def name(self) -> str:
         """The normalised name of its distribution; "" of a folder."""
-        found = re.match(r"[A-Za-z0-9][\w.-]*", self.text)
-        if not found or self.key == "local":
+        match = re.match(r"[A-Za-z0-9][\w.-]*", self.text)
+        if not match or self.key == "local":
             return ""
-        return str(canonicalize_name(found[0]))
+        return str(canonicalize_name(match[0]))
 
 
 class Places(NamedTuple):
@@ -46,16 +46,17 @@ class Places(NamedTuple):
     lines: tuple[Line, ...] = ()
     root: Path = Path()  # the project's folder
     own: Mapping[str, Any] = MappingProxyType({})  # [pip] of the spec itself
-    common: str = (
-        ""  # what targets of the project extend; the spec itself where it is alone
-    )
+    # What targets of the project extend; the spec itself where it is alone.
+    common: str = ""
     files: tuple[SpecFile, ...] = ()  # the spec, and what it extends
 
     def line(self, text: str) -> Line:
         """Return the line with a text, or else that of its distribution: of the spec if none has."""
-        exact = [line for line in self.lines if line.text == text]
+        for line in self.lines:
+            if line.text == text:
+                return line
         nowhere = Line("requirements", text, self.spec, "spec")
-        return [*exact, *self.about(nowhere.name), nowhere][0]
+        return next(iter(self.about(nowhere.name)), nowhere)
 
     def of(self, text: str) -> str:
         """Return where a text is, or else where its distribution is: the spec if nowhere."""
@@ -68,12 +69,14 @@ class Places(NamedTuple):
     def key(self, key: str, entry: str = "", table: str = "pip") -> str:
         """Return where the specs say a key of a table, or an entry of it; "" if nowhere."""
         for file in self.files:
-            said = file.data
+            data = file.data
             for part in filter(None, table.split(".")):
-                said = said.get(part, {})
-            if key in said and not entry:
+                data = data.get(part, {})
+            if key not in data:
+                continue
+            if not entry:
                 return _place(file, self.root, key, key)
-            for text in map(_entry_text, said.get(key, ()) if entry else ()):
+            for text in map(_entry_text, data[key]):
                 if entry in {text, canonicalize_name(text)}:
                     return _place(file, self.root, key, text)
         return ""
@@ -85,23 +88,23 @@ def read_places(target: Target, root: Path, read: Read = read_spec_file) -> Plac
     chain = spec_chain(path, read) if path.is_file() else []
     lines = list[Line]()
     for key, text in _entries(target):
-        found = _in_specs(chain[:1], root, key, text)
-        if not found and text in target.inputs.places:  # though a base says the same
-            found = Line(key, text, target.inputs.places[text], "file")
-        if found := found or _in_specs(chain[1:], root, key, text, "inherited"):
-            lines.append(found)
-    folder = root / "envs"  # below it are the files that only others extend
-    bases = [f for f in chain if f.path.parent.is_relative_to(folder) and f != chain[0]]
-    common = next((f for f in bases if f.path.parent != folder), None)
+        line = _in_specs(chain[:1], root, key, text, "spec")
+        if line is None and text in target.inputs.places:  # though a base says the same
+            line = Line(key, text, target.inputs.places[text], "file")
+        line = line or _in_specs(chain[1:], root, key, text, "inherited")
+        if line:
+            lines.append(line)
     own = chain[0].data.get("pip", {}) if chain else {}
-    return Places(
-        _shown(path, root),
-        tuple(lines),
-        root,
-        own,
-        _shown(common.path, root) if common else "",
-        tuple(chain),
-    )
+    common = _common(chain[1:], root)
+    return Places(_shown(path, root), tuple(lines), root, own, common, tuple(chain))
+
+
+def _common(bases: Sequence[SpecFile], root: Path) -> str:
+    """Return the first base that is below the project's folder of specs: only others extend it."""
+    for base in bases:
+        if root / "envs" in base.path.parent.parents:
+            return _shown(base.path, root)
+    return ""
 
 
 def _entries(target: Target) -> Iterator[tuple[Key, str]]:
@@ -116,19 +119,22 @@ def _entries(target: Target) -> Iterator[tuple[Key, str]]:
 
 
 def _in_specs(
-    files: Sequence[SpecFile], root: Path, key: Key, text: str, source: Source = "spec"
+    files: Sequence[SpecFile], root: Path, key: Key, text: str, source: Source
 ) -> Line | None:
     for file in files:
-        listed = file.data.get("pip", {}).get(key, [])
-        texts = [each["requirement"] if key == "overrides" else each for each in listed]
+        texts = file.data.get("pip", {}).get(key, [])
+        if key == "overrides":
+            texts = [override["requirement"] for override in texts]
         if text in texts:
             return Line(key, text, _place(file, root, key, text), source)
     return None
 
 
 def _place(file: SpecFile, root: Path, key: str, text: str) -> str:
-    number = _line_of(read_text(file.path), key, text)
-    return f"{_shown(file.path, root)}{f', line {number}' if number else ''}"
+    place = _shown(file.path, root)
+    if number := _line_of(read_text(file.path), key, text):
+        place += f", line {number}"
+    return place
 
 
 def _entry_text(entry: object) -> str:

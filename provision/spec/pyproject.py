@@ -96,9 +96,9 @@ class Pyproject:
         self, name: str, users: tuple[str, ...], done: set[str]
     ) -> Iterator[Line]:
         groups = table(self.document, "dependency-groups")
-        known = _normalised(groups)
+        names = _normalised(groups)
         key = str(canonicalize_name(name))
-        if key not in known:
+        if key not in names:
             have = ", ".join(groups) or "none"
             raise ValueError(f"it has no dependency group {name!r}; it has {have}")
         if key in users:
@@ -107,40 +107,46 @@ class Pyproject:
         if key in done:
             return
         done.add(key)
-        if not isinstance(groups[known[key]], list):
+        entries = groups[names[key]]
+        if not isinstance(entries, list):
             raise TypeError(f"the dependency group {name} is not a list")
-        for entry in groups[known[key]]:
+        for entry in entries:
             if isinstance(entry, dict) and [*entry] == ["include-group"]:
                 yield from self._group(str(entry["include-group"]), (*users, key), done)
             else:
-                number = self.line("dependency-groups", known[key], str(entry))
+                number = self.line("dependency-groups", names[key], str(entry))
                 yield Line(number, str(entry), ("group", key))
 
     def line(self, header: str, key: str, text: str = "") -> int:
         """Return the number of the first line with a quoted text below a key, or of the key."""
-        at = self._lines_of["header", header][:1] or [1]
-        for place in (("key", key), ("text", text)):
+        line = 1
+        for place in (("header", header), ("key", key), ("text", text)):
             numbers = self._lines_of[place]
-            at = numbers[bisect_left(numbers, at[0]) :][:1] or at
-        return at[0]
+            after = bisect_left(numbers, line)
+            if after < len(numbers):
+                line = numbers[after]
+        return line
 
     @cached_property
     def _lines_of(self) -> defaultdict[tuple[str, str], list[int]]:
         """The numbers of the lines with a header, a key or a text."""
-        found = defaultdict[tuple[str, str], list[int]](list)
+        lines = defaultdict[tuple[str, str], list[int]](list)
         for number, whole in enumerate(self.text.split("\n"), 1):  # as TOML has them
             line = whole[:_SEARCHED]
             if header := _HEADER.match(line):
-                found["header", header[1].strip()].append(number)
+                lines["header", header[1].strip()].append(number)
             if key := _KEY.match(line):
-                found["key", key[1]].append(number)
+                lines["key", key[1]].append(number)
             for escaped, literal in _TEXTS.findall(line):
-                found["text", escaped.replace('\\"', '"') or literal].append(number)
-        return found
+                text = escaped.replace('\\"', '"') or literal
+                lines["text", text].append(number)
+        return lines
 
     def _dependencies(self) -> list[Line]:
-        texts = texts_of(self.project, _DEPENDENCIES)
-        return [Line(self.line("project", _DEPENDENCIES, text), text) for text in texts]
+        lines = []
+        for text in texts_of(self.project, _DEPENDENCIES):
+            lines.append(Line(self.line("project", _DEPENDENCIES, text), text))
+        return lines
 
     def _extra(self, extra: str) -> list[Line]:
         self._require(_EXTRAS, f"[{extra}]")
@@ -158,28 +164,38 @@ class Pyproject:
         self, lines: Iterable[Line], *users: str, whole: bool = False
     ) -> Iterator[Line]:
         """Yield lines once, with what the package itself stands for in place of its own name."""
-        waiting, seen = deque((line, users) for line in lines), set[Line]()
+        waiting = deque((line, users) for line in lines)
+        seen = set[Line]()
         uses = 0
         while waiting:
             line, users = waiting.popleft()
             if line in seen:
                 continue
             seen.add(line)
-            asked = self._itself(line.text)
-            if asked is None:
+            itself = self._itself(line.text)
+            if itself is None:
                 yield line
                 continue
             uses += 1
             if uses > EXPANDED:
                 raise ValueError(f"its extras use others more than {EXPANDED} times")
-            parts = [(part, users) for part in self._dependencies()] if whole else []
-            for extra in sorted(asked.extras):
-                key = str(canonicalize_name(extra))
-                if key not in users:
-                    parts += [(part, (*users, key)) for part in self._extra(extra)]
+            parts = self._parts(itself, users, whole=whole)
             for part, its_users in reversed(parts):
-                text = with_marker(part.text, str(asked.marker or ""))
+                text = with_marker(part.text, str(itself.marker or ""))
                 waiting.appendleft((replace(part, text=text), its_users))
+
+    def _parts(
+        self, itself: Requirement, users: tuple[str, ...], *, whole: bool
+    ) -> list[tuple[Line, tuple[str, ...]]]:
+        """Return the lines that a requirement of the package itself stands for, with their users."""
+        parts = []
+        if whole:
+            parts += [(line, users) for line in self._dependencies()]
+        for extra in sorted(itself.extras):
+            key = str(canonicalize_name(extra))
+            if key not in users:
+                parts += [(line, (*users, key)) for line in self._extra(extra)]
+        return parts
 
     def _itself(self, text: str) -> Requirement | None:
         """Return a requirement of the package itself, such as its extras; None for any other."""
@@ -231,8 +247,14 @@ def own_package(text: str, root: Path) -> Path | None:
     There the project's folder is the toolkit's.
     """
     folder = local_folder(text, root)
-    has = any((folder / name).is_file() for name in METADATA)
-    return folder if has and folder != shipped().root.resolve() else None
+    if folder == shipped().root.resolve() or not has_metadata(folder):
+        return None
+    return folder
+
+
+def has_metadata(folder: Path) -> bool:
+    """Whether a folder has a file that says what a package requires."""
+    return any((folder / name).is_file() for name in METADATA)
 
 
 def table(data: Data, *keys: str) -> Data:
@@ -248,10 +270,11 @@ def with_marker(text: str, marker: str) -> str:
     """Return a requirement that holds only where a marker does as well."""
     if not marker:
         return text
-    asked = parse_requirement(text)
-    both = f"({asked.marker}) and ({marker})" if asked.marker else marker
-    asked.marker = Marker(both)
-    return str(asked)
+    requirement = parse_requirement(text)
+    if requirement.marker:
+        marker = f"({requirement.marker}) and ({marker})"
+    requirement.marker = Marker(marker)
+    return str(requirement)
 
 
 def texts_of(data: Data, key: str) -> list[str]:

@@ -52,12 +52,14 @@ def load_spec(path: Path, read: Read = read_spec_file) -> Target:
             "allowed",
         ) from error
     root = path.absolute().parents[1]
-    target, specs = with_files(target, root), list[str]()
+    target = with_files(target, root)
+    specs = []
     for file in chain:
-        if not file.path.absolute().is_relative_to(root):
-            specs.append(f"the shipped {file.path.stem}")
+        path = file.path.absolute()
+        if not path.is_relative_to(root):
+            specs.append(f"the shipped {path.stem}")
             break  # what that extends changes with it
-        specs.append(relative(file.path.absolute(), root))
+        specs.append(relative(path, root))
     return target.with_inputs(replace(target.inputs, specs=tuple(specs)))
 
 
@@ -67,7 +69,9 @@ def _place(chain: Sequence[SpecFile], whole: Data, keys: Keys) -> str:
     parts = [] if file is chain[0] else [str(file.path)]
     if line := place_of(read_text(file.path), own_keys):
         parts.append(line)
-    return "".join(["\n  ", ", ".join(parts)]) if parts else ""
+    if not parts:
+        return ""
+    return "\n  " + ", ".join(parts)
 
 
 def load_target(folder: Path, name: str) -> Target:
@@ -117,17 +121,17 @@ def read_hardware(folder: Path) -> list[TargetHardware]:
 
 def same_hardware(target: Target) -> list[Target]:
     """Return the other shipped targets for the hardware of one."""
-    found = []
+    others = []
     for name in target_names(shipped().specs):
         other = load_target(shipped().specs, name)
-        same = all(
-            getattr(other, key) == getattr(target, key)
-            for key in ("platform", "accelerator", "status")
-        )
-        families = other.hardware.families == target.hardware.families
-        if same and families and name != target.name:
-            found.append(other)
-    return found
+        if name != target.name and _kind(other) == _kind(target):
+            others.append(other)
+    return others
+
+
+def _kind(target: Target) -> tuple[object, ...]:
+    families = target.hardware.families
+    return target.platform, target.accelerator, target.status, families
 
 
 def target_names(folder: Path) -> list[str]:
@@ -138,8 +142,11 @@ def target_names(folder: Path) -> list[str]:
 
 def misnamed_specs(folder: Path) -> dict[str, SpecError]:
     """Return the error of each file in a folder of specs whose name cannot be a target's."""
-    names = [name for name in sorted(_stems(folder)) if not _NAME.fullmatch(name)]
-    return {name: _misnamed(folder / f"{name}.toml") for name in names}
+    errors = {}
+    for name in sorted(_stems(folder)):
+        if not _NAME.fullmatch(name):
+            errors[name] = _misnamed(folder / f"{name}.toml")
+    return errors
 
 
 def _stems(folder: Path) -> list[str]:

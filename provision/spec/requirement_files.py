@@ -11,9 +11,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import (
-    canonicalize_name,
-)
+from packaging.utils import canonicalize_name
 
 from provision.core.errors import SpecError
 from provision.core.text import plural
@@ -37,12 +35,7 @@ from provision.spec.pyproject import (
     texts_of,
     with_marker,
 )
-from provision.spec.uv_sources import (
-    Source,
-    Sources,
-    Workspaces,
-    is_virtual,
-)
+from provision.spec.uv_sources import Source, Sources, Workspaces, is_virtual
 
 _ENTRY = re.compile(
     r"(?P<path>(?:.*/)?pyproject\.toml)(?:\[(?P<extras>[\w., -]+)\]|:(?P<group>[\w.-]+))?"
@@ -55,12 +48,12 @@ class RequirementFiles(PipFiles):
 
     def add(self, entry: str) -> None:
         """Read an entry of ``[pip] files`` and what it includes, each file once."""
-        found = _ENTRY.fullmatch(entry)
-        path = Path(os.path.realpath(self.root / (found["path"] if found else entry)))
+        place, extras, group = entry, "", ""
+        if match := _ENTRY.fullmatch(entry):
+            place, extras, group = match.groups("")
+        path = Path(os.path.realpath(self.root / place))
         try:
             if path.name == "pyproject.toml":
-                extras = (found and found["extras"]) or ""
-                group = (found and found["group"]) or ""
                 self._read_pyproject(path, extras, group)
             elif path.suffix in {".yml", ".yaml"}:
                 self._read_conda(path)
@@ -144,16 +137,19 @@ class RequirementFiles(PipFiles):
                         f"{path}, line {number}: {key} {text}: not used; "
                         f"`{instead}` of a spec does that"
                     )
+        self._ignore_indexes(manifest)
+
+    def _ignore_indexes(self, manifest: Pyproject) -> None:
         # One that is explicit serves only the sources that name it.
-        names = [
-            str(index.get("name") or index.get("url"))
-            for index in manifest.uv.get("index", ())
-            if not index.get("explicit")
-        ]
+        names = []
+        for index in manifest.uv.get("index", ()):
+            if not index.get("explicit"):
+                names.append(str(index.get("name") or index.get("url")))
         if names:
             number = manifest.line("tool.uv.index", "name", names[0])
             line = f"[[tool.uv.index]] {', '.join(names)}"
-            self.ignored.append(f"{path}, line {number}: {line}{OTHER_INDEX}")
+            place = f"{manifest.path}, line {number}"
+            self.ignored.append(f"{place}: {line}{OTHER_INDEX}")
 
     def _follow(self, line: Line, sources: Sources) -> bool:
         """Add a requirement from where its sources say; False where it comes from its index."""
@@ -178,9 +174,10 @@ class RequirementFiles(PipFiles):
         self, asked: Requirement, source: Source, sources: Sources
     ) -> bool:
         name = str(canonicalize_name(asked.name))
-        kind = "" if name in self._decided else source.kind
-        if kind in {"", "index"}:
-            if kind and self.target and not is_assigned(self.target, name):
+        if name in self._decided:
+            return False
+        if source.kind == "index":
+            if self.target and not is_assigned(self.target, name):
                 raise ValueError(
                     f"no index is assigned to {name}; write `[pip.index] CATALOG = "
                     f'["{name}"]` into the spec, or for the default index '
@@ -230,10 +227,9 @@ class RequirementFiles(PipFiles):
         if self.target is None:
             return set()
         pip = self.target.pip
-        decided = {
-            *pip.exclude,
-            *(requirement_name(o.requirement) for o in pip.overrides),
-        }
+        decided = set(pip.exclude)
+        for override in pip.overrides:
+            decided.add(requirement_name(override.requirement))
         for text in pip.requirements:
             if Requirement(text).url:
                 decided.add(requirement_name(text))
@@ -259,8 +255,9 @@ class RequirementFiles(PipFiles):
 
 def is_assigned(target: Target, name: str) -> bool:
     """Whether a spec itself says which index a distribution comes from, by asking for it too."""
-    own = map(requirement_name, target.pip.requirements)
-    return target.pip.index_of(name) != "default" or name in own
+    if target.pip.index_of(name) != "default":
+        return True
+    return name in map(requirement_name, target.pip.requirements)
 
 
 def _takes(said: str, python: str) -> bool:

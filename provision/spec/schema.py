@@ -32,11 +32,8 @@ def spec_schema() -> dict[str, Any]:
     document = Target.model_json_schema(schema_generator=_Described)
     document["properties"].pop("name")
     required = [key for key in document.pop("required") if key != "name"]
-    pip = document["$defs"]["Pip"]
-    alone = {
-        "required": required,
-        "properties": {"pip": {"required": pip.pop("required")}},
-    }
+    pip = {"required": document["$defs"]["Pip"].pop("required")}
+    alone = {"required": required, "properties": {"pip": pip}}
     extends = {
         "type": ["string", "array"],
         "items": {"type": "string"},

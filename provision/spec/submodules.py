@@ -17,9 +17,11 @@ def not_fetched(path: Path, root: Path) -> str:
     """
     repository = repository_of(root)
     file = repository / ".gitmodules"
-    content = read_if_any(file) if is_inside(file, root) else None
-    for found in _PATH.findall(content or b""):
-        module = repository / found.strip().decode(errors="replace")
+    if not is_inside(file, root):
+        return ""
+    content = read_if_any(file)
+    for name in _PATH.findall(content or b""):
+        module = repository / name.strip().decode(errors="replace")
         if path.is_relative_to(module) and _is_empty(module):
             command = f"git submodule update --init {relative(module, root)}"
             return f"; it is in a git submodule without files: `{command}`"

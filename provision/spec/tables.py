@@ -80,22 +80,23 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     elif entry["type"] in _TEXTS:
         message = _TEXTS[entry["type"]]
     elif entry["type"] in _KINDS:
-        wanted = _KINDS[entry["type"]].format(**entry.get("ctx", {}))
-        message = wanted + _instead(entry["type"], entry["input"])
+        message = _KINDS[entry["type"]].format(**entry.get("ctx", {}))
+        message += _instead(entry["type"], entry["input"])
     elif entry["type"] not in _SENTENCES:
         message = f"{message} (is {entry['input']!r})"
     return f"{place.lstrip('.') or 'the whole file'}: {message}"
 
 
-def _instead(kind: str, found: object) -> str:
+def _instead(kind: str, value: object) -> str:
     """Return how a value of another type is written, or else what it is."""
-    if kind == "string_type" and isinstance(found, int | float):
+    if kind == "string_type" and isinstance(value, int | float):
         # 3.1 may be what is left of 3.10.
-        is_exact = isinstance(found, int) or len(str(found).partition(".")[2]) > 1
-        return f': write "{found}"' if is_exact else ": put it in quotes"
-    if kind in {"tuple_type", "list_type"} and isinstance(found, str):
-        return f': write ["{found}"]'
-    return f" (is {found!r})"
+        if isinstance(value, float) and len(str(value).partition(".")[2]) < 2:
+            return ": put it in quotes"
+        return f': write "{value}"'
+    if kind in {"tuple_type", "list_type"} and isinstance(value, str):
+        return f': write ["{value}"]'
+    return f" (is {value!r})"
 
 
 def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
@@ -115,7 +116,8 @@ def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
-    return [f.title or f.alias or name for name, f in model.model_fields.items()]
+    fields = model.model_fields
+    return [field.title or field.alias or name for name, field in fields.items()]
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type form

@@ -15,12 +15,11 @@ def resolved_text(path: Path) -> str:
     What it extends and what its files require is in it, so a bundle or an image needs no other.
     """
     chain, pip = spec_chain(path), load_spec(path).pip
-    document = resolved(chain)
-    said = document["pip"]
     if len(chain) == 1 and not (pip.files or pip.local or pip.exclude):
         return read_text(path)
+    document = resolved(chain)
     for key in ("files", "drop"):
-        said.pop(key, None)
+        document["pip"].pop(key, None)
     for key in ("requirements", "constraints", "local"):
-        said[key] = list(getattr(pip, key))
+        document["pip"][key] = list(getattr(pip, key))
     return tomlkit.dumps(document)

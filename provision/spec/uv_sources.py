@@ -7,6 +7,7 @@ The format: https://docs.astral.sh/uv/concepts/projects/dependencies/#dependency
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packaging.markers import Marker
 from packaging.utils import canonicalize_name
@@ -27,7 +28,6 @@ from provision.spec.submodules import not_fetched
 ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz")
 
 _WHEN = {"marker", "extra", "group"}
-_POETRY = "dependencies"  # below [tool.poetry]
 _ELSEWHERE = {"git", "url", "path", "file", "source"}
 _OF_POETRY = {"version", "python", "extras", "optional"}  # which [project] says
 _KINDS = {
@@ -64,12 +64,15 @@ class Source:
     @property
     def url(self) -> str:
         """The direct reference of a git repository or an archive."""
-        said, below = self.said, self.said.get("subdirectory")
-        at = said.get("rev") or said.get("tag") or said.get("branch")
+        said = self.said
         url = str(said.get("url", ""))
         if git := said.get("git"):
-            url = f"git+{str(git).removeprefix('git+')}{f'@{at}' if at else ''}"
-        return url + (f"#subdirectory={below}" if below else "")
+            url = f"git+{str(git).removeprefix('git+')}"
+            if revision := said.get("rev") or said.get("tag") or said.get("branch"):
+                url += f"@{revision}"
+        if folder := said.get("subdirectory"):
+            url += f"#subdirectory={folder}"
+        return url
 
     def serves(self, line: Line, markers: Mapping[str, str] | None) -> bool:
         """Whether it is for what requires a package, on a platform where that is known."""
@@ -145,21 +148,20 @@ class Workspaces:
         """Return the sources that hold for a pyproject: its own, and else those of its workspace."""
         root = self._root_of(manifest)
         by_name = _of_poetry(manifest)
-        for each in [root, manifest] if root else [manifest]:
-            by_name |= self._table(each)
-        members = self._members_of(root) if root else {}
-        return Sources(by_name, members, root or manifest)
+        if root is None:
+            return Sources(by_name | self._table(manifest), {}, manifest)
+        by_name |= self._table(root) | self._table(manifest)
+        return Sources(by_name, self._members_of(root), root)
 
     def _table(self, manifest: Pyproject) -> dict[str, list[Source]]:
         if manifest.path not in self._tables:
             by_name = {}
-            for name, said in table(manifest.uv, "sources").items():
-                found = []
-                for one in said if isinstance(said, list) else [said]:
-                    found.append(
-                        Source(name, one if isinstance(one, dict) else {}, manifest)
-                    )
-                by_name[str(canonicalize_name(name))] = found
+            for name, tables in table(manifest.uv, "sources").items():
+                sources = []
+                for said in _listed(tables):
+                    keys = said if isinstance(said, dict) else {}
+                    sources.append(Source(name, keys, manifest))
+                by_name[str(canonicalize_name(name))] = sources
             self._tables[manifest.path] = by_name
         return self._tables[manifest.path]
 
@@ -185,8 +187,9 @@ class Workspaces:
             members = {}
             for folder in sorted({root.folder} | folders):
                 path = folder / "pyproject.toml"
-                if path.is_file() and (name := self.read(path).name):
-                    members[name] = folder
+                if path.is_file():
+                    members[self.read(path).name] = folder
+            members.pop("", None)  # of those without a name
             self._members[root.folder] = members
         return self._members[root.folder]
 
@@ -197,29 +200,34 @@ def _of_poetry(manifest: Pyproject) -> dict[str, list[Source]]:
     https://python-poetry.org/docs/dependency-specification/: beside [project], that is all it adds.
     """
     by_name: dict[str, list[Source]] = {}
-    poetry = table(table(manifest.document, "tool"), "poetry")
-    for name, said in table(poetry, _POETRY).items():
-        for one in said if isinstance(said, list) else [said]:
-            if isinstance(one, dict) and _ELSEWHERE & one.keys():
-                of_uv = {k: v for k, v in one.items() if k not in _OF_POETRY}
+    dependencies = table(manifest.document, "tool", "poetry", "dependencies")
+    for name, tables in dependencies.items():
+        for said in _listed(tables):
+            if isinstance(said, dict) and _ELSEWHERE & said.keys():
+                of_uv = {k: v for k, v in said.items() if k not in _OF_POETRY}
                 if "source" in of_uv:
                     of_uv["index"] = of_uv.pop("source")
-                source = Source(name, of_uv, manifest, f"tool.poetry.{_POETRY}")
+                source = Source(name, of_uv, manifest, "tool.poetry.dependencies")
                 by_name.setdefault(str(canonicalize_name(name)), []).append(source)
     return by_name
 
 
+def _listed(tables: object) -> list[Any]:
+    """Return the tables of one package: a file has one, or a list of them."""
+    return tables if isinstance(tables, list) else [tables]
+
+
 def _folders(root: Pyproject, said: Data, key: str) -> set[Path]:
     """Return the folders that a key of [tool.uv.workspace] names."""
-    found = set[Path]()
+    folders = set[Path]()
     for pattern in said.get(key, ()):
         try:
-            found |= folders_of(pattern, root.folder)
+            folders |= folders_of(pattern, root.folder)
         except FAULTS as error:
             number = root.line("tool.uv.workspace", key, str(pattern))
             place = f"{root.path}, line {number}: [tool.uv.workspace] {key}"
             raise ValueError(f"{place}: {error}") from error
-    return found
+    return folders
 
 
 def is_virtual(manifest: Pyproject, source: Source) -> bool:
