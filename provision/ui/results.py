@@ -369,7 +369,9 @@ def show_build(result: BuildResult, console: Console) -> None:
     if result.report:
         show_report(result.report, console)
     if result.generation is None:
-        line = f"{result.target}: the checks failed, nothing was changed"
+        line = (
+            f"{result.target}: the checks failed, and the environment stays as it was"
+        )
         console.verdict(line, good=False)
         console.line("`--no-smoke` builds it without them, so that it can be examined")
         return

@@ -18,7 +18,7 @@ from provision.core.locking import try_lock
 from provision.core.program import program_name
 from provision.lockfile.pip import read_lock
 from provision.resolver import local_index
-from tests.small import TARGET, write_vendor
+from tests.small import FAILING_SUITE, TARGET, write_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +175,26 @@ def test_what_cannot_be_locked_changes_nothing(
         capsys.readouterr()
     ).replace("\n", "").replace(" " * 12, "")
     assert not (shop.home / "current").exists()
+
+
+@pytest.mark.machine
+def test_what_stays_is_said_where_the_build_fails(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(shop, "build") == Exit.OK
+    suite = shop.project.smoke / "run.py"
+    suite.write_text(FAILING_SUITE, encoding="utf-8")
+    capsys.readouterr()
+    assert call(shop, "add", "gamma") == Exit.FINDINGS
+    out, err = capsys.readouterr()
+    assert "the checks failed, and the environment stays as it was" in out
+    assert "requirements and lock stay as edited" in " ".join(err.split())
+    suite.write_text("raise SystemExit(9)", encoding="utf-8")
+    assert call(shop, "add", "gamma>=1") == Exit.TOOL
+    assert "requirements and lock stay as edited" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert "gamma" in read_lock(shop.project.lock(TARGET)).versions
 
 
 @pytest.mark.machine

@@ -134,7 +134,7 @@ def test_a_repair_prints_one_error_and_at_its_end_what_it_did(
     assert main(argv) == 1
     out, _ = capsys.readouterr()
     assert "repaired:" not in out
-    assert "the checks failed, nothing was changed" in out
+    assert "the checks failed, and the environment stays as it was" in out
 
 
 def test_what_a_killed_repair_left_is_removed_though_nothing_drifted(lab: Lab) -> None:

@@ -8,6 +8,7 @@ from provision.cli.call import Call, Outcome, each, findings_if
 from provision.cli.options import add_build, add_target
 from provision.cli.verbs.build import build_target
 from provision.cli.verbs.lock import make_resolver
+from provision.commands.build_request import BuildResult
 from provision.commands.detect import why_device_is_absent
 from provision.commands.edit_places import Words, add
 from provision.commands.edit_spec import Edited, edit_and_lock
@@ -92,10 +93,24 @@ def edit(change: Callable[[Path], object], call: Call) -> Outcome:
     for lock in locks:
         built = None
         if _is_built(call, load_target(project.specs, lock.target), host):
-            built = build_target(call, lock.target, host)
+            built = _build(call, lock.target, host)
         edited.append(Edited(lock, built))
     failed = any(one.build and not one.build.generation for one in edited)
     return Outcome(edited, each(show_edited), findings_if(failed))
+
+
+def _build(call: Call, target: str, host: Callable[[], Host]) -> BuildResult:
+    """Build an edited target, or say what stays although that failed."""
+    built = None
+    try:
+        built = build_target(call, target, host)
+    finally:
+        if built is None or built.generation is None:
+            again = f"{call.console.program} build {target}"
+            call.console.note(
+                f"requirements and lock stay as edited: `{again}` tries it again"
+            )
+    return built
 
 
 def _is_built(call: Call, target: Target, host: Callable[[], Host]) -> bool:
