@@ -51,11 +51,18 @@ class KnownWrong(Table):
         """Return the affected drivers of ``linux`` or ``windows``, None for all of them."""
         return self.driver.windows if system == "windows" else self.driver.linux
 
+    def is_about(self, system: str) -> bool:
+        """Whether it is about a system: not where it names drivers of the other one alone."""
+        if system not in self.systems:
+            return False
+        named = self.driver.linux or self.driver.windows
+        return not named or bool(self.drivers_of(system))
+
     def concerns(self, family: str | None, device_id: str, system: str) -> bool:
         """Whether a GPU on a system can be affected at all."""
-        if family not in self.families or system not in self.systems:
+        if self.devices and device_id not in self.devices:
             return False
-        return not self.devices or device_id in self.devices
+        return family in self.families and self.is_about(system)
 
 
 def read_known_wrong(catalog: Path) -> dict[str, KnownWrong]:

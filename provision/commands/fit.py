@@ -5,7 +5,7 @@ target, an exclusion or an override that says why.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
@@ -26,6 +26,7 @@ from provision.spec.model import Target, requirement_name
 
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 _COMPANIONS = frozenset(_TABLES["companions"])
+_NO_BUILD = "of which the default index has no build"
 
 
 @dataclass
@@ -47,58 +48,59 @@ class Fitter:
     def __post_init__(self) -> None:
         self._pythons = self._serving_pythons()
         self._use_python(self._pythons[0])
-        own = self.target.pip.requirements
-        self._own = {requirement_name(text): Requirement(text) for text in own}
-        self._torch = str(self._own["torch"].specifier).removeprefix("==")
+        self._shipped = {}
+        for text in self.target.pip.requirements:
+            self._shipped[requirement_name(text)] = Requirement(text)
+        self.torch = str(self._shipped["torch"].specifier).removeprefix("==")
         self._index = self.target.pip.index_of("torch")
         self.unmet = ""  # what is asked for of torch, where this target cannot have it
-        # Whether the repository decides on torch, of which the default index has every release.
-        self._is_open = False
-        self._open = SpecifierSet()  # the versions of it then
+        # Where the repository decides on torch, of which the default index has every release: which.
+        self._open = SpecifierSet()
 
     def _serving_pythons(self) -> list[str]:
         """Return the Pythons that the repository takes, the nearest to the target's first."""
         usual = self.target.python
-        pythons = sorted(PYTHONS, key=lambda each: abs(_minor(each) - _minor(usual)))
-        serving = [each for each in pythons if _takes(self.requires_python, each)]
-        if not serving:
-            self.left.append(
-                f"requires-python {self.requires_python}: no target has such a Python"
-            )
-        elif serving[0] != usual:
-            self.done.append(
-                f"requires-python {self.requires_python}: Python {serving[0]} instead of {usual}"
-            )
-        return serving or [usual]
+        pythons = [text for text in PYTHONS if _takes(self.requires_python, text)]
+        pythons.sort(key=lambda text: abs(_minor(text) - _minor(usual)))
+        place = f"requires-python {self.requires_python}"
+        if not pythons:
+            self.left.append(f"{place}: no target has such a Python")
+            return [usual]
+        if pythons[0] != usual:
+            self.done.append(f"{place}: Python {pythons[0]} instead of {usual}")
+        return pythons
 
     def _use_python(self, python: str) -> None:
         if python != self.target.python:
             self.target = self.target.model_copy(update={"python_version": python})
 
-    @property
-    def torch(self) -> str:
-        """The release of torch that is chosen."""
-        return self._torch
-
     def fit(self, wanted: Iterable[Wanted]) -> None:
         """Fit the lines of a repository."""
-        lines = defaultdict[str, list[Wanted]](list)
-        for line in filter(self._applies, wanted):
-            lines[requirement_name(line.requirement.name)].append(line)
-        asks = bool(lines)
-        if torch := lines.pop("torch", []):
+        by_name = self._by_name(wanted)
+        if not by_name:
+            return
+        torch = by_name.pop("torch", [])
+        if torch:
             self._choose_torch(torch)
-        for name, asking in lines.items():
-            self._fit(name, asking)
-            self._take_from_default(name, asking)
-        own = str(self._own["torch"].specifier)
-        if self._is_open or own != f"=={self._torch}":
+        for name, lines in by_name.items():
+            self._fit(name, lines)
+            self._take_from_default(name, lines)
+        own = str(self._shipped["torch"].specifier)
+        if self._open or own != f"=={self.torch}":
             # The target pins those for its own torch, also where the repository does not name them.
-            for name in sorted(self._own.keys() & _COMPANIONS - lines.keys()):
+            for name in sorted(self._shipped.keys() & _COMPANIONS - by_name.keys()):
                 self._choose_companion(name, [])
-        for name in _TABLES["with_torch"] if asks else ():
+        for name in _TABLES["with_torch"]:
             if name != "torchaudio" or self._before("2.9"):
                 self._assign(name)
+
+    def _by_name(self, wanted: Iterable[Wanted]) -> dict[str, list[Wanted]]:
+        """Return the lines that apply to the target, by the distribution that they require."""
+        by_name = defaultdict[str, list[Wanted]](list)
+        for line in wanted:
+            if self._applies(line):
+                by_name[requirement_name(line.requirement.name)].append(line)
+        return by_name
 
     def _applies(self, line: Wanted) -> bool:
         marker = line.requirement.marker
@@ -108,36 +110,40 @@ class Fitter:
             return True
 
     def _fit(self, name: str, lines: Sequence[Wanted]) -> None:
-        own, pinned = self._own.get(name), self._pin_of_torch(name)
+        pinned = self._pin_of_torch(name)
         if pinned:
-            self._settle(pinned, lines, f"where torch {self._torch} requires {pinned}")
-        elif why := self._no_use(name, lines):
+            self._settle(pinned, lines, f"where torch {self.torch} requires {pinned}")
+            return
+        why = self._no_use(name, lines)
+        requirement = self._shipped.get(name)
+        if why:
             self._leave_out(name, lines[0].place, why)
         elif name in _COMPANIONS:
             self._choose_companion(name, lines)
-        elif own and not all(line.admits(own) for line in lines):
+        elif requirement and not all(line.admits(requirement) for line in lines):
             self.drop.append(name)
-            self.done.append(f"{lines[0]} replaces the target's {own}")
+            self.done.append(f"{lines[0]} replaces the target's {requirement}")
 
     def _take_from_default(self, name: str, lines: Sequence[Wanted]) -> None:
         """Say of torch's family that the default index has, where uv has another one for it."""
-        family = name in _COMPANIONS or _matches(name, _TABLES["of_torch"])
-        said = {*self.exclude, *self._own, *self.index.get(self._index, ())}
-        said.update(map(requirement_name, (*self.requirements, *self.overrides)))
+        if name not in _COMPANIONS and not _matches(name, _TABLES["of_torch"]):
+            return
         is_default = self.target.pip.index_of(name) == "default"
-        has_index = any(line.has_index for line in lines)
-        if family and has_index and is_default and name not in said:
+        if not is_default or not any(line.has_index for line in lines):
+            return
+        decided = {*self.exclude, *self._shipped, *self.index.get(self._index, ())}
+        decided.update(map(requirement_name, self.requirements))
+        decided.update(map(requirement_name, self.overrides))
+        if name not in decided:
             self.requirements.append(name)
 
     def _pin_of_torch(self, name: str) -> str:
         """Return the release that torch was built with of what only torch decides on."""
-        if not _matches(name, _TABLES["of_torch"]) or self._is_open:
+        if not _matches(name, _TABLES["of_torch"]) or self._open:
             return ""
-        for wheel in self._wheels("torch"):
-            if wheel.version == self._torch:
-                for text in wheel.requires_dist or ():
-                    if requirement_name(text) == name:
-                        return f"{name}{Requirement(text).specifier}"
+        for text in self._requirements_of(self.torch):
+            if requirement_name(text) == name:
+                return f"{name}{Requirement(text).specifier}"
         # No catalog has what the default index has, but the shipped lock is of its torch.
         if self._index == "default" and name in self.locked:
             return f"{name}=={self.locked[name]}"
@@ -150,21 +156,29 @@ class Fitter:
         return read_lock(folder).versions if folder.is_dir() else {}
 
     def _no_use(self, name: str, lines: Sequence[Wanted]) -> str:
-        ours, own = self.target.accelerator, name in self._own
-        for accelerator, patterns in _TABLES["only"].items():
-            other = accelerator != ours and not own
-            if other and _matches(name, patterns):
-                return f"works on {accelerator} only"
-        for line in lines:  # the file of a build, whatever its name
-            made_for = _TABLES["labels"].get(line.label, ours)
-            if line.requirement.url and made_for != ours and name not in _COMPANIONS:
-                return f"a build for {made_for}"
+        """Return why a distribution is of no use on the target, "" where it may be."""
+        why = self._other_accelerator(name, lines)
+        if why:
+            return why
         for entry in self.target.pip.forbid:
             if entry.name == name:
                 return entry.reason
-        beside_torch = _matches(name, _TABLES["of_torch"]) and not self._is_open
+        beside_torch = _matches(name, _TABLES["of_torch"]) and not self._open
         if beside_torch and self.target.pip.index_of(name) == "default":
-            return f"torch {self._torch} does not require it"
+            return f"torch {self.torch} does not require it"
+        return ""
+
+    def _other_accelerator(self, name: str, lines: Sequence[Wanted]) -> str:
+        ours = self.target.accelerator
+        if name not in self._shipped:
+            for accelerator, patterns in _TABLES["only"].items():
+                if accelerator != ours and _matches(name, patterns):
+                    return f"works on {accelerator} only"
+        if name not in _COMPANIONS:
+            for line in lines:  # the file of a build, whatever its name
+                made_for = _TABLES["labels"].get(line.label, ours)
+                if line.requirement.url and made_for != ours:
+                    return f"a build for {made_for}"
         return ""
 
     def _leave_out(self, name: str, place: str, why: str) -> None:
@@ -172,36 +186,41 @@ class Fitter:
         self.exclude[name] = f"{place}: {why}"
 
     def _choose_torch(self, lines: Sequence[Wanted]) -> None:
-        wanted, why = together(lines), "which is another build"
-        if not wanted.contains(Version(self._torch).public, prereleases=True):
+        wanted = together(lines)
+        why = "which is another build"
+        if not wanted.contains(Version(self.torch).public, prereleases=True):
             if self._index == "default":
                 self._open_torch(lines, wanted)
                 return
-            found = self._newest_torch(wanted)
-            if not found or self._is_forbidden(found):
+            newest = self._newest_torch(wanted)
+            if not newest or self._is_forbidden(newest):
                 self.unmet = str(lines[0])
-            if found:
-                self._torch = found
+            if newest:
+                self.torch = newest
             else:
                 why = f"of which {self._index} has no build"
-        self._settle(f"torch=={self._torch}", lines, why)
+        self._settle(f"torch=={self.torch}", lines, why)
 
     def _open_torch(self, lines: Sequence[Wanted], wanted: SpecifierSet) -> None:
         """Let the repository decide on torch, of which the default index has every release."""
-        self._is_open, self._open = True, wanted
+        self._open = wanted
         if all(line.holds and not line.label for line in lines):
             self.requirements.append("torch")  # whose version the lines decide
-            self.done.append(f"{lines[0]} replaces the target's {self._own['torch']}")
+            replaced = self._shipped["torch"]
+            self.done.append(f"{lines[0]} replaces the target's {replaced}")
         else:
-            why = "of which the default index has no build"
-            self._settle(f"torch{wanted}", lines, why)
+            self._settle(f"torch{wanted}", lines, _NO_BUILD)
 
     def _newest_torch(self, wanted: SpecifierSet) -> str:
         """Return the newest build that is wanted, for the nearest Python; "" if there is none."""
         for python in self._pythons:
             self._use_python(python)
-            offered = {Version(wheel.version) for wheel in self._wheels("torch")}
-            if fitting := {v for v in offered if wanted.contains(v.public)}:
+            fitting = []
+            for wheel in self._wheels("torch"):
+                version = Version(wheel.version)
+                if wanted.contains(version.public):
+                    fitting.append(version)
+            if fitting:
                 return str(max(fitting))
         self._use_python(self._pythons[0])
         return ""
@@ -209,58 +228,67 @@ class Fitter:
     def _is_forbidden(self, torch: str) -> bool:
         """Whether a release of torch requires what the target forbids."""
         forbidden = {entry.name for entry in self.target.pip.forbid}
-        (wheel, *_) = [w for w in self._wheels("torch") if w.version == torch]
-        for text in wheel.requires_dist or ():
+        for text in self._requirements_of(torch):
             marker = Requirement(text).marker
             needed = marker is None or marker.evaluate(self.target.markers)
             if needed and requirement_name(text) in forbidden:
                 return True
         return False
 
+    def _requirements_of(self, torch: str) -> Iterator[str]:
+        """Yield what a release of torch requires, where it is in a catalog."""
+        for wheel in self._wheels("torch"):
+            if wheel.version == torch:
+                yield from wheel.requires_dist or ()
+
     def _settle(self, chosen: str, lines: Sequence[Wanted], why: str) -> None:
         """Say which release is meant, as an override where lines do not admit it."""
         requirement = Requirement(chosen)
         against = [line for line in lines if not line.admits(requirement)]
         held = [line for line in against if line.holds]
-        own = self._own.get(requirement_name(chosen))
+        before = self._shipped.get(requirement_name(chosen))
         if held:
             asked = held[0].asked
             self.overrides[chosen] = f"{held[0].place} requires {asked}, {why}"
-        elif chosen != str(own) and (own or not any(line.holds for line in lines)):
+        elif chosen != str(before) and (before or not _holds(lines)):
             self.requirements.append(chosen)
         elif not against:
             return
-        what, beside = f"torch {self._torch}", ""
-        if lines:
-            what = f"{against[0]}, {why}" if against else str(lines[0])
+        beside = ""
         if self.target.python != self._pythons[0]:
             beside = f", for which Python {self.target.python} has a wheel"
-        said = f"{chosen} instead" if against else f"the spec has {chosen}"
-        self.done.append(f"{what}: {said}{beside}")
+        if against:
+            self.done.append(f"{against[0]}, {why}: {chosen} instead{beside}")
+        else:
+            place = str(lines[0]) if lines else f"torch {self.torch}"
+            self.done.append(f"{place}: the spec has {chosen}{beside}")
 
     def _choose_companion(self, name: str, lines: Sequence[Wanted]) -> None:
         """Choose the release of a package that was compiled for the chosen torch."""
-        one_for_all = name == "torchaudio" and not self._before("2.9")
-        if self._is_open:
+        if self._open:
             self._follow_open_torch(name, lines)
-        elif built := self._built_for_torch(name):
+            return
+        built = self._built_for_torch(name)
+        one_for_all = name == "torchaudio" and not self._before("2.9")
+        if built:
             fitting = [v for v in built if all(v in line.specifier for line in lines)]
-            why = f"which is no build for torch {self._torch}"
+            why = f"which is no build for torch {self.torch}"
             self._settle(f"{name}=={max(fitting or built)}", lines, why)
             self._assign(name)
         elif one_for_all or self._index == "default":
             self._take_any(name, lines, one_for_all=one_for_all)
         else:
             place = lines[0].place if lines else self.target.name
-            why = f"{self._index} has none for torch {self._torch}"
+            why = f"{self._index} has none for torch {self.torch}"
             self._leave_out(name, place, why)
 
     def _built_for_torch(self, name: str) -> list[Version]:
-        exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
+        exact = {f"torch=={Version(self.torch).public}", f"torch=={self.torch}"}
         built = []
         for wheel in self._wheels(name):
-            if any(t.replace(" ", "") in exact for t in wheel.requires_dist or ()):
-                built.append(Version(wheel.version))
+            for text in wheel.requires_dist or ():
+                if text.replace(" ", "") in exact:
+                    built.append(Version(wheel.version))
         return built
 
     def _follow_open_torch(self, name: str, lines: Sequence[Wanted]) -> None:
@@ -269,52 +297,55 @@ class Fitter:
         if name == "torchaudio" and not asked and self._admits_before_2_9():
             wanted = self._open  # which does not tell its torch
         if any(line.label for line in lines):
-            why = "of which the default index has no build"
-            self._settle(f"{name}{wanted}", lines, why)
-        elif wanted != asked or not any(line.holds for line in lines):
+            self._settle(f"{name}{wanted}", lines, _NO_BUILD)
+        elif wanted != asked or not _holds(lines):
             self.requirements.append(f"{name}{wanted}")
-        elif name in self._own:
+        elif name in self._shipped:
             self.requirements.append(name)  # whose version the lines decide
 
     def _admits_before_2_9(self) -> bool:
         """Whether a torch with its own torchaudio can be meant; see ``with_torch``."""
-        versions = [f"2.{minor}.{patch}" for minor in range(9) for patch in range(3)]
-        return any(self._open.contains(version) for version in ("1.13.1", *versions))
+        versions = ["1.13.1"]
+        for minor in range(9):
+            versions += [f"2.{minor}.{patch}" for patch in range(3)]
+        return any(self._open.contains(version) for version in versions)
 
     def _take_any(
         self, name: str, lines: Sequence[Wanted], *, one_for_all: bool
     ) -> None:
         """Let the resolver choose the release of a companion that fits torch."""
-        chosen = f"{name}<={Version(self._torch).public}" if one_for_all else name
+        chosen = f"{name}<={Version(self.torch).public}" if one_for_all else name
         pinned = [line for line in lines if line.holds and line.is_pin]
         if pinned:
             asked, why = pinned[0].asked, "which was built for another torch"
             self.overrides[chosen] = f"{pinned[0].place} requires {asked}, {why}"
-        elif one_for_all or not any(line.holds for line in lines):
+        elif one_for_all or not _holds(lines):
             self.requirements.append(chosen)
         else:
             return
-        self.done.append(f"{(pinned or lines)[0]}: any that fits torch {self._torch}")
+        self.done.append(f"{(pinned or lines)[0]}: any that fits torch {self.torch}")
 
     def _before(self, version: str) -> bool:
-        return Version(self._torch) < Version(version)
+        return Version(self.torch) < Version(version)
 
     def _assign(self, name: str) -> None:
         pip = self.target.pip
         forbidden = [entry.name for entry in pip.forbid]
-        known = self.index.get(self._index, [])
-        if pip.index_of(name) == self._index or name in (*forbidden, *known):
+        assigned = self.index.get(self._index, [])
+        if pip.index_of(name) == self._index or name in (*forbidden, *assigned):
             return
         if self._wheels(name):
-            self.index[self._index] = [*known, name]
+            self.index[self._index] = [*assigned, name]
 
     def _wheels(self, name: str) -> list[Wheel]:
         """Return the wheels of torch's catalog that can be installed and locked."""
-        if (index := self._index) == "default":
+        if self._index == "default":
             return []
-        found = load_snapshot(self.catalog, index, Index).of(name)
-        where = self.target.machine
-        return [w for w in found if not w.lacks and fits(w.filename, *where)]
+        wheels = []
+        for wheel in load_snapshot(self.catalog, self._index, Index).of(name):
+            if not wheel.lacks and fits(wheel.filename, *self.target.machine):
+                wheels.append(wheel)
+        return wheels
 
 
 def _minor(python: str) -> int:
@@ -324,6 +355,11 @@ def _minor(python: str) -> int:
 def _takes(specifier: SpecifierSet, python: str) -> bool:
     """Return whether any patch release of a Python can be meant, such as 3.11.9 by >=3.11.4."""
     return any(specifier.contains(f"{python}.{patch}") for patch in (0, 99))
+
+
+def _holds(lines: Iterable[Wanted]) -> bool:
+    """Whether one of the lines holds for each lock."""
+    return any(line.holds for line in lines)
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

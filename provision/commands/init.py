@@ -116,7 +116,7 @@ def initialize(
     choice = choice or Choice()
     undo_killed_edit(project, progress)
     plan = _plan(project, choice, bases)
-    if plan.asked.is_empty and plan.kept is None:
+    if plan.asked.is_empty and not plan.has_base:
         left = [*plan.asked.left, *not_used(plan.asked, names)]
         return Initialized(project.root, (), (), tuple(left), empty=True)
     with editing(project, progress):
@@ -128,9 +128,9 @@ def _initialize(
     project: Project, names: Sequence[str], bases: Sequence[Target], plan: "_Plan"
 ) -> Initialized:
     left = [*plan.asked.left, *not_used(plan.asked, names)]
-    targets, written, unmet = _write_specs(project, bases, plan)
-    left += _elsewhere(project, plan, unmet)
-    left += _faults(project, [t.spec for t in targets if t.spec], left)
+    targets, written, fitted = _write_specs(project, bases, plan)
+    left += _elsewhere(project, plan, fitted)
+    left += _faults(project, targets, left)
     if _ignore(project.root / ".gitignore"):
         written.append(".gitignore")
     noxfile = project.root / "noxfile.py"
@@ -138,7 +138,7 @@ def _initialize(
         rewrite(noxfile, _NOXFILE)
         written.append(noxfile.name)
     elif b"add_sessions" not in _content(noxfile, project.root):
-        lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
+        lines = "; ".join(filter(None, _NOXFILE.splitlines()))
         left.append(
             f"noxfile.py: exists; add these lines to it for the sessions: {lines}"
         )
@@ -150,7 +150,8 @@ class _Plan:
     """What a repository requires, and what of it new files refer to."""
 
     asked: Asked
-    kept: dict[str, Any] | None  # `[pip]` of the common file, where it exists
+    base: dict[str, Any]  # `[pip]` of the common file
+    has_base: bool  # whether that exists
     new: list[str]  # entries of `[pip] files` that are not there
     local: list[str]  # entries of `[pip] local` that are not there
     accelerators: set[str]  # of the targets
@@ -158,8 +159,8 @@ class _Plan:
     def common(self) -> Common:
         """Return what all targets get."""
         files = [entry for entry in self.new if not accelerators_named(entry)]
-        drop = (self.kept or {}).get("drop", ())
-        return Common(tuple(files), tuple(self.local), tuple(drop))
+        drop = tuple(self.base.get("drop", ()))
+        return Common(tuple(files), tuple(self.local), drop)
 
     def of_hardware(self, target: Target) -> list[str]:
         """Return what a target gets of the files that are named after an accelerator."""
@@ -173,45 +174,49 @@ class _Plan:
 
     def lines(self, root: Path, target: Target) -> list[Wanted]:
         """Return what the repository requires on a target."""
-        kept = self.kept or {}
-        files = [*kept.get("files", ()), *self.common().files]
+        files = [*self.base.get("files", ()), *self.common().files]
         lines = read_lines(root, [*files, *self.of_hardware(target)])
-        lines += [Wanted(Requirement(t), BASE) for t in kept.get("requirements", ())]
+        for text in self.base.get("requirements", ()):
+            lines.append(Wanted(Requirement(text), BASE))
         return [*lines, *self.asked.conda]
 
 
 def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
-    root, path = project.root, project.root / BASE
-    found, kept = find_files(root), None
-    if _exists(path):
+    root = project.root
+    path = root / BASE
+    base: dict[str, Any] = {}
+    has_base = _exists(path)
+    if has_base:
         with damage_in(path, "correct the file"):
-            kept = dict(read_spec_file(path, project.specs).data.get("pip", {}))
+            base = dict(read_spec_file(path, project.specs).data.get("pip", {}))
+    found = find_files(root)
     named = named_files(root, choice.files)
-    if not named and kept is None:
+    if not named and not has_base:
         named = usual_files(root, found)
     files = with_parts(root, named, choice.extras, choice.groups)
-    of_base = list((kept or {}).get("files", ()))
-    new = [entry for entry in files if entry not in of_base]
+    base_files = base.get("files", ())
+    new = [entry for entry in files if entry not in base_files]
     whole = not choice.files
-    asked = read_repository(root, [*of_base, *new], found, whole=whole)
+    asked = read_repository(root, [*base_files, *new], found, whole=whole)
     local: list[str] = []
-    if kept is None or choice.files:  # else the common file has what the user requires
-        of_base = list((kept or {}).get("local", ()))
-        local = [text for text in asked.local if text not in of_base]
+    # Else the common file has what the user requires.
+    if not has_base or choice.files:
+        local = [text for text in asked.local if text not in base.get("local", ())]
     accelerators = {target.accelerator for target in targets}
-    return _Plan(asked, kept, new, local, accelerators)
+    return _Plan(asked, base, has_base, new, local, accelerators)
 
 
 def _write_specs(
     project: Project, targets: Sequence[Target], plan: _Plan
 ) -> tuple[tuple[InitializedTarget, ...], list[str], list[Fitter]]:
-    """Write what is missing; return what was done, the files, and who cannot have the torch."""
-    fitted, written = dict[str, Fitter](), list[str]()
+    """Write what is missing; return what was done, the files, and what was fitted."""
+    fitted: dict[str, Fitter] = {}
+    written = []
     for target in targets:
         if not _exists(project.specs / f"{target.name}.toml"):
             fitted[target.name] = _fitted(project, target, plan)
     common = plan.common()
-    if fitted and plan.kept is None:
+    if fitted and not plan.has_base:
         common = common.with_drop(fitted.values())
         rewrite(project.root / BASE, base_text(common))
         written.append(BASE)
@@ -224,7 +229,7 @@ def _write_specs(
             result = _write_spec(project, target, fitted[target.name], own)
             written.append(str(result.spec))
         done.append(result)
-    return tuple(done), written, [each for each in fitted.values() if each.unmet]
+    return tuple(done), written, list(fitted.values())
 
 
 def _fitted(project: Project, target: Target, plan: _Plan) -> Fitter:
@@ -233,18 +238,22 @@ def _fitted(project: Project, target: Target, plan: _Plan) -> Fitter:
     return fitter
 
 
-def _elsewhere(project: Project, plan: _Plan, unmet: Sequence[Fitter]) -> Iterator[str]:
+def _elsewhere(
+    project: Project, plan: _Plan, fitted: Iterable[Fitter]
+) -> Iterator[str]:
     """Yield which target of the same hardware has the torch that a repository asks for."""
-    known = target_names(project.specs)
-    for fitter in unmet:
-        target = fitter.target
-        for other in same_hardware(target):
-            if other.name in known:
+    existing = target_names(project.specs)
+    for fitter in fitted:
+        if not fitter.unmet:
+            continue
+        for target in same_hardware(fitter.target):
+            if target.name in existing:
                 continue
-            if not (found := _fitted(project, other, plan)).unmet:
+            other = _fitted(project, target, plan)
+            if not other.unmet:
                 yield (
-                    f"{fitter.unmet} fits {other.name} with torch {found.torch}, and not "
-                    f"{target.name}: `provision init --target {other.name}`"
+                    f"{fitter.unmet} fits {target.name} with torch {other.torch}, and not "
+                    f"{fitter.target.name}: `provision init --target {target.name}`"
                 )
                 break
 
@@ -272,36 +281,43 @@ def _write_spec(
 def _inherited(base: Target, fitted: Fitter) -> tuple[str, ...]:
     """Return the names of the shipped requirements that a new spec does not replace."""
     replaced = {*fitted.drop, *fitted.exclude}
-    replaced.update(map(requirement_name, (*fitted.requirements, *fitted.overrides)))
+    replaced.update(map(requirement_name, fitted.requirements))
+    replaced.update(map(requirement_name, fitted.overrides))
     names = dict.fromkeys(map(requirement_name, base.pip.requirements))
     return tuple(name for name in names if name not in replaced)
 
 
-def _faults(project: Project, specs: Iterable[str], known: Sequence[str]) -> list[str]:
+def _faults(
+    project: Project, targets: Iterable[InitializedTarget], reported: Sequence[str]
+) -> list[str]:
     """Return what keeps new specs from being read, such as a source that cannot be followed."""
-    faults = dict[str, None]()
-    for spec in specs:
+    faults: list[str] = []
+    for target in targets:
+        if not target.spec:
+            continue
         try:
-            load_spec(project.root / spec)
+            load_spec(project.root / target.spec)
         except SpecError as error:
             text = (error.evidence or error.what).replace(f"{project.root}/", "")
-            faults |= dict.fromkeys(text.splitlines())
-    return [fault for fault in faults if fault not in known]
+            for fault in text.splitlines():
+                if fault not in (*reported, *faults):
+                    faults.append(fault)
+    return faults
 
 
 def _take_lock(project: Project, base: Target, target: Target) -> bool:
     """Copy the shipped lock where it is the lock of a new spec too; whether that was so."""
     lock, own = shipped().lock(base.name), project.lock(base.name)
-    catalogs = (
-        catalog_digest(project.catalog, target),
-        catalog_digest(shipped().catalog, base),
-    )
-    same = target.digest() == base.digest() and len({*catalogs}) == 1
-    if same and lock.is_dir() and not (own / PIP_LAYER).exists():
-        for layer in lock.iterdir():
-            rewrite(own / layer.name, layer.read_bytes())
-        return True
-    return False
+    if not lock.is_dir() or (own / PIP_LAYER).exists():
+        return False
+    if target.digest() != base.digest():
+        return False
+    catalog = catalog_digest(project.catalog, target)
+    if catalog != catalog_digest(shipped().catalog, base):
+        return False
+    for layer in lock.iterdir():
+        rewrite(own / layer.name, layer.read_bytes())
+    return True
 
 
 def _exists(path: Path) -> bool:
@@ -310,7 +326,9 @@ def _exists(path: Path) -> bool:
 
 
 def _content(path: Path, root: Path) -> bytes:
-    return (read_if_any(path) if is_inside(path, root) else None) or b""
+    if not is_inside(path, root):
+        return b""
+    return read_if_any(path) or b""
 
 
 def _ignore(path: Path) -> bool:
@@ -321,8 +339,10 @@ def _ignore(path: Path) -> bool:
     text = content.decode(errors="replace")
     known = {line.strip().strip("/") for line in text.splitlines()}
     missing = [line for line in _IGNORED if line.strip("/") not in known]
-    if missing:
-        begun = "" if not text or text.endswith("\n") else "\n"
-        added = begun + "".join(f"{line}\n" for line in missing)
-        rewrite(path, content + added.encode())  # all bytes that were there stay
-    return bool(missing)
+    if not missing:
+        return False
+    added = "\n".join([*missing, ""])
+    if text and not text.endswith("\n"):
+        added = f"\n{added}"
+    rewrite(path, content + added.encode())  # all bytes that were there stay
+    return True

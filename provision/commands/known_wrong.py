@@ -30,42 +30,41 @@ def rows_here(project: Project, host: Host, torch: str) -> tuple[str, ...]:
     """Return the names of the rows that apply to this machine with a release of torch."""
     if not torch or not any(gpu.vendor == "intel" for gpu in host.gpus):
         return ()
-    found = affected_rows(torch, host, read_devices(project.catalog))
-    return tuple(dict.fromkeys(name for _, name, _ in found))
+    affected = affected_rows(torch, host, read_devices(project.catalog))
+    return tuple(dict.fromkeys(name for _, name, _ in affected))
 
 
 def pinned_torch(target: Target) -> str:
     """Return the release of torch that a spec requires exactly, "" where it leaves that open."""
     for text in target.pip.requirements:
-        asked = Requirement(text)
-        pins = [one.version for one in asked.specifier if one.operator == "=="]
-        if asked.name == "torch" and pins:
-            return pins[0]
+        requirement = Requirement(text)
+        if requirement.name == "torch":
+            for part in requirement.specifier:
+                if part.operator == "==":
+                    return part.version
     return ""
 
 
-def rows_of(target: Target, torch: str, devices: Devices) -> dict[str, KnownWrong]:
+def rows_of(target: Target, torch: str, catalog: Path) -> dict[str, KnownWrong]:
     """Return the rows that a target's choice of torch has on machines of the target, by name."""
+    rows: dict[str, KnownWrong] = {}
     if target.accelerator != "xpu" or not torch:
-        return {}
-    system = "windows" if target.platform.startswith("win") else "linux"
-    floor = target.hardware.driver
-    return {
-        name: row
-        for name, row in devices.known_wrong.items()
-        if _is_chosen(row, torch, target, system)
-        and _is_reachable(row.drivers_of(system), floor, devices)
-    }
+        return rows
+    system = _system(target)
+    devices = read_devices(catalog)
+    for name, row in devices.known_wrong.items():
+        if _is_chosen(row, torch, target):
+            drivers = row.drivers_of(system)
+            if _is_reachable(drivers, target.hardware.driver, devices):
+                rows[name] = row
+    return rows
 
 
 def known_wrong_of(target: Target, torch: str, catalog: Path) -> list[str]:
     """Return one line for each row that a target's choice of torch has on machines of the target."""
-    if target.accelerator != "xpu" or not torch:
-        return []
-    system = "windows" if target.platform.startswith("win") else "linux"
     lines = []
-    for name, row in rows_of(target, torch, read_devices(catalog)).items():
-        affected = row.drivers_of(system)
+    for name, row in rows_of(target, torch, catalog).items():
+        affected = row.drivers_of(_system(target))
         drivers = f"driver {affected}" if affected else "any driver"
         lines.append(
             f"torch {torch} on {', '.join(row.families)} with {drivers}: "
@@ -74,16 +73,17 @@ def known_wrong_of(target: Target, torch: str, catalog: Path) -> list[str]:
     return lines
 
 
-def _is_chosen(row: KnownWrong, torch: str, target: Target, system: str) -> bool:
+def _system(target: Target) -> str:
+    return "windows" if target.platform.startswith("win") else "linux"
+
+
+def _is_chosen(row: KnownWrong, torch: str, target: Target) -> bool:
     """Whether it is the choice of torch that makes a row concern a target."""
-    return bool(
-        row.torch is not None
-        and contains_release(row.torch, torch)
-        and system in row.systems
-        # A row that names drivers of the other system alone says nothing of this one.
-        and (row.drivers_of(system) or not (row.driver.linux or row.driver.windows))
-        and not set(row.families).isdisjoint(target.hardware.families)
-    )
+    if row.torch is None or not contains_release(row.torch, torch):
+        return False
+    if not row.is_about(_system(target)):
+        return False
+    return not set(row.families).isdisjoint(target.hardware.families)
 
 
 def _is_reachable(drivers: str | None, floor: str | None, devices: Devices) -> bool:

@@ -50,8 +50,10 @@ class ArtifactChange:
     @property
     def kind(self) -> str:
         """``added``, ``removed``, ``up``, ``down``, or ``file`` where only the wheel changed."""
-        if self.before is None or self.after is None:
-            return "added" if self.before is None else "removed"
+        if self.before is None:
+            return "added"
+        if self.after is None:
+            return "removed"
         if self.before == self.after:  # another build of one version has another hash
             return "file"
         return "up" if Version(self.after) > Version(self.before) else "down"
@@ -64,14 +66,13 @@ def diff_artifacts(
     old = {artifact.name: artifact for artifact in before}
     new = {artifact.name: artifact for artifact in after}
     changes = []
-    for name in sorted(old | new):
+    for name, latest in sorted((old | new).items()):
         was, now = old.get(name), new.get(name)
         if was and now and was.sha256 == now.sha256:
             continue
-        via = (old | new)[name].via
         before_version = was.version if was else None
         after_version = now.version if now else None
-        changes.append(ArtifactChange(name, before_version, after_version, via))
+        changes.append(ArtifactChange(name, before_version, after_version, latest.via))
     return changes
 
 
@@ -148,9 +149,8 @@ def part_fresh(
     """Return the targets whose lock is stale, and the results of the others."""
     stale = []
     results = []
-    for target, freshness in zip(
-        targets, check_freshness(targets, project), strict=True
-    ):
+    checked = check_freshness(targets, project)
+    for target, freshness in zip(targets, checked, strict=True):
         if freshness.stale:
             stale.append(target)
         else:

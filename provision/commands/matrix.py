@@ -47,31 +47,32 @@ class Cell:
 
 def matrix(project: Project, entries: Iterable[Entry]) -> list[Cell]:
     """Return all cells: what entries prove, what is known to be wrong, and what waits for a proof."""
-    targets = [load_target(project.specs, name) for name in target_names(project.specs)]
-    by_name = {target.name: target for target in targets}
-    found = [_proven(entry, by_name[entry.evidence.target]) for entry in entries]
+    targets = {}
+    for name in target_names(project.specs):
+        targets[name] = load_target(project.specs, name)
+    cells = [_proven(entry, targets[entry.evidence.target]) for entry in entries]
     for name, row in read_devices(project.catalog).known_wrong.items():
-        found += _wrong(name, row)
-    for target in targets:
-        found += _unknown(project, target, found)
-    return found
+        cells += _wrong(name, row)
+    for target in targets.values():
+        cells += _unknown(project, target, cells)
+    return cells
 
 
 def system_of(platform: str) -> str:
     """Return the name of a platform's system for people, with its processor where that is rare."""
-    system, _, processor = platform.partition("-")
-    rare = " aarch64" if (system, processor) == ("linux", "aarch64") else ""
-    return f"{_SYSTEMS.get(system, system)}{rare}"
+    if platform == "linux-aarch64":
+        return "Linux aarch64"
+    system = platform.partition("-")[0]
+    return _SYSTEMS.get(system, system)
 
 
 def is_slow(content: Statement) -> bool:
     """Whether a check of speed warned; every required check passed or warned in any evidence."""
-    warned = {
-        check.id.partition("@")[0]  # of whichever device
-        for check in content.predicate.checks
-        if check.outcome == "warned"
-    }
-    return not warned.isdisjoint(_OF_SPEED)
+    for check in content.predicate.checks:
+        name = check.id.partition("@")[0]  # of whichever device
+        if check.outcome == "warned" and name in _OF_SPEED:
+            return True
+    return False
 
 
 def _vendor(target: Target) -> Literal["intel", "nvidia", "apple", "cpu"]:
@@ -101,7 +102,7 @@ def _proven(entry: Entry, target: Target) -> Cell:
 
 def _wrong(name: str, row: KnownWrong) -> Iterator[Cell]:
     for system in row.systems:
-        if row.drivers_of(system) or not (row.driver.linux or row.driver.windows):
+        if row.is_about(system):
             yield Cell(
                 "intel",
                 row.families,
@@ -113,26 +114,28 @@ def _wrong(name: str, row: KnownWrong) -> Iterator[Cell]:
             )
 
 
-def _unknown(project: Project, target: Target, known: list[Cell]) -> Iterator[Cell]:
+def _unknown(project: Project, target: Target, cells: list[Cell]) -> Iterator[Cell]:
     """Yield the families on which nobody has proven a target's torch, with whatever lock.
 
     A device that can be of several families proves none of them.
     """
     torch = locked_torch(project.lock(target.name)) or pinned_torch(target)
-    proven = {
-        family
-        for cell in known
-        if cell.target == target.name and _release(cell.torch) == _release(torch)
-        if len(cell.families) == 1
-        for family in cell.families
-    }
-    named = target.hardware.families
-    waiting = tuple(family for family in named if family not in proven)
-    if waiting or not (named or proven):
-        driver = target.hardware.driver or ""
-        system = system_of(target.platform)
+    proven = set[str]()
+    for cell in cells:
+        same_torch = _release(cell.torch) == _release(torch)
+        if cell.target == target.name and same_torch and len(cell.families) == 1:
+            proven.update(cell.families)
+    families = target.hardware.families
+    waiting = tuple(family for family in families if family not in proven)
+    if waiting or not (families or proven):
         yield Cell(
-            _vendor(target), waiting, system, torch, driver, "unknown", target.name
+            _vendor(target),
+            waiting,
+            system_of(target.platform),
+            torch,
+            target.hardware.driver or "",
+            "unknown",
+            target.name,
         )
 
 

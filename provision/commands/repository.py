@@ -84,7 +84,8 @@ class Asked:
 def usual_files(root: Path, found: Sequence[str]) -> list[str]:
     """Return the files to refer to where nobody names one; those at the root, or the only one."""
     telling = [name for name in found if _tells_anything(root / name, root)]
-    if usual := [name for name in _USUAL if name in telling]:
+    usual = [name for name in _USUAL if name in telling]
+    if usual:
         return usual
     nearest = [name for name in telling if name.count("/") == telling[0].count("/")]
     return nearest if len(nearest) == 1 else []
@@ -126,17 +127,21 @@ def with_parts(
             f"{place}: {getattr(error, 'strerror', '') or error}",
             remedy="name extras and groups of the pyproject.toml",
         ) from error
+    entries = [file for file in files if file != place]
     common = [extra for extra in extras if not accelerators_named(f"[{extra}]")]
-    whole = f"{place}[{','.join(common)}]" if common else place
-    kept = [file for file in files if file != place]
-    added = [whole] if common or named else []
-    added += [f"{place}[{extra}]" for extra in extras if extra not in common]
-    return [*kept, *added, *(f"{place}:{group}" for group in groups)]
+    if common:
+        entries.append(f"{place}[{','.join(common)}]")
+    elif named:
+        entries.append(place)
+    entries += [f"{place}[{extra}]" for extra in extras if extra not in common]
+    entries += [f"{place}:{group}" for group in groups]
+    return entries
 
 
 def read_lines(root: Path, files: Sequence[str]) -> list[Wanted]:
     """Read the requirements of files, as a spec names them, with those of what they include."""
-    reader, lines = _read(root.resolve(), files), []
+    reader = _read(root.resolve(), files)
+    lines = []
     with_index = set(_with_index(reader))
     for text in (*reader.requirements, *reader.constraints):
         has_index = requirement_name(text) in with_index
@@ -147,12 +152,14 @@ def read_lines(root: Path, files: Sequence[str]) -> list[Wanted]:
 
 def _with_index(reader: RequirementFiles) -> Iterator[str]:
     """Yield the distributions that pyproject.toml takes from indexes of uv."""
-    for path in [p for p in reader.read if p.name == "pyproject.toml"]:
+    for path in reader.read:
+        if path.name != "pyproject.toml":
+            continue
         with contextlib.suppress(OSError, *FAULTS):  # said by the reader
             manifest = read_pyproject(path, reader.root)
-            for name, said in table(manifest.uv, "sources").items():
-                tables = said if isinstance(said, list) else [said]
-                if any("index" in each for each in tables):
+            for name, sources in table(manifest.uv, "sources").items():
+                tables = sources if isinstance(sources, list) else [sources]
+                if any("index" in source for source in tables):
                     yield str(canonicalize_name(name))
 
 
@@ -172,33 +179,39 @@ def read_repository(
     """
     asked, root = Asked(list(files)), root.resolve()
     reader = _read(root, files)
-    # What is said of conda's packages below is more exact.
-    of_conda = tuple(f"{path}: packages of conda" for path in reader.read)
-    said = [line for line in reader.ignored if not line.startswith(of_conda)]
-    asked.left += [line.replace(f"{root}/", "") for line in (*reader.faults, *said)]
+    asked.left += _not_read(reader)
     asked.unreadable = bool(reader.faults)
     paths = dict.fromkeys(reader.read)
     if whole:
         paths |= dict.fromkeys(root / name for name in _USUAL if name in found)
     own = {own_package(text, root) for text in reader.local}
     for path in paths:
-        faults = _read_metadata(path, root, asked, is_included=path.parent in own)
-        asked.left += [] if path in reader.read else faults
+        fault = _read_metadata(path, root, asked, is_included=path.parent in own)
+        if fault and path not in reader.read:
+            asked.left.append(fault)
     if whole and root not in own:
         asked.left += _old_package(root)
     # Which Python the repository takes holds for each of its files.
     for path in dict.fromkeys([*paths, root / "pyproject.toml"]):
         _read_python(path, root, asked)
-    unread = [root / name for name in found if root / name not in paths]
-    for path in unread:
-        if path.parent not in own and _tells_anything(path, root):
+    for name in found:
+        path = root / name
+        is_read = path in paths or path.parent in own
+        if not is_read and _tells_anything(path, root):
             asked.skipped.append(relative(path, root))
     return asked
 
 
-def _read_metadata(
-    path: Path, root: Path, asked: Asked, *, is_included: bool
-) -> list[str]:
+def _not_read(reader: RequirementFiles) -> Iterator[str]:
+    """Yield what cannot be read of requirements, with paths from the root."""
+    # What is said of conda's packages elsewhere is more exact.
+    of_conda = tuple(f"{path}: packages of conda" for path in reader.read)
+    for line in (*reader.faults, *reader.ignored):
+        if not line.startswith(of_conda):
+            yield line.replace(f"{reader.root}/", "")
+
+
+def _read_metadata(path: Path, root: Path, asked: Asked, *, is_included: bool) -> str:
     """Read what a file says beside its requirements; return what keeps it from being read."""
     try:
         require_inside(path, root)
@@ -208,8 +221,8 @@ def _read_metadata(
             _read_package(path, root, asked, is_included=is_included)
     except (OSError, *FAULTS) as error:
         asked.unreadable = True
-        return [f"{relative(path, root)}: cannot be read: {error}"]
-    return []
+        return f"{relative(path, root)}: cannot be read: {error}"
+    return ""
 
 
 def _old_package(root: Path) -> Iterator[str]:
@@ -220,8 +233,7 @@ def _old_package(root: Path) -> Iterator[str]:
             return
         for name, mark in (("setup.py", "setup("), ("setup.cfg", "[metadata]")):
             path = root / name
-            is_own = path.is_file() and is_inside(path, root)
-            if is_own and mark in read_text(path):
+            if path.is_file() and is_inside(path, root) and mark in read_text(path):
                 yield f"{name}: {_not_installed(_BUILD_TELLS, '-e .')}"
                 return
 
@@ -236,7 +248,8 @@ def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) ->
 
     ``is_included``: a file names the package already.
     """
-    place, manifest = relative(path, root), read_pyproject(path, root)
+    place = relative(path, root)
+    manifest = read_pyproject(path, root)
     asked.left += _unused_parts(manifest, place, asked.files)
     if "poetry" in manifest.document.get("tool", {}) and not manifest.project:
         asked.left.append(
@@ -247,7 +260,8 @@ def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) ->
     is_package = manifest.uv.get("package", "build-system" in manifest.document)
     if is_included or not (is_package and manifest.name):
         return
-    if why := _hard_to_build(manifest):
+    why = _hard_to_build(manifest)
+    if why:
         asked.left.append(f"{place}: {_not_installed(why, local)}")
     else:
         asked.local.append(local)
@@ -257,10 +271,8 @@ def _read_python(path: Path, root: Path, asked: Asked) -> None:
     if path.name != "pyproject.toml" or not path.is_file():
         return
     try:
-        manifest = read_pyproject(path, root)
-        asked.requires_python &= SpecifierSet(
-            manifest.project.get("requires-python", "")
-        )
+        text = read_pyproject(path, root).project.get("requires-python", "")
+        asked.requires_python &= SpecifierSet(text)
     except InvalidSpecifier as error:
         place = relative(path, root)
         asked.left.append(f"{place}: requires-python: {error}")
@@ -282,11 +294,10 @@ def _unused_parts(
 ) -> Iterator[str]:
     """Yield what extras and groups there are that no file of the spec names."""
     taken = re.split(r"[\[\],:\s]+", " ".join(files))
+    extras = manifest.extras.values()
     groups = manifest.document.get("dependency-groups", {})
-    for kind, names, form in (
-        ("extras", manifest.extras.values(), f"{place}[NAME]"),
-        ("groups", groups, f"{place}:NAME"),
-    ):
+    kinds = (("extras", extras, f"{place}[NAME]"), ("groups", groups, f"{place}:NAME"))
+    for kind, names, form in kinds:
         unused = [name for name in names if name not in taken]
         if unused:
             yield (
@@ -299,12 +310,12 @@ def _read_conda(path: Path, asked: Asked) -> None:
     """Read of conda's packages the Python and the family of torch; list the others."""
     others = []
     for line in conda_lines(path):
-        found = _CONDA.fullmatch(line.text.strip())
-        if line.part != CONDA or not found:
+        parts = _CONDA.fullmatch(line.text.strip())
+        if line.part != CONDA or not parts:
             continue
-        name = found["name"].lower()
+        name = parts["name"].lower()
         try:
-            versions = _versions(found["versions"].strip())
+            versions = _versions(parts["versions"].strip())
         except InvalidSpecifier as error:
             asked.left.append(f"{path.name}, line {line.number}: {error}")
             continue
@@ -326,9 +337,11 @@ def _read_conda(path: Path, asked: Asked) -> None:
 
 def _versions(text: str) -> SpecifierSet:
     """Return what conda's versions are in the notation of pip; InvalidSpecifier if they are none."""
-    if one := _ONE.fullmatch(text):
+    one = _ONE.fullmatch(text)
+    if one:
         is_exact = one["equal"] == "==" and "*" not in text
-        return SpecifierSet(f"=={one['version']}{'' if is_exact else '.*'}")
+        end = "" if is_exact else ".*"
+        return SpecifierSet(f"=={one['version']}{end}")
     ranges = re.sub(r"([<>=!~,|])\s+", r"\1", text)  # a build string may follow
     return SpecifierSet(ranges.partition(" ")[0])
 
@@ -342,19 +355,21 @@ def _minor_of(versions: SpecifierSet) -> SpecifierSet:
 def not_used(asked: Asked, names: Sequence[str]) -> Iterator[str]:
     """Yield the files that nobody chose, and the command that takes one of them."""
     paths = asked.skipped
-    if paths and not asked.is_empty:
+    if not paths:
+        return
+    if not asked.is_empty:
         more = f" and {len(paths) - 3} more" if paths[3:] else ""
         yield (
             f"{', '.join(paths[:3])}{more}: not used; `provision add TARGET -r FILE` "
             f"takes one, or a line in `files` of {BASE}"
         )
-    elif paths:
-        folders = defaultdict[str, list[str]](list)
-        for path in paths:
-            folder, _, name = path.rpartition("/")
-            folders[f"{folder}/: " if folder else ""].append(name)
-        for folder, files in folders.items():
-            yield f"{folder}{', '.join(files)}: not used"
-        likely = [path for path in paths if path.startswith("requirements")] or paths
-        targets = "".join(f" --target {name}" for name in names)
-        yield f"name what you need, such as `provision init {likely[0]}{targets}`"
+        return
+    folders = defaultdict[str, list[str]](list)
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        folders[f"{folder}/: " if folder else ""].append(name)
+    for folder, files in folders.items():
+        yield f"{folder}{', '.join(files)}: not used"
+    likely = [path for path in paths if path.startswith("requirements")] or paths
+    targets = "".join(f" --target {name}" for name in names)
+    yield f"name what you need, such as `provision init {likely[0]}{targets}`"

@@ -85,8 +85,8 @@ def _compared(
         request, subject, kept.report, earlier, run=run, progress=progress
     )
     if report != kept.report:
-        numbers = [one.model_dump(mode="json") for one in report.checks]
-        kept = kept.updated(request.junit, checks=numbers)
+        checks = [result.model_dump(mode="json") for result in report.checks]
+        kept = kept.updated(request.junit, checks=checks)
     return kept, comparison
 
 
@@ -131,8 +131,8 @@ def unchanged(
         return None
     if max_age is not None and last.age > max_age:
         return None
-    latest = last_report(project, target, note, device) or last
-    if latest.started > last.started and (latest.failed or latest.broken):
+    latest = last_report(project, target, note, device)
+    if latest and latest.started > last.started and (latest.failed or latest.broken):
         return None
     # Of a shared installation the record stays as it was built, whatever a user's run proved.
     ours = os.access(current.folder, os.W_OK)
@@ -164,10 +164,10 @@ def current_subject(request: SmokeRequest, progress: Progress) -> Iterator[Subje
 
 def _strict(comparison: Comparison) -> Comparison:
     """Return a comparison in which a fall in speed is an error."""
-    findings = [
-        replace(finding, level=Level.ERROR) if finding.code == SLOWED else finding
-        for finding in comparison.findings
-    ]
+    findings = list(comparison.findings)
+    for index, finding in enumerate(findings):
+        if finding.code == SLOWED:
+            findings[index] = replace(finding, level=Level.ERROR)
     return replace(comparison, findings=tuple(findings))
 
 

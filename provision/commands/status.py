@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
-from provision.catalog.devices import read_devices
 from provision.commands.freshness import staleness
 from provision.commands.known_wrong import pinned_torch, rows_here, rows_of
 from provision.commands.machine import this_host
@@ -64,8 +63,8 @@ def target_statuses(project: Project) -> ProjectStatus:
     """Return the state of every target; what is wrong with a spec stands for its summary."""
     names = target_names(project.specs)
     targets, broken = load_targets(project.specs, names)
-    found = {target.name: target for target in targets} | broken
-    rows = [_row(project, name, found[name]) for name in names]
+    specs = {target.name: target for target in targets} | broken
+    rows = [_row(project, name, specs[name]) for name in names]
     for name, error in misnamed_specs(project.specs).items():
         rows.append(_unreadable(name, error))
     return ProjectStatus(tuple(sorted(rows, key=lambda row: row.name)))
@@ -75,15 +74,14 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
     generation = _readable(lambda: current_generation(project.environments(name)))
     record = generation.record if isinstance(generation, Generation) else generation
     report = _readable(lambda: last_report(project, name))
-    built = record if isinstance(record, str) else record.proof if record else "no"
+    built: Proof | Literal["no", "unreadable"] = "no"
+    if isinstance(record, Record):
+        built = record.proof
+    elif record:
+        built = record
     locked = _readable(lambda: read_lock(project.lock(name)))
-    proof, smoke = _proof(record, report) or built, _smoke(report)
-    if (
-        isinstance(record, Record)
-        and isinstance(locked, Lock)
-        and record.lock != locked.digest
-    ):
-        proof = "from an older lock"
+    proof = _proof(record, locked, report) or built
+    smoke = _smoke(report)
     if isinstance(target, SpecError):
         return _unreadable(name, target, built, proof, smoke)
     lock = _readable(lambda: _lock(project, target, locked))
@@ -97,7 +95,7 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
         proof,
         smoke,
         target.summary,
-        known_wrong=_known_wrong(project, target, torch),
+        known_wrong=tuple(rows_of(target, torch, project.catalog)),
         known_wrong_here=_known_wrong_here(project, target, torch) if record else (),
         exclude=target.pip.exclude,
     )
@@ -111,8 +109,10 @@ def _unreadable(
     smoke: str = "none",
 ) -> TargetStatus:
     # Without the lines of the file, which have no place in a table.
-    lines = [x for x in error.evidence.splitlines() if not x.startswith(" ")]
-    errors = "; ".join([error.what, *lines])
+    errors = error.what
+    for line in error.evidence.splitlines():
+        if not line.startswith(" "):
+            errors += f"; {line}"
     return TargetStatus(
         name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, errors
     )
@@ -123,12 +123,6 @@ def _torch(target: Target, locked: Lock | Unreadable) -> str:
     if isinstance(locked, Lock):
         return locked.versions.get("torch", "")
     return pinned_torch(target)
-
-
-def _known_wrong(project: Project, target: Target, torch: str) -> tuple[str, ...]:
-    if target.accelerator != "xpu":
-        return ()
-    return tuple(rows_of(target, torch, read_devices(project.catalog)))
 
 
 def _known_wrong_here(project: Project, target: Target, torch: str) -> tuple[str, ...]:
@@ -154,11 +148,15 @@ def _lock(project: Project, target: Target, lock: Lock | Unreadable) -> LockStat
     return "stale" if staleness(target, project.catalog, lock) else "fresh"
 
 
-def _proof(record: Record | str | None, report: Report | str | None) -> str:
+def _proof(
+    record: Record | str | None, lock: Lock | str, report: Report | str | None
+) -> str:
     """Return the proof of a record by the last report, if that is of its lock; "" if not."""
-    if not isinstance(record, Record) or not isinstance(report, Report):
+    if not isinstance(record, Record):
         return ""
-    if report.lock != record.lock:
+    if isinstance(lock, Lock) and record.lock != lock.digest:
+        return "from an older lock"
+    if not isinstance(report, Report) or report.lock != record.lock:
         return ""
     if report.shortfall:
         return f"unproven: {report.shortfall}"

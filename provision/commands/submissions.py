@@ -3,6 +3,7 @@
 import dataclasses
 import platform
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from provision.core.filesystem import write_atomic
 from provision.core.privacy import is_telling
 from provision.core.project import Project
 from provision.host.permissions import this_user
-from provision.lockfile.pip import Lock, read_lock
+from provision.lockfile.pip import read_lock
 from provision.report.evidence import Statement, self_signed, trusted_keys
 from provision.report.history import suite_digest
 from provision.report.submission import (
@@ -28,7 +29,6 @@ from provision.report.submission import (
     unchecked,
 )
 from provision.report.suite_checks import Suite, read_suite
-from provision.spec.model import Target
 from provision.spec.reader import load_target
 
 _KEYS = "keys"
@@ -103,13 +103,18 @@ class Folder:
 
     def files(self) -> list[Path]:
         """Return everything in the folder but the keys: whatever is there is shown or refused."""
-        keys = self.root / _KEYS
-        return [
-            path
-            for path in sorted(self.root.rglob("*"))
-            if path.is_symlink() or not path.is_dir()
-            if path.parent != keys or path.is_symlink() or not _is_of_keys(path)
-        ]
+        files = []
+        for path in sorted(self.root.rglob("*")):
+            if path.is_symlink() or not (path.is_dir() or self._is_of_keys(path)):
+                files.append(path)
+        return files
+
+    def _is_of_keys(self, path: Path) -> bool:
+        """Whether a file belongs into the folder of the keys, and is there."""
+        if path.parent != self.root / _KEYS:
+            return False
+        is_mark = path.name == _KEPT and path.stat().st_size == 0
+        return path.suffix == ".pub" or is_mark
 
     def read(self, file: Path, *, names: tuple[str, ...] = ()) -> Entry:
         """Return what a file says, wherever it is; Refused with the reason if it may not be shown."""
@@ -123,29 +128,19 @@ class Folder:
         except ToolError as error:
             raise Refused(error.evidence) from error
         except ProvisionError as error:
-            raise Refused(
-                f"it is about no target of this project: {error.what}"
-            ) from error
-        for objection in objections(content, target, self._devices, names):
-            raise Refused(objection)
+            why = f"it is about no target of this project: {error.what}"
+            raise Refused(why) from error
+        _refuse(objections(content, target, self._devices, names))
         stale = staleness(self.project, content, self._suite)
         if not stale:
             lock = read_lock(self.project.lock(target.name))
-            self._require_consistent(content, target, lock)
+            _refuse(contradictions(content, lock))
+            _refuse(of_driver(content, target, self._devices))
+            _refuse(unchecked(content, target, lock, self._checks))
         key = self._names.get(signer.keyid, signer.fingerprint)
         families = tuple(families_of(content, target, self._devices))
         evidence = evidence_of(file, content, key, stale)
         return Entry(evidence, content, families, signer.fingerprint)
-
-    def _require_consistent(
-        self, content: Statement, target: Target, lock: Lock
-    ) -> None:
-        for objection in (
-            *contradictions(content, lock),
-            *of_driver(content, target, self._devices),
-            *unchecked(content, target, lock, self._checks),
-        ):
-            raise Refused(objection)
 
     def place(self, entry: Entry) -> Path:
         """Return the path that an entry has to have."""
@@ -154,8 +149,9 @@ class Folder:
     def read_in_place(self, file: Path) -> Entry:
         """Return what a file of the folder says; Refused also where its name says something else."""
         entry = self.read(file)
-        if self.place(entry) != file:
-            name = self.place(entry).relative_to(self.root).as_posix()
+        place = self.place(entry)
+        if place != file:
+            name = place.relative_to(self.root).as_posix()
             raise Refused(
                 f"its content belongs into {name}: its own name says something else"
             )
@@ -165,10 +161,10 @@ class Folder:
         return entry
 
 
-def _is_of_keys(path: Path) -> bool:
-    """Whether a file belongs into the folder of the keys, by its name."""
-    kept = path.name == _KEPT and not path.stat().st_size
-    return path.suffix == ".pub" or kept
+def _refuse(objections: Iterable[str]) -> None:
+    """Raise Refused for the first objection, if there is one."""
+    for objection in objections:
+        raise Refused(objection)
 
 
 def read_matrix(project: Project) -> list[Entry]:
@@ -196,23 +192,26 @@ def check_folder(project: Project, since: str) -> list[Evidence]:
     folder = Folder(project)
     place = project.evidence.relative_to(project.root).as_posix()
     changes = changed_since(project, since, place) if since else []
-    found = [
-        Evidence(project.root / change.path, "refused", reason)
-        for change in changes
-        if (reason := _no_addition(change))
-    ]
-    kept = {each.file for each in found}
-    added = {project.root / change.path for change in changes if change.is_added}
+    results = []
+    added = set[Path]()
+    for change in changes:
+        file = project.root / change.path
+        if change.is_added:
+            added.add(file)
+        reason = _no_addition(change)
+        if reason:
+            results.append(Evidence(file, "refused", reason))
+    refused = {result.file for result in results}
     for file in folder.files():
-        if file not in kept:
-            found.append(_checked(folder, file, is_new=file in added))
+        if file not in refused:
+            results.append(_checked(folder, file, is_new=file in added))
     keys = [file for file in sorted(added) if file.suffix == ".pub"]
     if len(added) > len(keys):
         reason = (
             "a submission gives its own key no name: propose that in another change"
         )
-        found += [Evidence(file, "refused", reason) for file in keys]
-    return found
+        results += [Evidence(file, "refused", reason) for file in keys]
+    return results
 
 
 def _no_addition(change: Change) -> str:
@@ -254,8 +253,7 @@ def _require_history(history: History, content: Statement) -> None:
     lock = history.lock(subject.name, subject.digest["sha256"])
     if lock is None:
         raise Refused(f"its lock was never one of {subject.name}")
-    for objection in contradictions(content, lock):
-        raise Refused(objection)
+    _refuse(contradictions(content, lock))
     suite = content.predicate.checks_digest
     if suite == suite_digest(history.project) or not history.has_suite:
         return

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -88,12 +88,18 @@ class RefreshResult:
         A hash that differs from the one in the catalog is never taken over: the name is then
         for another file, and locks with the old hash would be silently replaced.
         """
-        name, before = now.filename, files.get(now.filename)
-        if before and before.sha256 and now.sha256 and before.sha256 != now.sha256:
+        name = now.filename
+        before = files.get(name)
+        if now == before:  # an unchanged entry must not rewrite the file
+            return
+        if before is None:
+            self.added.append(name)
+        elif before.sha256 and now.sha256 and before.sha256 != now.sha256:
             self.reuploads.append(Reupload(name, before.sha256, now.sha256))
-        elif now != before:  # an unchanged entry must not rewrite the file
-            files[name] = now
-            (self.added if before is None else self.completed).append(name)
+            return
+        else:
+            self.completed.append(name)
+        files[name] = now
 
 
 def update(
@@ -112,45 +118,40 @@ def update(
     downloads = project.root / ".cache" / "update"
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     if url:
-        return [
-            updater.refresh_index(
-                only[0], _new_index(project.catalog, targets, only, url)
-            )
-        ]
+        new = _new_index(project.catalog, targets, only, url)
+        return [updater.refresh_index(only[0], new)]
     return [updater.refresh(name) for name in only or _names(project, targets)]
 
 
 def _names(project: Project, targets: Sequence[Target]) -> list[str]:
-    named = {index for target in targets for index in target.pip.index}
-    named |= {
-        channel
-        for target in targets
-        if target.conda
-        for channel in target.conda.channels
-    }
-    own = {path.stem for path in project.catalog.glob("*.json") if "." not in path.stem}
+    """Return the snapshots that targets name, and those of the project itself."""
+    catalog = project.catalog
+    names = {path.stem for path in catalog.glob("*.json") if "." not in path.stem}
     used = {target.docker.drivers for target in targets if target.docker}
-    for name in {*snapshot.names_of(project.catalog, DriverSet)} & own - used:
-        drivers = snapshot.load_snapshot(project.catalog, name, DriverSet)
-        if packages_of_distribution(drivers):  # only the apt of such a machine has them
-            own.remove(name)
-    return sorted(named | own)
+    for name in names - used:
+        if snapshot.is_kind(catalog, name, DriverSet):
+            drivers = snapshot.load_snapshot(catalog, name, DriverSet)
+            # Only the apt of a machine with that distribution has them.
+            if packages_of_distribution(drivers):
+                names.remove(name)
+    for target in targets:
+        names.update(target.pip.index)
+        if target.conda:
+            names.update(target.conda.channels)
+    return sorted(names)
 
 
 def _new_index(
     catalog: Path, targets: Sequence[Target], names: Sequence[str], url: str
 ) -> Index:
     """Return the empty snapshot of an index that a spec names; UsageError if none does."""
-    known = snapshot.snapshot_names(catalog)
-    if (
-        len(names) != 1
-        or names[0] in known
-        or not snapshot.SNAPSHOT.fullmatch(names[0])
-    ):
+    existing = snapshot.snapshot_names(catalog)
+    is_new = len(names) == 1 and names[0] not in existing
+    if not is_new or not snapshot.SNAPSHOT.fullmatch(names[0]):
         given = ", ".join(names) or "none"
         raise UsageError(
             f"--url goes with one new name, not with {given}",
-            cause=f"there are {', '.join(known)}",
+            cause=f"there are {', '.join(existing)}",
             remedy="`provision update NAME --url URL`; NAME is lower-case words "
             "joined by '-'",
         )
@@ -164,9 +165,8 @@ def _new_index(
     try:
         return Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
-        raise UsageError(
-            f"--url {url}", evidence="\n".join(faults_of(error, Index))
-        ) from error
+        faults = "\n".join(faults_of(error, Index))
+        raise UsageError(f"--url {url}", evidence=faults) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,34 +187,30 @@ class CatalogUpdater:
             return self._refresh_drivers(name)
         if snapshot.is_kind(self.folder, name, Interpreters):
             return self._refresh_pythons(name)
-        return self.refresh_index(
-            name, snapshot.load_snapshot(self.folder, name, Index)
-        )
+        old = snapshot.load_snapshot(self.folder, name, Index)
+        return self.refresh_index(name, old)
 
     def _refresh_channel(self, name: str) -> RefreshResult:
-        old, result = (
-            snapshot.load_snapshot(self.folder, name, Channel),
-            RefreshResult(name),
-        )
+        old = snapshot.load_snapshot(self.folder, name, Channel)
+        result = RefreshResult(name)
         files = {package.filename: package for package in old.packages}
+        requests = {}  # a target for each
+        for target in self.targets:
+            if target.conda and name in target.conda.channels:
+                requests[target.platform, target.conda] = target
         with self._kept(old, files, result):
-            # One target for each distinct request.
-            users = [t for t in self.targets if t.conda and name in t.conda.channels]
-            for target in {(t.platform, t.conda): t for t in users}.values():
+            for target in requests.values():
                 self.progress.step(f"{name}: {target.name}")
                 with _errors_in(result):
-                    for package in conda_lock.latest_packages(
-                        target, old.url, self.run
-                    ):
+                    latest = conda_lock.latest_packages(target, old.url, self.run)
+                    for package in latest:
                         result.record(files, package)
         return result
 
     def _refresh_drivers(self, name: str) -> RefreshResult:
         """Hash the packages whose hash is not confirmed; a person chooses a vendor's versions."""
-        old, result = (
-            snapshot.load_snapshot(self.folder, name, DriverSet),
-            RefreshResult(name),
-        )
+        old = snapshot.load_snapshot(self.folder, name, DriverSet)
+        result = RefreshResult(name)
         if packages_of_distribution(old):
             self._renew_drivers(old, result)
             return result
@@ -233,24 +229,21 @@ class CatalogUpdater:
         names = packages_of_distribution(old)
         with _errors_in(result):
             shown = self.run(["apt-cache", "show", "--no-all-versions", *names])
-            new = renewed(
-                old, shown.stdout
-            )  # what apt does not have is reported by its name
-            known = {file.filename: file for file in old.files}
+            # A package that apt does not have is reported by its name.
+            new = renewed(old, shown.stdout)
+            files = {file.filename: file for file in old.files}
             for file in new.files:
-                result.record(known, file)
+                result.record(files, file)
             if new != old and not result.reuploads:
-                path = self.folder / f"{result.name}.json"
-                write_atomic(path, snapshot.render_snapshot(new))
+                self._write(result.name, new)
 
     def _refresh_pythons(self, name: str) -> RefreshResult:
-        old, result = (
-            snapshot.load_snapshot(self.folder, name, Interpreters),
-            RefreshResult(name),
-        )
+        old = snapshot.load_snapshot(self.folder, name, Interpreters)
+        result = RefreshResult(name)
         files = {file.filename: file for file in old.files}
-        minors = {f"{f.version.major}.{f.version.minor}" for f in old.files}
-        minors |= {target.python for target in self.targets}
+        minors = {target.python for target in self.targets}
+        for file in old.files:
+            minors.add(f"{file.version.major}.{file.version.minor}")
         self.progress.step(f"{name}: the latest release")
         with (
             self._kept(old, files, result),
@@ -290,9 +283,8 @@ class CatalogUpdater:
         result = RefreshResult(index)
         # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
-        names |= {
-            name for target in self.targets for name in target.pip.index.get(index, ())
-        }
+        for target in self.targets:
+            names.update(target.pip.index.get(index, ()))
         files = {wheel.filename: wheel for wheel in old.files}
         with self._kept(old, files, result), network.session() as session:
             for name in sorted(names):
@@ -302,15 +294,14 @@ class CatalogUpdater:
                     packages = [file for file in listed if file.package_type == "wheel"]
                     self._refresh_name(session, old.of(name), packages, files, result)
         if not (files or result.errors):
-            result.errors.append(
-                ToolError(
-                    f"{old.url} offers nothing for {', '.join(sorted(names)) or index}",
-                    cause="it lists no wheel for the platforms and Pythons of the specs, "
-                    "or it is no index",
-                    remedy="correct the address, or take "
-                    f"{', '.join(sorted(names)) or index} from another index",
-                )
+            missing = ", ".join(sorted(names)) or index
+            error = ToolError(
+                f"{old.url} offers nothing for {missing}",
+                cause="it lists no wheel for the platforms and Pythons of the specs, "
+                "or it is no index",
+                remedy=f"correct the address, or take {missing} from another index",
             )
+            result.errors.append(error)
         return result
 
     def _refresh_name(
@@ -321,79 +312,72 @@ class CatalogUpdater:
         files: dict[str, Wheel],
         result: RefreshResult,
     ) -> None:
-        oldest = min((parse_wheel_name(w.filename).version for w in old), default=None)
+        versions = [parse_wheel_name(wheel.filename).version for wheel in old]
+        oldest = min(versions, default=None)
         platforms = {target.machine for target in self.targets}
         for package in packages:
-            before = files.get(package.filename)
+            filename = package.filename
+            before = files.get(filename)
             if package.is_yanked:  # withdrawn by its vendor
-                reason = f": {package.yanked_reason}" if package.yanked_reason else ""
-                result.yanked += [f"{package.filename}{reason}"] if before else []
-            elif before or simple_index.is_wanted(package.filename, platforms, oldest):
+                if before and package.yanked_reason:
+                    result.yanked.append(f"{filename}: {package.yanked_reason}")
+                elif before:
+                    result.yanked.append(filename)
+            elif before or simple_index.is_wanted(filename, platforms, oldest):
                 with _errors_in(result):
                     result.record(files, self._describe(session, package, before))
         # Kept, not removed: a wheelhouse may still have a file that vanished, and its hash is valid.
         listed = {package.filename for package in packages}
-        result.vanished += [
-            wheel.filename for wheel in old if wheel.filename not in listed
-        ]
+        for wheel in old:
+            if wheel.filename not in listed:
+                result.vanished.append(wheel.filename)
 
     def _describe(
         self, session: Session, package: DistributionPackage, before: Wheel | None
     ) -> Wheel:
         """Return the entry of a wheel, completed by what its index offers now."""
-        offered = package.digests.get("sha256")
         facts = before.model_dump(exclude_none=True) if before else {}
-        facts |= {"filename": package.filename, "url": package.url.partition("#")[0]}
-        facts |= {"size": package.size} if package.size else {}
-        if offered:
-            facts |= {"sha256": offered, "confirmed": True}
+        facts |= _listed(package)
         # In the order of cost: metadata beside the wheel is a few kilobytes, a wheel of torch some
         # gigabytes; it is downloaded only where a hash or the metadata cannot be had otherwise.
         if "requires_dist" not in facts:
-            found = simple_index.published_metadata(session, package)
-            facts |= (
-                found | {"basis": "METADATA beside the wheel on its index"}
-                if found
-                else {}
-            )
+            metadata = simple_index.published_metadata(session, package)
+            if metadata:
+                facts |= metadata
+                facts["basis"] = "METADATA beside the wheel on its index"
         if "sha256" not in facts or "requires_dist" not in facts:
-            facts |= self._read_wheel(session, package, offered)
+            facts |= self._read_wheel(session, package)
         if "size" not in facts:  # pages in HTML state none
             with contextlib.suppress(ToolError):
                 facts["size"] = network.content_length(session, package.url)
         if "record" not in facts and "size" in facts:
-            record = remote_record(session, package.url, int(str(facts["size"])))
-            facts |= {"record": record} if record else {}
+            facts["record"] = remote_record(session, package.url, facts["size"])
         try:
             return Wheel.model_validate(facts)
         except ValidationError as error:
             what = f"{package.filename} is not valid in a catalog"
-            raise ToolError(
-                what, evidence="\n".join(faults_of(error, Wheel))
-            ) from error
+            faults = "\n".join(faults_of(error, Wheel))
+            raise ToolError(what, evidence=faults) from error
 
     def _read_wheel(
-        self, session: Session, package: DistributionPackage, offered: str | None
+        self, session: Session, package: DistributionPackage
     ) -> dict[str, object]:
-        path = download(
-            session, package.url, self.downloads, package.filename, self.progress
-        )
+        name = package.filename
+        path = download(session, package.url, self.downloads, name, self.progress)
         try:
-            found = sha256_file(path)
-            if offered and found != offered:
-                evidence = f"sha256 {found}, listed {offered}"
+            digest = sha256_file(path)
+            offered = package.digests.get("sha256")
+            if offered and digest != offered:
                 raise ToolError(
-                    f"{package.filename} does not have the hash that its index lists",
-                    evidence=evidence,
+                    f"{name} does not have the hash that its index lists",
+                    evidence=f"sha256 {digest}, listed {offered}",
                     remedy="try again; if it persists, report it to the vendor",
                 )
-            fields = simple_index.embedded_metadata(path) | {
-                "basis": "the wheel's own METADATA"
-            }
-            fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}
-            return fields | (
-                {"record": record} if (record := wheel_record(path)) else {}
-            )
+            facts = simple_index.embedded_metadata(path)
+            facts["basis"] = "the wheel's own METADATA"
+            facts |= {"sha256": digest, "size": path.stat().st_size, "confirmed": True}
+            facts["record"] = wheel_record(path)
+            return facts
         finally:
             path.unlink()  # gigabytes that are not needed again once hashed
 
@@ -410,12 +394,27 @@ class CatalogUpdater:
         finally:
             if result.added or result.completed:
                 key = "packages" if isinstance(old, Channel) else "files"
-                new = old.model_copy(
-                    update={key: tuple(sorted(files.values(), key=_sort_key))}
-                )
-                write_atomic(
-                    self.folder / f"{result.name}.json", snapshot.render_snapshot(new)
-                )
+                ordered = tuple(sorted(files.values(), key=_sort_key))
+                new = old.model_copy(update={key: ordered})
+                self._write(result.name, new)
+
+    def _write(
+        self, name: str, new: Index | Channel | DriverSet | Interpreters
+    ) -> None:
+        path = self.folder / f"{name}.json"
+        write_atomic(path, snapshot.render_snapshot(new))
+
+
+def _listed(package: DistributionPackage) -> dict[str, Any]:
+    """Return the facts of a wheel that its index lists."""
+    url = package.url.partition("#")[0]
+    facts: dict[str, Any] = {"filename": package.filename, "url": url}
+    if package.size:
+        facts["size"] = package.size
+    digest = package.digests.get("sha256")
+    if digest:
+        facts |= {"sha256": digest, "confirmed": True}
+    return facts
 
 
 @contextlib.contextmanager

@@ -50,15 +50,17 @@ def properties_of_target(target: Target, devices: Devices) -> Properties:
 
     Of Intel's families, which have no order, all that the spec names.
     """
-    hardware, found = target.hardware, Properties()
+    hardware = target.hardware
+    properties = Properties()
     vendor = ACCELERATORS[target.accelerator].vendor
     driver = _least(hardware.driver)
     if vendor == "nvidia":
-        found |= _of_nvidia(driver, _least(hardware.compute_capability), devices)
+        capability = _least(hardware.compute_capability)
+        properties = _of_nvidia(driver, capability, devices)
     elif vendor == "intel":
         reached = _reached(driver, target.platform, devices)
-        found |= intel_properties(hardware.families, reached)
-    return found | BASELINES.get(PLATFORMS[target.platform].machine, {})
+        properties = intel_properties(hardware.families, reached)
+    return properties | BASELINES.get(PLATFORMS[target.platform].machine, {})
 
 
 def properties_of_host(host: Host, devices: Devices) -> Properties:
@@ -88,32 +90,35 @@ def doubts(target: Target, lock: Lock, project: Project) -> list[str]:
     The spec named it, and may know its machines better than the list of what they have at least.
     """
     variants = [artifact for artifact in lock.artifacts if artifact.variant]
-    lines = []
-    if variants:
-        properties = properties_of_target(target, read_devices(project.catalog))
-        machines = _by_family(properties)
-        for artifact in variants:
-            is_one = f"{artifact.name} is the variant {artifact.variant}"
-            try:
-                wheel = project.variants / artifact.filename
-                needed = _needs(wheel, artifact.variant)
-            except _FAULTS as error:
-                faults = "; ".join(faults_of(error, VariantsJson))
-                lines.append(f"{is_one}, and its variant.json is not valid: {faults}")
-                continue
-            lacking = [each for machine in machines for each in unmet(needed, machine)]
-            if lacking:
-                listed = "; ".join(dict.fromkeys(lacking))
-                some = f"not every machine of {target.name} needs to have"
-                lines.append(f"{is_one}, and {some} {listed}")
+    lines: list[str] = []
+    if not variants:
+        return lines
+    properties = properties_of_target(target, read_devices(project.catalog))
+    machines = _by_family(properties)
+    for artifact in variants:
+        is_one = f"{artifact.name} is the variant {artifact.variant}"
+        try:
+            needed = _needs(project.variants / artifact.filename, artifact.variant)
+        except _FAULTS as error:
+            faults = "; ".join(faults_of(error, VariantsJson))
+            lines.append(f"{is_one}, and its variant.json is not valid: {faults}")
+            continue
+        lacking = dict[str, None]()
+        for machine in machines:
+            lacking |= dict.fromkeys(unmet(needed, machine))
+        if lacking:
+            some = f"not every machine of {target.name} needs to have"
+            lines.append(f"{is_one}, and {some} {'; '.join(lacking)}")
     return lines
 
 
 def _by_family(properties: Properties) -> list[Properties]:
     """Return what a target's machines have at least, by Intel's families: each has one of them."""
     intel = properties.get("intel", {})
-    alone = [intel | {"family": (family,)} for family in intel.get("family", ())]
-    return [properties | {"intel": each} for each in alone] or [properties]
+    machines = []
+    for family in intel.get("family", ()):
+        machines.append(properties | {"intel": intel | {"family": (family,)}})
+    return machines or [properties]
 
 
 def _needs(wheel: Path, label: str) -> Needs:
@@ -155,14 +160,16 @@ def _reached(driver: str, platform: str, devices: Devices) -> list[str]:
     return reached
 
 
-def _least(required: object) -> str:
+def _least(required: str | None) -> str:
     """Return the highest of a specifier's lower bounds, "" where it sets none."""
     bounds = []
-    for one in SpecifierSet(str(required)) if required else ():
-        if one.operator in _AT_LEAST:
-            bounds.append(one.version.removesuffix(".*"))
+    for part in SpecifierSet(required or ""):
+        if part.operator in _AT_LEAST:
+            bounds.append(part.version.removesuffix(".*"))
     return max(bounds, key=Version, default="")
 
 
 def _numbers(capability: str | None) -> tuple[int, ...]:
-    return tuple(map(int, capability.split("."))) if capability else ()
+    if not capability:
+        return ()
+    return tuple(map(int, capability.split(".")))

@@ -20,8 +20,7 @@ def affected(
         return False
     drivers = row.drivers_of(system)
     if drivers is None:
-        # A row that names drivers of the other system alone says nothing of this one.
-        return not (row.driver.linux or row.driver.windows)
+        return True
     version = driver_version(gpu, host)
     judged = judge_version(version, drivers, gpu.vendor, devices)
     return judged.verdict is DriverVerdict.NEW_ENOUGH
