@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from provision.core.errors import UsageError
@@ -38,10 +38,7 @@ _NOT_ITS_OWN = {
 
 def find_files(root: Path) -> list[str]:
     """Return the files that may say what a repository requires, those of its root first."""
-    return sorted(_found(root), key=lambda path: (path.count("/"), path))
-
-
-def _found(root: Path) -> Iterator[str]:
+    files = []
     for folder, below, names in os.walk(root):
         inside = Path(folder).relative_to(root)
         below[:] = [name for name in below if _is_own(Path(folder, name))]
@@ -50,7 +47,8 @@ def _found(root: Path) -> Iterator[str]:
         for name in names:
             is_list = inside.name == "requirements" and name.endswith(".txt")
             if is_list or _REQUIREMENTS.fullmatch(name):
-                yield (inside / name).as_posix()
+                files.append((inside / name).as_posix())
+    return sorted(files, key=lambda path: (path.count("/"), path))
 
 
 def _is_own(folder: Path) -> bool:
@@ -67,14 +65,17 @@ def named_files(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def _named(root: Path, name: str) -> str:
-    parts = _ENTRY.fullmatch(name := with_slashes(name))
-    path, part = (parts["path"], parts["part"] or "") if parts else (name, "")
+    path, part = with_slashes(name), ""
+    parts = _ENTRY.fullmatch(path)
+    if parts:
+        path, part = parts["path"], parts["part"] or ""
+    resolved = root.resolve()
     for folder in (Path.cwd(), root):
-        found = (folder / path).resolve()
-        if found.is_file() and found.is_relative_to(root.resolve()):
-            return found.relative_to(root.resolve()).as_posix() + part
+        file = (folder / path).resolve()
+        if file.is_file() and file.is_relative_to(resolved):
+            return file.relative_to(resolved).as_posix() + part
     close = nearest(path, find_files(root))
-    hint = not_fetched(root.resolve() / path, root.resolve())
+    hint = not_fetched(resolved / path, resolved)
     raise UsageError(
         f"there is no file {path!r} in {root}{hint}",
         remedy=f"did you mean {close}?" if close else "name a file of the project",
@@ -83,9 +84,9 @@ def _named(root: Path, name: str) -> str:
 
 def accelerators_named(entry: str) -> set[str]:
     """Return the accelerators that a file, or its extra or group, is named after."""
-    found = _ENTRY.fullmatch(entry)
     name = entry
-    if found:
-        name = found["part"] or PurePosixPath(found["path"]).stem
+    parts = _ENTRY.fullmatch(entry)
+    if parts:
+        name = parts["part"] or PurePosixPath(parts["path"]).stem
     words = re.split(r"[^a-z]+", name.lower())
     return {_NAMES[word] for word in words if word in _NAMES}

@@ -63,25 +63,29 @@ def chosen_targets(
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
     """Return why a lock is stale, or None; needs no network and no process."""
-    root = folder.parents[1]
+    changed = _changed_input(target, folder, lock)
+    return f"{changed} changed since it was locked" if changed else None
+
+
+def _changed_input(target: Target, catalog: Path, lock: Lock) -> str:
+    """Return what is another than when a lock was made, "" for nothing."""
+    root = catalog.parents[1]
     if lock.header.get("spec") != target.digest():
         specs = target.inputs.specs or [f"envs/{target.name}.toml"]
-        changed = _changed(input_digests(target, root), lock) or " or ".join(specs)
-        return f"{changed} changed since it was locked"
+        return _changed(input_digests(target, root), lock) or " or ".join(specs)
     if target.pip.local:
-        own = local_digest(target, root)
-        if (
-            own and lock.header.get("local-digest") != own
-        ):  # in an image or a bundle there is none
+        digest = local_digest(target, root)
+        # In an image or a bundle there is none.
+        if digest and lock.header.get("local-digest") != digest:
             changed = _changed(input_digests(target, root), lock)
-            changed = changed or "the requirements of an own package"
-            return f"{changed} changed since it was locked"
+            return changed or "the requirements of an own package"
     # Of what the project has as a file, the spec has only the path.
-    if changed := _changed(archive_digests(target, root), lock):
-        return f"{changed} changed since it was locked"
-    if lock.header.get("catalog") != catalog_digest(folder, target):
-        return "the catalog changed since it was locked"
-    return None
+    changed = _changed(archive_digests(target, root), lock)
+    if changed:
+        return changed
+    if lock.header.get("catalog") != catalog_digest(catalog, target):
+        return "the catalog"
+    return ""
 
 
 def note_on_lock(target: Target, project: Project) -> str:

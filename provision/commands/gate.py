@@ -25,7 +25,6 @@ from provision.spec.reader import target_names
 
 # Slower is not wrong: a gate reports speed, and lets the job run.
 _OF_SPEED = {"slow", "link-below-its-best"}
-_NETWORK = "network-failure"  # which is no verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +50,11 @@ def gate(
         suspected = known_wrong_checks(request.target, torch, host(), catalog)
         only = [*ONLY["gate"], *suspected]
         report = run_some(request, subject, only, run, progress)
-    checks = tuple(map(_without_speed, _ended(request, report).checks))
+    _require_end(request, report)
+    checks = tuple(map(_without_speed, report.checks))
     report = report.model_copy(update={"checks": checks})
-    return GateResult(report, tuple(of_machine(request.target, host())))
+    findings = tuple(of_machine(request.target, host()))
+    return GateResult(report, findings)
 
 
 def gate_group(request: SmokeRequest, run: Run, progress: Progress) -> GateResult:
@@ -66,13 +67,14 @@ def gate_group(request: SmokeRequest, run: Run, progress: Progress) -> GateResul
         names = ", ".join(sorted(request.group.network))
         progress.note(f"the check gets your settings of the network: {names}")
     with current_subject(request, progress) as subject:
-        report = _ended(request, run_some(request, subject, (), run, progress))
+        report = run_some(request, subject, (), run, progress)
+    _require_end(request, report)
     checks = tuple(map(_without_blame, report.checks))
     return GateResult(report.model_copy(update={"checks": checks}), ())
 
 
-def _ended(request: SmokeRequest, report: Report) -> Report:
-    """Return a report whose suite came to its end."""
+def _require_end(request: SmokeRequest, report: Report) -> None:
+    """Raise ToolError if the suite broke."""
     if report.broken:
         cause, _, evidence = report.broken.partition("\n")
         raise ToolError(
@@ -81,19 +83,20 @@ def _ended(request: SmokeRequest, report: Report) -> Report:
             cause=cause,
             remedy=f"`{program_name()} smoke {request.target.name}` runs all quick checks",
         )
-    return report
 
 
 def known_wrong_checks(
     target: Target, torch: str, host: Host, catalog: Path
 ) -> list[str]:
     """Return the checks for what is known to be wrong with this torch on this machine's GPUs."""
-    if not torch or target.accelerator != "xpu":
+    if target.accelerator != "xpu":
         return []
-    rows = affected_rows(torch, host, read_devices(catalog))
-    names = {row.check for _, _, row in rows}
-    # A row can name a check that takes all memory, or minutes.
-    return sorted(name for name in names if name.startswith("known-wrong."))
+    checks = set()
+    for _, _, row in affected_rows(torch, host, read_devices(catalog)):
+        # A row can name a check that takes all memory, or minutes.
+        if row.check.startswith("known-wrong."):
+            checks.add(row.check)
+    return sorted(checks)
 
 
 def _without_speed(check: Check) -> Check:
@@ -108,9 +111,11 @@ def _without_speed(check: Check) -> Check:
 def _without_blame(check: Check) -> Check:
     """Return a check between nodes that hung as one that the network ended: any node can be why."""
     finding = check.finding
-    if not finding or (check.id, finding.code) != ("group.exchange", "probe-hung"):
+    if check.id != "group.exchange" or not finding or finding.code != "probe-hung":
         return check
-    return check.model_copy(update={"finding": replace(finding, code=_NETWORK)})
+    # No verdict of the nodes.
+    finding = replace(finding, code="network-failure")
+    return check.model_copy(update={"finding": finding})
 
 
 def of_machine(target: Target, host: Host) -> Iterator[Finding]:

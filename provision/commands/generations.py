@@ -129,24 +129,26 @@ def difference_of(one: Generation, lock: Lock | None) -> str:
     ]
     if changed:
         return EDITED
-    local, is_known = record.local, True
+    local, why = record.local, EDITED
     if local is None:
         local = tuple(lock.local) if lock else ()
-        is_known = lock is not None and lock.digest == record.lock
+        if lock is None or lock.digest != record.lock:
+            why = UNKNOWN
     # Which lock it is of does not matter to the digest of its files.
     if tree_of(contents, local) != record.tree:
-        return EDITED if is_known else UNKNOWN
-    replaced = any(interpreter_findings(one.folder, record.interpreter))
-    return REPLACED if replaced else ""
+        return why
+    if any(interpreter_findings(one.folder, record.interpreter)):
+        return REPLACED
+    return ""
 
 
 def abandoned(project: Project) -> list[str]:
     """Return the names in ``.envs`` that no spec has, and below which generations are."""
-    names = []
+    names = set()
     for home in (project.root / ".envs").glob("*"):
         if any(map(is_tagged, home.glob("*"))):
-            names.append(home.name)
-    return sorted(set(names) - set(target_names(project.specs)))
+            names.add(home.name)
+    return sorted(names.difference(target_names(project.specs)))
 
 
 def clean(
@@ -165,22 +167,27 @@ def clean(
         by_folder = {g.folder: g for g in (*last_used(home), *generations)}
         others = [g for folder, g in by_folder.items() if folder != now]
         chosen = generations if everything else others[keep:]
-        users: dict[str, str] = {}
+        removed = []
+        in_use = []
         try:
             for generation in chosen:
                 link = home / CURRENT if generation.folder == now else None
-                users[generation.folder.name] = remove_unused(generation.folder, link)
+                user = remove_unused(generation.folder, link)
+                if user:
+                    in_use.append((generation.folder.name, user))
+                else:
+                    removed.append(generation)
         except KeyboardInterrupt:
             gone = [g.folder.name for g in chosen if not g.folder.exists()]
             progress.note(f"{target}: removed {', '.join(gone) or 'nothing'}")
             raise
         drop_seals(home)
         forget_removed(home)
-    removed = [g for g in chosen if not users[g.folder.name]]
     kept = [g for g in generations if g not in removed]
-    in_use = tuple((name, user) for name, user in users.items() if user)
-    known = target in target_names(project.specs)
-    return Cleaned(target, _sized(removed), _sized(kept), in_use, abandoned=not known)
+    is_known = target in target_names(project.specs)
+    return Cleaned(
+        target, _sized(removed), _sized(kept), tuple(in_use), abandoned=not is_known
+    )
 
 
 def remove_beside(home: Path, reason: str, progress: Progress) -> list[str]:

@@ -21,15 +21,11 @@ def locked_torch(lock: Path) -> str:
 
 def known_wrong_here(project: Project, host: Host, torch: str) -> list[str]:
     """Return one line for each pair of torch and driver of this machine whose numbers are wrong."""
-    if not torch or not any(gpu.vendor == "intel" for gpu in host.gpus):
-        return []
     return known_wrong(torch, host, read_devices(project.catalog))
 
 
 def rows_here(project: Project, host: Host, torch: str) -> tuple[str, ...]:
     """Return the names of the rows that apply to this machine with a release of torch."""
-    if not torch or not any(gpu.vendor == "intel" for gpu in host.gpus):
-        return ()
     affected = affected_rows(torch, host, read_devices(project.catalog))
     return tuple(dict.fromkeys(name for _, name, _ in affected))
 

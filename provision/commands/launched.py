@@ -37,8 +37,10 @@ class Launched:
 def in_group(request: "SmokeRequest", variables: Mapping[str, str]) -> "SmokeRequest":
     """Return the request for a process of a job, which checks one device of its own."""
     launched = read_launched(variables)
-    own = "0" if request.target.accelerator == "cpu" else str(launched.local)
-    device = request.device or own
+    device = request.device
+    if not device:
+        is_cpu = request.target.accelerator == "cpu"
+        device = "0" if is_cpu else str(launched.local)
     if device == "all":
         raise UsageError(
             "--group checks one device in each process", remedy="drop --device all"
@@ -49,14 +51,20 @@ def in_group(request: "SmokeRequest", variables: Mapping[str, str]) -> "SmokeReq
 def read_launched(variables: Mapping[str, str]) -> Launched:
     """Return what the launcher says of this process; UsageError where there is none."""
     names = _names(variables)
-    rank, size, local = (variables.get(name, "") for name in names)
-    _require_place(names, int(rank), int(size), local or "0")
-    facts = {"rank": rank, "size": size}
-    served = variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    facts |= {"address": _address(variables), "port": _port(variables)}
-    facts["store"] = "launcher" if served else "own"
+    rank, size, local = (variables.get(name) or "0" for name in names)
+    _require_place(names, int(rank), int(size), local)
+    store = "own"
+    if variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        store = "launcher"
+    facts = {
+        "rank": rank,
+        "size": size,
+        "address": _address(variables),
+        "port": _port(variables),
+        "store": store,
+    }
     network = {n: v for n, v in variables.items() if n.startswith(_NETWORK)}
-    return Launched(facts, int(local or 0), network)
+    return Launched(facts, int(local), network)
 
 
 def _names(variables: Mapping[str, str]) -> tuple[str, str, str]:
@@ -95,7 +103,8 @@ def _require_place(
 
 def _address(variables: Mapping[str, str]) -> str:
     """Return the host of rank 0."""
-    if address := variables.get("MASTER_ADDR", "").strip():
+    address = variables.get("MASTER_ADDR", "").strip()
+    if address:
         return address
     nodes = variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_NODELIST", "")
     first = _FIRST_HOSTS.match(nodes)
@@ -110,11 +119,14 @@ def _address(variables: Mapping[str, str]) -> str:
 
 def _port(variables: Mapping[str, str]) -> str:
     """Return the port of rank 0: of two jobs of Slurm on one node each has its own."""
-    if port := variables.get("MASTER_PORT", "").strip():
+    port = variables.get("MASTER_PORT", "").strip()
+    if port:
         if port.isdecimal() and 0 < int(port) < 2**16:
             return port
         raise UsageError(
             f"MASTER_PORT={port}: not a port", remedy="set a number below 65536"
         )
     job = variables.get("SLURM_JOB_ID", "")
-    return str(_PORT + int(job) % 1000 if job.isdecimal() else _PORT)
+    if not job.isdecimal():
+        return str(_PORT)
+    return str(_PORT + int(job) % 1000)

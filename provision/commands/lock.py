@@ -163,7 +163,9 @@ def _lock(
     target: Target, folder: Path, resolver: Resolver, writer: Writer | None
 ) -> LockResult:
     """Resolve a spec, check the new lock, and write it where any byte of it differs."""
-    old = _read_if_any(folder)
+    old: Lock | None = None
+    with suppress(SpecError):  # absent, or no longer readable: the new lock replaces it
+        old = read_lock(folder)
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)
     new = _checked_lock(target, folder, resolver.folder, pip, conda)
@@ -174,7 +176,11 @@ def _lock(
     pip_file = folder / PIP_LAYER
     same = old and old.conda == conda and pip_file.read_bytes() == pip.encode()
     if writer and not same:
-        _write(folder, pip, conda, writer)
+        # Two files cannot be replaced in one step. The pip layer has the digest of the conda layer,
+        # and is written last: if the process dies in between, the digest differs and the lock is
+        # refused.
+        writer(folder / CONDA_LAYER, conda.encode() if conda is not None else None)
+        writer(folder / PIP_LAYER, pip.encode())
     changes = tuple(diff_artifacts(before, new.artifacts))
     return LockResult(target.name, len(new.artifacts), changes, differs=not same)
 
@@ -195,31 +201,12 @@ def _checked_lock(
 ) -> Lock:
     """Return the lock of two texts; SpecError if its packages do not work together."""
     lock = parse_lock(folder, pip, conda)
-    requirements = _catalog_requirements(target, catalog)
-    refuse_lock(target, lock, requirements, catalog.parents[1])
-    return lock
-
-
-def _read_if_any(folder: Path) -> Lock | None:
-    with suppress(SpecError):  # absent, or no longer readable: the new lock replaces it
-        return read_lock(folder)
-    return None
-
-
-def _catalog_requirements(target: Target, catalog: Path) -> dict[str, tuple[str, ...]]:
-    """Return what each wheel of the target's catalogs requires, by its file name."""
-    requires: dict[str, tuple[str, ...]] = {}
+    requirements: dict[str, tuple[str, ...]] = {}
     for index in target.pip.index:
         for wheel in load_snapshot(catalog, index, Index).files:
-            requires[wheel.filename] = wheel.requires_dist or ()
-    return requires
-
-
-def _write(folder: Path, pip: str, conda: str | None, writer: Writer) -> None:
-    # Two files cannot be replaced in one step. The pip layer has the digest of the conda layer, and
-    # is written last: if the process dies in between, the digest differs and the lock is refused.
-    writer(folder / CONDA_LAYER, conda.encode() if conda is not None else None)
-    writer(folder / PIP_LAYER, pip.encode())
+            requirements[wheel.filename] = wheel.requires_dist or ()
+    refuse_lock(target, lock, requirements, catalog.parents[1])
+    return lock
 
 
 def _write_file(path: Path, content: bytes | None) -> None:

@@ -27,9 +27,11 @@ class Common:
 
     def with_drop(self, fitted: Collection[Fitter]) -> "Common":
         """Return it with what every target drops, which is for no reason of its hardware."""
-        drops = [each.drop for each in fitted]
-        in_all = [name for name in drops[0] if all(name in drop for drop in drops)]
-        return replace(self, drop=tuple(in_all))
+        first, *others = fitted
+        drop = first.drop
+        for other in others:
+            drop = [name for name in drop if name in other.drop]
+        return replace(self, drop=tuple(drop))
 
 
 def base_text(common: Common) -> str:

@@ -94,7 +94,7 @@ def outdated(
     """Compare the lock of a target with its indexes, unless only the audit is requested."""
     try:
         versions = read_lock(project.lock(target.name)).versions
-        found = _newer(target, versions, resolver) if newer else None
+        requirements = _newer(target, versions, resolver) if newer else None
     except ProvisionError as error:
         return Outdated(target.name, error=error)
     packages, reason = _audit(versions, resolver.run)
@@ -103,20 +103,22 @@ def outdated(
         # What could not be looked up has no list, and is a separate entry.
         for entry in package.get("vulns", [package]):
             name = package["name"]
-            vulnerabilities.append(_judged(target, name, versions[name], entry))
-    known = tuple(vulnerabilities)
-    return Outdated(target.name, found, len(versions), known, reason)
+            vulnerabilities.append(_vulnerability(target, name, versions[name], entry))
+    return Outdated(
+        target.name, requirements, len(versions), tuple(vulnerabilities), reason
+    )
 
 
 def _newer(
     target: Target, versions: Mapping[str, str], resolver: Resolver
 ) -> tuple[Newer, ...]:
     """Return the requirements with a newer version that this target can install."""
-    system = target.markers
     requirements = {}
     for text in target.pip.requirements:
-        requirement, name = Requirement(text), requirement_name(text)
-        applies = requirement.marker is None or requirement.marker.evaluate(system)
+        name = requirement_name(text)
+        requirement = Requirement(text)
+        marker = requirement.marker
+        applies = marker is None or marker.evaluate(target.markers)
         if name in versions and applies and not requirement.url:
             requirements[name] = text
     # Without the cut-off, and without the conda layer, which is slow to resolve.
@@ -155,18 +157,18 @@ def _audit(versions: Mapping[str, str], run: Run) -> tuple[list[dict[str, Any]],
     return packages, ""
 
 
-def _judged(
+def _vulnerability(
     target: Target, package: str, version: str, entry: Mapping[str, Any]
 ) -> Vulnerability:
     """Return one entry of pip-audit, and whether the spec accepts it today."""
-    known_as = str(entry.get("id", package))
+    identifier = str(entry.get("id", package))
     aliases = tuple(entry.get("aliases", ()))
+    fixed = tuple(entry.get("fix_versions", ()))
     state: State = "open"
     reason = str(entry.get("skip_reason", ""))
     for accepted in target.pip.accepted:
-        if accepted.id in {known_as, *aliases}:
+        if accepted.id in {identifier, *aliases}:
             is_valid = dt.datetime.now(dt.UTC).date() <= accepted.until
             state = "accepted" if is_valid else "expired"
             reason = f"{accepted.reason} (until {accepted.until})"
-    fixed = tuple(entry.get("fix_versions", ()))
-    return Vulnerability(package, version, known_as, aliases, fixed, state, reason)
+    return Vulnerability(package, version, identifier, aliases, fixed, state, reason)

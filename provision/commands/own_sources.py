@@ -25,21 +25,20 @@ def with_built_wheels(
     project: Project, lock: Lock, supply: ArtifactSources, run: Run, progress: Progress
 ) -> ArtifactSources:
     """Build the wheels of a lock from source, unless a wheelhouse has them; return all sources."""
-    wanted = [artifact for artifact in lock.artifacts if artifact.source]
-    found = find_artifacts(wanted, supply.wheelhouses)
-    damaged = damaged_artifacts(found.items())
-    missing = [
-        artifact
-        for artifact in wanted
-        if artifact not in found or found[artifact] in damaged
-    ]
+    sources = [artifact for artifact in lock.artifacts if artifact.source]
+    files = find_artifacts(sources, supply.wheelhouses)
+    damaged = damaged_artifacts(files.items())
+    missing = []
+    for artifact in sources:
+        file = files.get(artifact)
+        if file is None or file in damaged:
+            missing.append(artifact)
     if not missing:
         return supply
-    default = {"default": supply.indexes.get("default")}
     builder = SourceBuilder(
         project,
         lock.header["python"],
-        default,
+        {"default": supply.indexes.get("default")},
         supply.wheelhouses,
         run,
         progress,

@@ -99,15 +99,17 @@ def install_verified(
         remove_tagged(prefix)
         make_tagged(prefix)
         installed = _install_and_compare(prefix, plan, run, progress)
-    _require_equal(installed.verification, plan.target)
+    verification = installed.verification
+    _require_equal(verification, plan.target)
     refuse_built(prefix, plan.target)
     for doubt in doubts(plan.target, plan.lock, plan.project):
         progress.note(doubt)
-    unlocked_records = installed.verification.unlocked_records
-    names = ", ".join(
-        a.name for a in plan.lock.artifacts if a.sha256 in unlocked_records
-    )
-    if names:
+    unknown = []
+    for artifact in plan.lock.artifacts:
+        if artifact.sha256 in verification.unlocked_records:
+            unknown.append(artifact.name)
+    if unknown:
+        names = ", ".join(unknown)
         progress.note(f"no RECORD is known of {names}: its files are as uv had them")
     return installed
 
@@ -171,10 +173,9 @@ def _make_prefix(prefix: Path, plan: BuildPlan, run: Run, progress: Progress) ->
 def _require_equal(verification: Verification, target: Target) -> None:
     if not verification.findings:
         return
-    lines = [
-        f"{finding.symptom}: {', '.join(finding.evidence)}"
-        for finding in verification.findings
-    ]
+    lines = []
+    for finding in verification.findings:
+        lines.append(f"{finding.symptom}: {', '.join(finding.evidence)}")
     raise ToolError(
         f"what was installed for {target.name} is not what is locked",
         evidence="\n".join(lines),

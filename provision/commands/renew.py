@@ -16,7 +16,7 @@ def listed_pythons(
     sums: str, address: str, minors: Collection[str]
 ) -> list[Interpreter]:
     """Return the archives for images of some minor versions that a release's SHA256SUMS lists."""
-    found = []
+    files = []
     for line in sums.splitlines():
         digest, _, filename = line.partition("  ")
         url = f"{address}/{filename.replace('+', '%2B')}"
@@ -25,8 +25,8 @@ def listed_pythons(
         except ValidationError:  # of another system, or with debug symbols
             continue
         if f"{file.version.major}.{file.version.minor}" in minors:
-            found.append(file)
-    return found
+            files.append(file)
+    return files
 
 
 def packages_of_distribution(drivers: DriverSet) -> list[str]:
@@ -59,11 +59,12 @@ def renewed(drivers: DriverSet, shown: str) -> DriverSet:
             "`apt-get update`",
         )
     others = [file for file in drivers.files if file.url]
-    needs = _GLIBC.findall(
-        "\n".join(table.get("Depends", "") for table in tables.values())
-    )
-    facts = {"glibc": max(needs, key=Version)} if needs else {}
-    facts |= {"version": version, "files": (*files, *others)}
+    facts: dict[str, object] = {"version": version, "files": (*files, *others)}
+    needs = set[str]()
+    for table in tables.values():
+        needs.update(_GLIBC.findall(table.get("Depends", "")))
+    if needs:
+        facts["glibc"] = max(needs, key=Version)
     return drivers.model_copy(update=facts)
 
 

@@ -22,7 +22,8 @@ _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 
 def require_platform(target: Target) -> None:
     """Raise :class:`UsageError` if a target is for another platform than this machine's."""
-    if target.platform != (here := this_platform()):
+    here = this_platform()
+    if target.platform != here:
         raise UsageError(
             f"{target.name} is for {target.platform}; this machine is {here}",
             cause="an environment is built where it runs",
@@ -34,52 +35,50 @@ def require_platform(target: Target) -> None:
 def require_fresh_lock(project: Project, target: Target) -> Lock:
     """Return the lock of a target; SpecError if the spec or catalog changed since it was made."""
     lock = read_lock(project.lock(target.name))
-    if why := staleness(target, project.catalog, lock) or _foreign_variables(
-        target, lock
-    ):
+    remedy = f"lock it again: `{program_name()} lock {target.name}`"
+    why = staleness(target, project.catalog, lock) or _foreign_variables(target, lock)
+    if why:
+        what = f"the lock of {target.name} is stale"
+        raise SpecError(what, cause=why, remedy=remedy)
+    foreign = _foreign_sources(project, target, lock)
+    if foreign:
         raise SpecError(
-            f"the lock of {target.name} is stale",
-            cause=f"{why}",
-            remedy=f"lock it again: `{program_name()} lock {target.name}`",
+            f"the lock of {target.name} takes packages from where the spec does not",
+            evidence="\n".join(f"{name}: {foreign[name]}" for name in foreign),
+            cause="it was not made by `provision lock` from this spec",
+            remedy=remedy,
         )
-    _refuse_foreign_sources(project, target, lock)
     return lock
 
 
 def _foreign_variables(target: Target, lock: Lock) -> str:
     """Return why no file of a lock may be fetched: variables are expanded in its addresses."""
-    known = _VARIABLE.findall(" ".join(target.conda.channels if target.conda else ()))
-    named = {
-        name
-        for package in conda_packages(lock)
-        for name in _VARIABLE.findall(package.url)
-    }
-    foreign = ", ".join(sorted(named - set(known)))
-    return (
-        f"its addresses name variables that the spec does not: {foreign}"
-        if foreign
-        else ""
-    )
+    channels = target.conda.channels if target.conda else ()
+    foreign = set[str]()
+    for package in conda_packages(lock):
+        foreign.update(_VARIABLE.findall(package.url))
+    foreign.difference_update(_VARIABLE.findall(" ".join(channels)))
+    if not foreign:
+        return ""
+    names = ", ".join(sorted(foreign))
+    return f"its addresses name variables that the spec does not: {names}"
 
 
-def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> None:
-    """Refuse a lock, with its own seal, that takes anything from where the spec does not."""
-    assigned = {
-        a: WHEELHOUSE if a.source else target.pip.index_of(a.name)
-        for a in lock.artifacts
-    }
-    of_index = {a.name: a.index for a, index in assigned.items() if a.index != index}
+def _foreign_sources(project: Project, target: Target, lock: Lock) -> dict[str, str]:
+    """Return what a lock, with its own seal, takes from where the spec does not, by package."""
+    foreign = {}
+    for artifact in lock.artifacts:
+        index = target.pip.index_of(artifact.name)
+        if artifact.source:
+            index = WHEELHOUSE
+        if artifact.index != index:
+            foreign[artifact.name] = artifact.index
     channels = target.conda.channels if target.conda else ()
     known = tuple(index_address(project.catalog, channel) for channel in channels)
-    urls = {p.name: p.url for p in conda_packages(lock) if not p.url.startswith(known)}
-    if foreign := of_index | urls:
-        lines = (f"{name}: {source}" for name, source in foreign.items())
-        raise SpecError(
-            f"the lock of {target.name} takes packages from where the spec does not",
-            evidence="\n".join(lines),
-            cause="it was not made by `provision lock` from this spec",
-            remedy=f"lock it again: `{program_name()} lock {target.name}`",
-        )
+    for package in conda_packages(lock):
+        if not package.url.startswith(known):
+            foreign[package.name] = package.url
+    return foreign
 
 
 def artifact_sources(
@@ -94,10 +93,8 @@ def artifact_sources(
         if not folder.is_dir():
             raise UsageError(f"--wheelhouse {folder}: there is no such folder")
     config = read_pip_config()
-    indexes = {
-        index: index_address(project.catalog, index) for index in target.pip.index
-    }
-    houses = (*(folder.resolve() for folder in wheelhouses), *config.wheelhouses)
-    return ArtifactSources(
-        houses, {"default": config.index_url, **indexes}, offline=offline
-    )
+    indexes = {"default": config.index_url}
+    for index in target.pip.index:
+        indexes[index] = index_address(project.catalog, index)
+    houses = [folder.resolve() for folder in wheelhouses]
+    return ArtifactSources((*houses, *config.wheelhouses), indexes, offline=offline)

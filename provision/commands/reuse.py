@@ -13,7 +13,7 @@ from provision.core.errors import ToolError
 from provision.core.project import Project
 from provision.report.history import history
 from provision.report.layers import changed_layers
-from provision.report.model import Report, read_report
+from provision.report.model import Check, Report, read_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +23,26 @@ class Standing:
     report: Report
     gone: frozenset[str]  # distributions that it had, and that are absent or others now
     added: frozenset[str]
-    excused: tuple[
-        str, ...
-    ] = ()  # checks that the target requires no more than it did then
+    # Checks that the target requires no more than it did then.
+    excused: tuple[str, ...] = ()
 
     def reusable(self, requirements: Collection[str]) -> dict[str, list[str]]:
         """Return what the suite may leave out: checks, and imports of what the spec requires."""
         imported = {*requirements} & {*self.report.imported} - self.gone
-        return {
-            "reused": [*self._passed, *self.excused],
-            "imported": sorted(imported),
-        }
+        passed = [result.id for result in self._results if not result.finding]
+        return {"reused": [*passed, *self.excused], "imported": sorted(imported)}
 
     @property
-    def _passed(self) -> list[str]:
-        results = (*self.report.checks, *self.report.reused)
-        return [result.id for result in results if not result.finding]
+    def _results(self) -> list[Check]:
+        return [*self.report.checks, *self.report.reused]
 
     def is_whole(self, lock: str | None, requirements: Collection[str]) -> bool:
         """Whether it was of the very same environment, and found nothing: no check is run then."""
         if self.gone or self.added or self.report.lock != lock:
             return False
-        every = {*requirements} <= {*self.report.imported}
-        results = len(self.report.checks) + len(self.report.reused)
-        return every and len(self._passed) == results
+        if not {*requirements} <= {*self.report.imported}:
+            return False
+        return not any(result.finding for result in self._results)
 
 
 def standing(project: Project, target: str, now: Basis) -> Standing | str:
@@ -57,7 +53,9 @@ def standing(project: Project, target: str, now: Basis) -> Standing | str:
     reports, why = _proving(project, target)
     builds = [report for report in reports if report.basis]
     if not builds:
-        return why or ("no earlier build ran the checks" if reports else "")
+        if reports and not why:
+            why = "no earlier build ran the checks"
+        return why
     alike = [_beside(report, now) for report in builds if report.basis == now.basis]
     if not alike:
         return _other_basis(builds[0], now)
@@ -66,12 +64,13 @@ def standing(project: Project, target: str, now: Basis) -> Standing | str:
         return _more_than_python(_impure(alike[0], now))
     # What is gone has to be looked for in all that is installed, what was added has not.
     nearest = min(pure, key=lambda one: (len(one.gone), len(one.added)))
-    if named := _named(nearest, now):
+    named = _named(nearest, now)
+    if named:
         return named
     if now.in_suite(_words(nearest.added, now.closures)):
         return nearest
-    left = (entry.id for entry in nearest.report.not_run if not entry.required)
-    return replace(nearest, excused=tuple(left))
+    excused = [entry.id for entry in nearest.report.not_run if not entry.required]
+    return replace(nearest, excused=tuple(excused))
 
 
 def _proving(project: Project, target: str) -> tuple[list[Report], str]:
@@ -106,30 +105,36 @@ def _more_than_python(names: Collection[str]) -> str:
 
 def _beside(report: Report, now: Basis) -> Standing:
     before, after = report.closures, now.closures
-    gone = [n for n, text in before.items() if text == CHANGED or after.get(n) != text]
-    return Standing(report, frozenset(gone), frozenset(after.keys() - before.keys()))
+    gone = set()
+    for name, text in before.items():
+        if text == CHANGED or after.get(name) != text:
+            gone.add(name)
+    added = after.keys() - before.keys()
+    return Standing(report, frozenset(gone), frozenset(added))
 
 
 def _impure(one: Standing, now: Basis) -> set[str]:
     """Return what differs and is more than pure Python, before or now."""
-    before, after = one.report.closures, now.closures
-    found = {name for name in one.gone if PURE not in before[name]}
-    for name in (one.gone | one.added) & after.keys():
-        if PURE not in after[name]:
-            found.add(name)
-    return found
+    impure = set()
+    for closures in (one.report.closures, now.closures):
+        for name in (one.gone | one.added) & closures.keys():
+            if PURE not in closures[name]:
+                impure.add(name)
+    return impure
 
 
 def _named(one: Standing, now: Basis) -> str:
     """Return that something names what is gone or another now; "" if nothing does."""
     if not one.gone:
         return ""
-    before, after = one.report.closures, now.closures
-    namer = now.named(one.gone, _words(one.gone, before) | _words(one.gone, after))
-    which = (
-        f"one of {', '.join(sorted(one.gone))}" if len(one.gone) > 1 else min(one.gone)
-    )
-    return f"{which} was changed or removed, and {namer} names it" if namer else ""
+    words = _words(one.gone, one.report.closures) | _words(one.gone, now.closures)
+    namer = now.named(one.gone, words)
+    if not namer:
+        return ""
+    which = ", ".join(sorted(one.gone))
+    if len(one.gone) > 1:
+        which = f"one of {which}"
+    return f"{which} was changed or removed, and {namer} names it"
 
 
 def _words(names: Collection[str], closures: Mapping[str, str]) -> set[str]:

@@ -66,5 +66,9 @@ def from_interpreter(python: Path, run: Run) -> Subject:
             evidence=str(getattr(error, "evidence", "") or error),
             remedy="name the interpreter itself, such as venv/bin/python",
         ) from error
-    versions = {str(canonicalize_name(key)): named[key] for key in named if key}
-    return Subject(place.absolute().parent.parent, place.absolute(), versions, None)
+    versions = {}
+    for name, version in named.items():
+        if name:
+            versions[str(canonicalize_name(name))] = version
+    place = place.absolute()
+    return Subject(place.parent.parent, place, versions, None)

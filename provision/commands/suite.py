@@ -31,20 +31,23 @@ from provision.spec.model import Target
 _TIMEOUT = {"quick": 1800, "full": 3600, "health": 1800, "gate": 300, "group": 900}
 # Areas and checks of the full suite: those that ask the hardware itself, and those of seconds that
 # tell whether a node is fit for a job.
-_OF_DEVICE = ("ready", "matmul", "family", "driver", "fallback")
 ONLY = {
     "health": ("device.ready", "health", "transfer", "collective"),
     "gate": (
-        *(f"device.{name}" for name in _OF_DEVICE),
-        *("health.errors", "health.bandwidth", "transfer.speed"),
+        "device.ready",
+        "device.matmul",
+        "device.family",
+        "device.driver",
+        "device.fallback",
+        "health.errors",
+        "health.bandwidth",
+        "transfer.speed",
     ),
     "group": ("group",),
 }
 _MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
-_VERDICTS = (
-    0,
-    1,
-)  # exit codes of smoke/run.py: every required check passed, some failed
+# Exit codes of smoke/run.py: every required check passed, some failed.
+_VERDICTS = (0, 1)
 # Codes under which the suite reports an exception or a dead process, without a known cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
@@ -90,12 +93,12 @@ class SmokeRequest:
 def suite_environment(target: Target, subject: Subject) -> dict[str, str]:
     """Return the variables of a run, but for its folder of temporary files."""
     variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
-    found = clean_environment(prefix=subject.prefix, extra=variables)
-    for name in found.keys() & {*PROXIES, *map(str.lower, PROXIES)}:
+    environment = clean_environment(prefix=subject.prefix, extra=variables)
+    for name in environment.keys() & {*PROXIES, *map(str.lower, PROXIES)}:
         # The checks run the code of every package: of a proxy they get the address alone.
-        scheme, separator, address = found[name].rpartition("://")
-        found[name] = scheme + separator + address.rpartition("@")[2]
-    return found
+        scheme, separator, address = environment[name].rpartition("://")
+        environment[name] = scheme + separator + address.rpartition("@")[2]
+    return environment
 
 
 def runner_folder() -> Path:
@@ -114,17 +117,18 @@ def run_suite(
 ) -> dict[str, Any]:
     """Run the suite and return the document that it wrote; where it breaks, what is known."""
     with scratch() as folder:  # what a killed run leaves goes with it
-        expect, written = folder / "expect.json", folder / "report.json"
+        expect = folder / "expect.json"
+        written = folder / "report.json"
         journal = folder / "journal.jsonl"
         expect.write_text(json.dumps(expected), encoding="utf-8")
-        program = [subject.python, "-I", request.project.smoke / "run.py"]
+        program = request.project.smoke / "run.py"
         options = [*request.options(only), "--journal", journal]
+        argv = [subject.python, "-I", program, expect, written, *options]
         environment = suite_environment(request.target, subject)
         environment["TMPDIR"] = str(folder)
         if request.group:
             environment |= request.group.network
         start = functools.partial(run, env=environment, cwd=folder)
-        argv = [*program, expect, written, *options]
         follower = Follower(journal, by_area=request.suite != "quick")
         progress.step(f"the {request.suite} checks of {request.target.name}", follower)
         broken = ""
@@ -137,7 +141,8 @@ def run_suite(
         except ToolError as error:
             broken = error.what
         except KeyboardInterrupt as ended:
-            if running := follower.running:
+            running = follower.running
+            if running:
                 ended.add_note(f"during {running}")
             raise
         progress.step("")
@@ -202,9 +207,11 @@ def with_causes(checks: list[dict[str, Any]], target: str = "") -> list[dict[str
 
     With the name of the target that the environment was built for, remedies are for that.
     """
-    return [
-        check | {"finding": _with_cause(check["finding"], target)} for check in checks
-    ]
+    explained = []
+    for check in checks:
+        finding = _with_cause(check["finding"], target)
+        explained.append(check | {"finding": finding})
+    return explained
 
 
 def _with_cause(finding: dict[str, Any] | None, target: str) -> dict[str, Any] | None:
@@ -217,5 +224,5 @@ def _with_cause(finding: dict[str, Any] | None, target: str) -> dict[str, Any] |
     remedy = diagnosis.remedy
     if target:
         remedy = in_own_verbs(remedy, target)
-    texts = {"cause": diagnosis.cause, "remedy": remedy}
-    return finding | {"code": diagnosis.code} | texts
+    explained = {"code": diagnosis.code, "cause": diagnosis.cause, "remedy": remedy}
+    return finding | explained

@@ -29,11 +29,14 @@ def affected(
 def affected_rows(
     torch: str, host: Host, devices: Devices
 ) -> list[tuple[Gpu, str, KnownWrong]]:
-    """Return each GPU of a machine with the name and the row of what is wrong with it."""
+    """Return each GPU of a machine with the name and the row of what is wrong with it.
+
+    Nothing where there is no torch, "".
+    """
     rows = []
     for gpu in host.gpus:
         for name, row in devices.known_wrong.items():
-            if affected(row, torch, gpu, host, devices):
+            if torch and affected(row, torch, gpu, host, devices):
                 rows.append((gpu, name, row))
     return rows
 
