@@ -13,7 +13,7 @@ from provision.catalog.digest import entries, is_of
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import damage_in
 from provision.core.project import fact
-from provision.core.wheel_name import NULL, split_variant
+from provision.core.wheel_name import NULL
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
 
@@ -72,7 +72,7 @@ def _release(
         others = ", ".join(sorted({wheel.variant or "no variant" for wheel in wheels}))
         kind = f"variant {label}" if label else "wheel without a variant"
         return CatalogRelease(version, None, f"it has no {kind}, but {others}")
-    by_file = {split_variant(wheel.filename)[0]: wheel for wheel in ours}
+    by_file = {wheel.served_name: wheel for wheel in ours}
     whole = {name: wheel for name, wheel in by_file.items() if not wheel.lacks}
     best = best_wheel(whole, *target.machine)
     if best is None:

@@ -22,7 +22,7 @@ from provision.core.privacy import holds_secret
 from provision.core.program import program_name
 from provision.core.project import fact, shipped
 from provision.core.text import nearest, plural
-from provision.core.wheel_name import parse_wheel_name
+from provision.core.wheel_name import parse_wheel_name, split_variant
 from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
@@ -122,6 +122,11 @@ class Wheel(Table):
     def variant(self) -> str:
         """The label of its variant (PEP 825); "" of a wheel that is none."""
         return parse_wheel_name(self.filename).variant
+
+    @property
+    def served_name(self) -> str:
+        """The name of the file without its variant label, which resolvers refuse."""
+        return split_variant(self.filename)[0]
 
     @property
     def lacks(self) -> str:

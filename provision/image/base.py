@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.core.errors import UsageError, damage_in
 from provision.core.project import fact
 from provision.image.request import ImageRequest
@@ -40,11 +39,10 @@ def required_glibc(request: ImageRequest) -> Need:
         # PEP 600: of several tags the oldest is enough; those without a number are older still.
         if minors := re.findall(r"manylinux_2_(\d+)_", artifact.filename):
             needs.append(Need(f"2.{min(map(int, minors))}", artifact.filename))
-    docker = request.target.docker
-    if docker and docker.drivers:
-        drivers = load_snapshot(request.project.catalog, docker.drivers, DriverSet)
-        if drivers.glibc:
-            needs.append(Need(drivers.glibc, f"the driver set {docker.drivers}"))
+    drivers = request.drivers()
+    if drivers and drivers.glibc:
+        by = f"the driver set {request.docker().drivers}"
+        needs.append(Need(drivers.glibc, by))
     return max(needs, key=lambda need: Version(need.glibc))
 
 

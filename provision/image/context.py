@@ -12,7 +12,6 @@ from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
 from provision.artifacts.tools import RUNTIME
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
-from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.expectation import expectation
 from provision.commands.own_sources import with_built_wheels
 from provision.core.errors import UsageError
@@ -33,7 +32,7 @@ from provision.core.text import plural
 from provision.image.base import find_base, required_glibc
 from provision.image.drivers import copy_drivers, require_drivers
 from provision.image.interpreter import copy_interpreter, find_interpreter
-from provision.image.request import ImageRequest, dockerfile_text
+from provision.image.request import ImageRequest, docker_file, dockerfile_text
 from provision.installer import uv
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
@@ -119,9 +118,9 @@ def labels(request: ImageRequest) -> dict[str, str]:
         "provision.interpreter": find_interpreter(request).release,
         "org.opencontainers.image.base.name": find_base(request).image,
     }
-    if target.docker and (drivers := target.docker.drivers):
-        version = load_snapshot(request.project.catalog, drivers, DriverSet).version
-        texts["provision.drivers"] = f"{drivers} {version}"
+    if drivers := request.drivers():
+        name = request.docker().drivers
+        texts["provision.drivers"] = f"{name} {drivers.version}"
     return texts
 
 
@@ -184,14 +183,12 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 def _copy_system(request: ImageRequest) -> None:
     # Model downloads verify TLS with the certificates of the distribution.
-    packages = {"ca-certificates"}
-    if request.target.docker:
-        packages |= set(request.target.docker.apt)
+    packages = {"ca-certificates", *request.docker().apt}
     if request.dev:
         packages.add("g++")
     folder = request.context / "system"
     folder.mkdir()
-    shutil.copy2(shipped().root / "docker" / "system.sh", folder / "install.sh")
+    shutil.copy2(docker_file("system.sh"), folder / "install.sh")
     lines = "".join(f"{package}\n" for package in sorted(packages))
     (folder / "packages.txt").write_text(lines, encoding="utf-8")
     glibc = " ".join(required_glibc(request))
@@ -217,7 +214,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     if not request.dev:
         scripts.append("leave-out-headers.txt")
     for script in scripts:
-        shutil.copy2(shipped().root / "docker" / script, top / "docker")
+        shutil.copy2(docker_file(script), top / "docker")
 
 
 def _copy_suite(request: ImageRequest) -> None:
@@ -225,13 +222,13 @@ def _copy_suite(request: ImageRequest) -> None:
     root, target = request.context / "root", request.target
     home = root / _HOME
     shutil.copytree(request.project.smoke, home / "smoke", ignore=_BYTECODE)
-    shutil.copytree(shipped().root / "docker" / "bin", home / "bin")
-    shutil.copy2(shipped().root / "docker" / "entrypoint.py", home)
+    shutil.copytree(docker_file("bin"), home / "bin")
+    shutil.copy2(docker_file("entrypoint.py"), home)
     expected = expectation(target, request.lock.versions, request.project.catalog)
     expected["environment"] = target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
-    device = {"accelerator": target.accelerator}
-    device |= ACCELERATORS[target.accelerator]._asdict()
+    facts = ACCELERATORS[target.accelerator]._asdict()
+    device = {"accelerator": target.accelerator, **facts}
     write_atomic(home / "device.json", json.dumps(device) + "\n")
     write_atomic(root / SBOM, sbom.sbom(target, request.lock))
 

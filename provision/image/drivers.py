@@ -20,13 +20,11 @@ from provision.image.supply import copy_verified
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:
     """Return the driver set of an image, if it needs one; UsageError if its driver does not fit."""
-    docker, catalog = request.target.docker, request.project.catalog
-    drivers = None
-    if docker and docker.drivers:
-        drivers = load_snapshot(catalog, docker.drivers, DriverSet)
+    drivers = request.drivers()
     _require_floor(request, drivers)
-    if docker and drivers:
-        _require_hashes(drivers, catalog / f"{docker.drivers}.json")
+    if drivers:
+        path = request.project.catalog / f"{request.docker().drivers}.json"
+        _require_hashes(drivers, path)
     return drivers
 
 
@@ -78,25 +76,22 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     """Return the version of the driver that the base image's distribution has, and its origin."""
-    base, docker = find_base(request), request.target.docker
-    for package in docker.apt if docker else ():
+    base = find_base(request)
+    for package in request.docker().apt:
         if package in base.packages:
             return base.packages[package], f"the package {package} of {base.image}"
-    return (
-        None,
-        f"{base.image}: the spec names no driver set, and no package of a known version",
-    )
+    unnamed = "the spec names no driver set, and no package of a known version"
+    return None, f"{base.image}: {unnamed}"
 
 
 def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) -> None:
     """Put the packages of a driver set into the context, with their hashes for the build."""
-    docker = request.target.docker
     files = []
     for file in drivers.files:
         sha256 = str(file.sha256)
         files.append(WantedFile(file.filename, sha256, file.size, file.url, None))
     progress.step(f"{plural(len(files), 'package')} of the driver {drivers.version}")
     folder = request.context / "system" / "drivers"
-    name = docker.drivers if docker and docker.drivers else "drivers"
+    catalog = str(request.docker().drivers)
     of = f"the driver {drivers.version}"
-    copy_verified(files, folder, request, progress, of=of, catalog=name)
+    copy_verified(files, folder, request, progress, of=of, catalog=catalog)

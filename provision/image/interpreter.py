@@ -5,8 +5,7 @@ from provision.catalog.snapshot import Interpreter, Interpreters, load_snapshot
 from provision.core.errors import UsageError
 from provision.core.platforms import PLATFORMS
 from provision.core.progress import Progress
-from provision.core.project import shipped
-from provision.image.request import ImageRequest
+from provision.image.request import ImageRequest, docker_file
 from provision.image.supply import copy_verified
 
 CATALOG = "python-standalone"
@@ -16,16 +15,19 @@ def find_interpreter(request: ImageRequest) -> Interpreter:
     """Return the newest Python of the catalog that is the spec's; UsageError if there is none."""
     target = request.target
     machine = PLATFORMS[target.platform].machine
-    known = load_snapshot(request.project.catalog, CATALOG, Interpreters).files
-    fitting = [file for file in known if file.processor == machine]
-    asked = f"{target.python_version}."
-    chosen = [file for file in fitting if f"{file.version}.".startswith(asked)]
-    if chosen:
-        return max(chosen, key=lambda file: (file.version, file.release))
-    versions = sorted({file.version for file in fitting})
+    snapshot = load_snapshot(request.project.catalog, CATALOG, Interpreters)
+    versions, fitting = set(), []
+    for file in snapshot.files:
+        if file.processor == machine:
+            versions.add(file.version)
+            if f"{file.version}.".startswith(f"{target.python_version}."):
+                fitting.append(file)
+    if fitting:
+        return max(fitting, key=lambda file: (file.version, file.release))
+    listed = ", ".join(map(str, sorted(versions)))
     raise UsageError(
         f"no Python {target.python_version} for an image of {target.name}",
-        evidence=f"the catalog {CATALOG} has {', '.join(map(str, versions))}",
+        evidence=f"the catalog {CATALOG} has {listed}",
         cause="an image brings its own Python, by its hash",
         remedy="write one of these into the spec, as in `python = "
         f'"{target.python}"`, or run `provision update {CATALOG}`',
@@ -43,9 +45,8 @@ def copy_interpreter(
     )
     of = f"Python {interpreter.version}"
     copy_verified([wanted], folder, request, progress, of=of, catalog=CATALOG)
-    docker = shipped().root / "docker"
-    names = ["leave-out-python.txt"]
+    patterns = docker_file("leave-out-python.txt").read_text(encoding="utf-8")
     if not request.dev:
-        names.append("leave-out-python-headers.txt")
-    patterns = "".join((docker / name).read_text(encoding="utf-8") for name in names)
+        headers = docker_file("leave-out-python-headers.txt")
+        patterns += headers.read_text(encoding="utf-8")
     (folder / "leave-out.txt").write_text(patterns, encoding="utf-8")

@@ -100,26 +100,32 @@ class _Layout:
             self._folder(folder)
         (saved,) = json.load(self._open("manifest.json"))
         first_added = len(saved["Layers"]) - added
-        layers = [
-            self._layer(name, added=number >= first_added)
-            for number, name in enumerate(saved["Layers"])
-        ]
+        layers = []
+        for number, name in enumerate(saved["Layers"]):
+            layers.append(self._layer(name, added=number >= first_added))
+        digests = [layer["digest"] for layer in layers]
         config = normalized_config(json.load(self._open(saved["Config"])), self._epoch)
-        config["rootfs"]["diff_ids"] = [layer["digest"] for layer in layers]
-        config_blob = self._blob(_compact(config), "config.v1+json")
-        head = {"schemaVersion": 2, "mediaType": f"{_IMAGE}.manifest.v1+json"}
-        manifest = head | {"config": config_blob, "layers": layers}
-        entry = self._blob(_compact(manifest), "manifest.v1+json")
-        names = {
+        config["rootfs"]["diff_ids"] = digests
+        config_blob = self._blob(config, "config.v1+json")
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": f"{_IMAGE}.manifest.v1+json",
+            "config": config_blob,
+            "layers": layers,
+        }
+        entry = self._blob(manifest, "manifest.v1+json")
+        entry["annotations"] = {
             "io.containerd.image.name": tag,
             "org.opencontainers.image.ref.name": tag,
         }
-        index = {"schemaVersion": 2, "manifests": [entry | {"annotations": names}]}
-        self._add("index.json", _compact(index))
-        self._add("oci-layout", _compact({"imageLayoutVersion": "1.0.0"}))
-        paths = [_path(part["digest"]) for part in (config_blob, *layers)]
-        archive = {"Config": paths[0], "RepoTags": [tag], "Layers": paths[1:]}
-        self._add("manifest.json", _compact([archive]))
+        self._add("index.json", {"schemaVersion": 2, "manifests": [entry]})
+        self._add("oci-layout", {"imageLayoutVersion": "1.0.0"})
+        archive = {
+            "Config": _path(config_blob["digest"]),
+            "RepoTags": [tag],
+            "Layers": [_path(digest) for digest in digests],
+        }
+        self._add("manifest.json", [archive])
         return str(entry["digest"])
 
     def _open(self, name: str) -> io.BufferedReader:
@@ -145,9 +151,10 @@ class _Layout:
             self._copy(_path(digest), plain, size)
         return {"mediaType": f"{_IMAGE}.layer.v1.tar", "digest": digest, "size": size}
 
-    def _blob(self, data: bytes, kind: str) -> dict[str, Any]:
+    def _blob(self, document: object, kind: str) -> dict[str, Any]:
+        data = _compact(document)
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        self._add(_path(digest), data)
+        self._copy(_path(digest), io.BytesIO(data), len(data))
         return {"mediaType": f"{_IMAGE}.{kind}", "digest": digest, "size": len(data)}
 
     def _folder(self, name: str) -> None:
@@ -155,7 +162,8 @@ class _Layout:
         entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, self._epoch
         self._target.addfile(entry)
 
-    def _add(self, name: str, data: bytes) -> None:
+    def _add(self, name: str, document: object) -> None:
+        data = _compact(document)
         self._copy(name, io.BytesIO(data), len(data))
 
     def _copy(self, name: str, content: IO[bytes], size: int) -> None:

@@ -4,13 +4,14 @@ import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 
+from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.core.errors import UsageError
 from provision.core.platforms import PLATFORMS
 from provision.core.project import Project, shipped
 from provision.image.oci import IMAGES
 from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import Lock
-from provision.spec.model import Target
+from provision.spec.model import Docker, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,24 @@ class ImageRequest:
     dev: bool = False
 
     def __post_init__(self) -> None:
+        self.docker()
+
+    def docker(self) -> Docker:
+        """Return the table [docker] of the spec; UsageError if it has none."""
         target, platform = self.target, PLATFORMS[self.target.platform]
         if target.docker is not None:
-            return
+            return target.docker
         cause = "its spec has no table [docker]"
         remedy = f"add `[docker]` to envs/{target.name}.toml"
         if not platform.docker:
             cause = f"images are for Linux, and it is for {platform.words}"
             remedy = "name a target of Linux"
         raise UsageError(f"{target.name} has no images", cause=cause, remedy=remedy)
+
+    def drivers(self) -> DriverSet | None:
+        """Return the driver set that the spec names, if it does."""
+        name = self.docker().drivers
+        return load_snapshot(self.project.catalog, name, DriverSet) if name else None
 
     @property
     def name(self) -> str:
@@ -59,9 +69,14 @@ class ImageRequest:
         return int(moment.timestamp())
 
 
+def docker_file(name: str) -> Path:
+    """Return the path of a file for images that comes with the toolkit."""
+    return shipped().root / "docker" / name
+
+
 def dockerfile_text() -> str:
     """Return the Dockerfile that comes with the toolkit."""
-    return (shipped().root / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    return docker_file("Dockerfile").read_text(encoding="utf-8")
 
 
 def added_layers() -> int:

@@ -102,7 +102,9 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
 
 
 def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - not validated yet
-    sizes = {match["sha256"]: int(match["size"]) for match in _SIZE.finditer(text)}
+    sizes = {}
+    for match in _SIZE.finditer(text):
+        sizes[match["sha256"]] = int(match["size"])
     # Validation reports the error.
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         for entry in data["package"]:

@@ -10,8 +10,9 @@ from provision.core.wheel_name import NULL, parse_wheel_name
 
 
 @lru_cache(maxsize=32)  # `init` compares hundreds of wheels with those of one target
-def _ranks(platforms: tuple[str, ...], python: str) -> dict[Tag, int]:
+def _ranks(platform: str, python: str, glibc: str | None) -> dict[Tag, int]:
     """Return every wheel tag that a CPython minor version supports, with its place: 0 is best."""
+    platforms = PLATFORMS[platform].with_glibc(glibc).tags
     major, minor = map(int, python.split("."))
     own = cpython_tags((major, minor), platforms=platforms)
     others = compatible_tags((major, minor), f"cp{major}{minor}", platforms)
@@ -20,7 +21,7 @@ def _ranks(platforms: tuple[str, ...], python: str) -> dict[Tag, int]:
 
 def fits(filename: str, platform: str, python: str, glibc: str | None = None) -> bool:
     """Whether a machine can install a wheel by its tags; what a variant needs besides is not read."""
-    rank = _ranks(tuple(PLATFORMS[platform].with_glibc(glibc).tags), python)
+    rank = _ranks(platform, python, glibc)
     return any(tag in rank for tag in parse_wheel_name(filename).tags)
 
 
@@ -32,7 +33,7 @@ def best_wheel(
     Of two with equal tags, the one with the higher build number wins, as in pip. Of variants only
     that without properties counts, where there is no other wheel: it fits every machine.
     """
-    rank = _ranks(tuple(PLATFORMS[platform].with_glibc(glibc).tags), python)
+    rank = _ranks(platform, python, glibc)
     fitting: list[tuple[bool, int, tuple[int, str] | tuple[()], str]] = []
     for filename in filenames:
         wheel = parse_wheel_name(filename)

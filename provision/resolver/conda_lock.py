@@ -30,17 +30,23 @@ _LOCK = "conda-lock.yml"
 
 def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
     """Return one platform of a channel as conda's ``repodata.json``."""
-    packages: dict[str, dict[str, Any]] = {"packages": {}, "packages.conda": {}}
+    archives, conda_archives = {}, {}
     for package in channel.packages:
         if package.subdir == subdir:
-            is_conda = package.filename.endswith(".conda")
-            kind = "packages.conda" if is_conda else "packages"
-            packages[kind][package.filename] = package.model_dump(
+            facts = package.model_dump(
                 mode="json", exclude={"url", "sources"}, exclude_none=True
             )
-    # base_url makes the solver report the channel's real URLs instead of those of the local file.
-    info = {"subdir": subdir, "base_url": f"{channel.url}{subdir}/"}
-    return {"info": info, "repodata_version": 2, **packages}
+            if package.filename.endswith(".conda"):
+                conda_archives[package.filename] = facts
+            else:
+                archives[package.filename] = facts
+    return {
+        # base_url makes the solver report the channel's real URLs instead of those of the local file.
+        "info": {"subdir": subdir, "base_url": f"{channel.url}{subdir}/"},
+        "repodata_version": 2,
+        "packages": archives,
+        "packages.conda": conda_archives,
+    }
 
 
 def _write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> None:
@@ -74,7 +80,8 @@ def _dependencies(target: Target) -> list[str]:
 
 def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
     """Return the text of a target's ``conda-lock.yml``."""
-    argv = [sys.executable, "-m", "conda_lock", "lock", "--conda", find_shim(target)]
+    argv = [sys.executable, "-m", "conda_lock", "lock"]
+    argv += ["--conda", find_shim(target)]
     argv += ["--file", "environment.yml", "--platform", target.platform]
     argv += ["--virtual-package-spec", "virtual-packages.yml", "--lockfile", _LOCK]
     with scratch() as folder:
@@ -85,7 +92,8 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
         text = (folder / _LOCK).read_text(encoding="utf-8")
     sizes: dict[str, int] = {}
     for channel in channels.values():
-        sizes |= {package.sha256: package.size for package in channel.packages}
+        for package in channel.packages:
+            sizes[package.sha256] = package.size
     # conda-lock's own header recommends commands that would bypass the catalog.
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _ENGINES]
     lines = [
@@ -118,7 +126,8 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
     """Return the packages to which a channel on the network resolves a target now."""
     env = clean_environment(extra={"CONDA_SUBDIR": target.platform})
     argv = [find_shim(target), "create", "--channel", channel_url]
-    done = run([*argv, *_dependencies(target)], env=env)
+    argv += _dependencies(target)
+    done = run(argv, env=env)
     if done.returncode:
         raise ToolError(
             f"{channel_url} gives no packages for {target.name}",
@@ -127,11 +136,12 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
         )
     packages = []
     for record in json.loads(done.stdout)["actions"]["FETCH"]:
-        facts = {key: record.get(key) for key in ChannelPackage.model_fields}
-        given = {key: value for key, value in facts.items() if value is not None}
-        given["sources"] = ["the channel"]
+        facts = {"sources": ["the channel"]}
+        for key in ChannelPackage.model_fields.keys() - facts.keys():
+            if record.get(key) is not None:
+                facts[key] = record[key]
         try:
-            packages.append(ChannelPackage.model_validate_json(json.dumps(given)))
+            packages.append(ChannelPackage.model_validate_json(json.dumps(facts)))
         except ValidationError as error:
             raise ToolError(
                 f"{channel_url} has records that are not valid in a catalog",
@@ -163,6 +173,6 @@ def _solver_message(done: Completed) -> str:
         if begin >= 0:
             # raw_decode: conda-lock may go on with other output on the same line.
             with contextlib.suppress(ValueError, KeyError):
-                reply = json.JSONDecoder().raw_decode(line[begin:])[0]
+                reply, _ = json.JSONDecoder().raw_decode(line, begin)
                 return str(reply["message"]).strip()
     return ""

@@ -42,11 +42,13 @@ def explain_conflict(
     search = Search(target, engine, places)
     run: Completed | None = failed
     while run and NO_SOLUTION in run.stderr:
-        first = shorten(stated_facts(run.stderr)[0].words, _STEP, placeholder=" …")
-        progress.step(f"{target.name}: {first}; looking for more")
+        first, *_ = stated_facts(run.stderr)
+        words = shorten(first.words, _STEP, placeholder=" …")
+        progress.step(f"{target.name}: {words}; looking for more")
         run = search.go_on(run)
     progress.step(f"{target.name}: looking for a fix")
-    error = _error(search, Judge(target, engine, catalog, places, search.rest))
+    judge = Judge(target, engine, catalog, places, search.rest)
+    error = _error(search, judge)
     # For --debug.
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)
     return error

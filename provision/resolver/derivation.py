@@ -34,29 +34,30 @@ class Fact(NamedTuple):
     wants: str = ""  # in which versions
 
     @property
-    def is_end(self) -> bool:
-        """Whether it says that something is not there, whatever others need."""
-        return not self.needs and not self.words.startswith("there is only")
+    def is_limit(self) -> bool:
+        """Whether it says which versions are there."""
+        return self.words.startswith("there is only")
 
 
 def stated_facts(text: str) -> list[Fact]:
     """Return the facts that uv's explanation rests on, reworded, in its order."""
     lists = _ITEMS.sub(lambda items: f" {'|'.join(items[1].split())} ", text)
-    # Without markers, and without the line ends of uv's wrapping.
-    flat = " ".join(re.sub(r"\{[^}]*\}", "", lists).split())
+    unmarked = re.sub(r"\{[^}]*\}", "", lists)
+    flat = " ".join(unmarked.split())  # without the line ends of uv's wrapping
     facts = list[Fact]()
     for premise in _PREMISES.findall(flat):
         facts += _reworded(premise)
     if any(" has no wheel for " in fact.words for fact in facts):
         # uv divides the versions by whether a wheel fits, so this would say nothing new.
-        facts = [fact for fact in facts if not fact.words.startswith("there is only")]
+        facts = [fact for fact in facts if not fact.is_limit]
     for name, version, day in LATE.findall(flat):
         words = f"{name} {version} was published on {day}, not before the cut-off"
         facts.append(Fact(words, _name(name)))
     if facts:
         return list(dict.fromkeys(facts))
     # Without a cause, the reader would have nothing: then uv's own words.
-    return [Fact(flat.partition("cause: ")[2].partition(" hint:")[0])]
+    _, _, cause = flat.partition("cause: ")
+    return [Fact(cause.partition(" hint:")[0])]
 
 
 def source_only(facts: Iterable[Fact]) -> set[str]:
@@ -67,7 +68,8 @@ def source_only(facts: Iterable[Fact]) -> set[str]:
 def _reworded(premise: str) -> list[Fact]:
     facts = []
     for pattern, form in _TABLE["facts"]:
-        whole = pattern.replace("ALL", _TABLE["all"]).replace("SET", _TABLE["set"])
+        whole = pattern.replace("ALL", _TABLE["all"])
+        whole = whole.replace("SET", _TABLE["set"])
         for match in re.finditer(whole, premise):
             words, wants = form, ""
             for number, ranges in enumerate(match.groups(), 1):
@@ -100,17 +102,20 @@ def shortest_proof(facts: Sequence[Fact], roots: Sequence[str]) -> list[str]:
     if len(facts) <= _FEW:
         return [fact.words for fact in facts]
     edges: dict[Edge, list[Fact]] = defaultdict(list)
+    ends = list[Fact]()
     for fact in facts:
         if fact.needs:
             edges[fact.about, fact.needs].append(fact)
-    ends = [fact for fact in facts if fact.is_end]
+        elif not fact.is_limit:  # it says that something is not there
+            ends.append(fact)
+    root, *others = roots
     shown = list[Edge]()
-    for other in roots[1:]:
-        shown += _path(edges, roots[0], [other])
-    if len(roots) == 1:
-        shown = _path(edges, roots[0], [fact.about for fact in ends])
+    for other in others:
+        shown += _path(edges, root, [other])
+    if not others:
+        shown = _path(edges, root, [fact.about for fact in ends])
     words = [_merged(edges[edge]) for edge in dict.fromkeys(shown)]
-    if len(roots) == 1 or not shown:
+    if not others or not shown:
         met = {*roots, *chain.from_iterable(shown)}
         words += [fact.words for fact in ends if fact.about in met][:_FEW]
     return words or [_merged(several) for several in list(edges.values())[:_FEW]]

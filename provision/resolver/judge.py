@@ -54,8 +54,9 @@ class Judge:
         if explained:
             return explained._replace(words=[*words, *explained.words])
         unbuilt, texts = self.rest
-        if two := WaysOut(unbuilt, self.engine, self.places, texts).of(fault):
-            return Judged(words, ways=two)
+        ways_out = WaysOut(unbuilt, self.engine, self.places, texts)
+        if ways := ways_out.of(fault):
+            return Judged(words, ways=ways)
         change = self._change(fault)
         if python := self._ways.other_python(fault):
             line = f'write `python = "{python}"` into {self.places.spec}'
@@ -85,7 +86,8 @@ class Judge:
         if lacking := self._lacking(fault):
             update = "`provision update` gets what is missing from the index"
             return Judged(lacking, f"{update}, or hashes the file itself")
-        if late := LATE.search(" ".join(fault.said.split())):
+        said = " ".join(fault.said.split())
+        if late := LATE.search(said):
             return Judged([], f"{lock} {late[1]}`, or require another version")
         if day := self._hiding_cutoff(fault):
             hidden = f"the cut-off {day} hides what is newer: with today's, they fit"
@@ -108,11 +110,13 @@ class Judge:
     def _hiding_cutoff(self, fault: Fault) -> dt.date | None:
         """Return the cut-off that hides what would fit, if one does."""
         today = dt.datetime.now(dt.UTC).date()
-        oldest = min([self.target.pip.cutoff, *self.target.pip.cutoffs.values()])
+        pip = self.target.pip
+        oldest = min([pip.cutoff, *pip.cutoffs.values()])
         if oldest >= today:
             return None
         later = self.target.with_pip(cutoff=today, cutoffs={})
-        if WaysOut(later, self.engine, self.places).resolve(fault.texts) is None:
+        ways_out = WaysOut(later, self.engine, self.places)
+        if ways_out.resolve(fault.texts) is None:
             return None
         return oldest
 
@@ -175,12 +179,12 @@ class Judge:
 
     def _forbidden(self, name: str, fault: Fault) -> Judged | None:
         """Explain an error of what the target forbids; None for anything else."""
-        reasons = {entry.name: entry.reason for entry in self.target.pip.forbid}
+        reasons = _forbidden_by(self.target)
         if name not in reasons:
             return None
         remedy = fault.change
         for other in same_hardware(self.target):
-            if name not in {entry.name for entry in other.pip.forbid}:
+            if name not in _forbidden_by(other):
                 command = f"provision init --target {other.name}"
                 remedy = f"`{command}` adds a target that allows it"
                 break
@@ -229,6 +233,11 @@ class Judge:
         return " or ".join([*updates, fault.change])
 
 
+def _forbidden_by(target: Target) -> dict[str, str]:
+    """Return the distributions that a target forbids, and why."""
+    return {entry.name: entry.reason for entry in target.pip.forbid}
+
+
 def _absent(fault: Fault) -> Iterator[str]:
     """Yield the requirements that no index meets."""
     for fact in fault.facts:
@@ -239,8 +248,8 @@ def _absent(fault: Fault) -> Iterator[str]:
 def _bounds(fault: Fault) -> list[Version]:
     """Return the versions in a single requirement that is at fault itself."""
     asked, bounds = fault.lines[0], list[Version]()
-    at_fault = {fact.about for fact in fault.facts}
-    if len(fault.texts) > 1 or not asked.name or asked.name not in at_fault:
+    at_fault = {fact.about for fact in fault.facts} - {""}
+    if len(fault.texts) > 1 or asked.name not in at_fault:
         return []
     for specifier in Requirement(asked.text).specifier:
         if specifier.operator != "===":  # which need not be a version
@@ -250,5 +259,6 @@ def _bounds(fault: Fault) -> list[Version]:
 
 def _matches(text: str, wheel: Wheel) -> bool:
     requirement = Requirement(text)
-    named = canonicalize_name(requirement.name) == wheel.name
-    return named and requirement.specifier.contains(wheel.version, prereleases=True)
+    if canonicalize_name(requirement.name) != wheel.name:
+        return False
+    return requirement.specifier.contains(wheel.version, prereleases=True)

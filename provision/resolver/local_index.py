@@ -17,8 +17,8 @@ from urllib.parse import quote, unquote
 
 from provision.catalog.snapshot import Wheel
 from provision.core.process import Completed, Run
-from provision.core.wheel_name import split_variant
 
+Indexes = Mapping[str, Sequence[Wheel]]  # the wheels of each, by its name
 _PAGE = "application/vnd.pypi.simple.v1+json"
 # A snapshot is its own cut-off date, but a resolver with one skips files without an upload time.
 _UPLOADED = "1970-01-01T00:00:00Z"
@@ -54,16 +54,10 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
     }
 
 
-def served_name(wheel: Wheel) -> str:
-    """Return the name of a wheel without its variant label, which resolvers refuse."""
-    return split_variant(wheel.filename)[0]
-
-
 def _page_entry(wheel: Wheel) -> dict[str, object]:
-    served = served_name(wheel)
     entry = {
-        "filename": served,
-        "url": f"../files/{quote(served)}",
+        "filename": wheel.served_name,
+        "url": f"../files/{quote(wheel.served_name)}",
         "hashes": {"sha256": wheel.sha256},
         "upload-time": _UPLOADED,
         "core-metadata": True,
@@ -75,17 +69,17 @@ def _page_entry(wheel: Wheel) -> dict[str, object]:
     return entry
 
 
-def respond(
-    indexes: Mapping[str, Sequence[Wheel]], path: str, fallback: str | None = None
-) -> Response:
+def respond(indexes: Indexes, path: str, fallback: str | None = None) -> Response:
     """Respond to ``/…/<index>/<name>/``, or the fallback's page, or ``/…/<index>/files/<file>``."""
     # A path has two or three parts, by kind: (index, "files", file) or (…, index, name).
-    *_, index, place, leaf = ["", "", *unquote(path).strip("/").split("/")]
+    parts = unquote(path).strip("/").split("/")
+    *_, index, place, leaf = ["", "", *parts]
     if place == "files":
         return _file(indexes.get(index, ()), leaf)
     wheels = [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]
     if wheels:
-        return Response(200, _PAGE, json.dumps(project_page(leaf, wheels)).encode())
+        page = json.dumps(project_page(leaf, wheels))
+        return Response(200, _PAGE, page.encode())
     if fallback and place in indexes:
         return Response(302, location=f"{fallback.rstrip('/')}/{leaf}/")
     return Response(404)
@@ -93,9 +87,9 @@ def respond(
 
 def _file(wheels: Sequence[Wheel], leaf: str) -> Response:
     for wheel in wheels:
-        if leaf == f"{served_name(wheel)}.metadata":
+        if leaf == f"{wheel.served_name}.metadata":
             return Response(200, "text/plain", core_metadata(wheel).encode())
-        if leaf == served_name(wheel):
+        if leaf == wheel.served_name:
             return Response(302, location=wheel.url)
     return Response(404)
 
@@ -123,7 +117,7 @@ def with_names(run: Run, indexes: Mapping[str, str]) -> Run:
 
 @contextlib.contextmanager
 def serve(
-    indexes: Mapping[str, Sequence[Wheel]], digest: str, fallback: str | None = None
+    indexes: Indexes, digest: str, fallback: str | None = None
 ) -> Iterator[dict[str, str]]:
     """Serve indexes while the context lasts, and yield the URL of each."""
     # The digest is part of every URL: resolvers cache pages by URL, and a later server may get the
@@ -136,8 +130,9 @@ def serve(
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            known = self.path.startswith(f"/{digest[:16]}/")
-            response = respond(indexes, self.path, fallback) if known else Response(404)
+            response = Response(404)
+            if self.path.startswith(f"/{digest[:16]}/"):
+                response = respond(indexes, self.path, fallback)
             self.send_response(response.status)
             self.send_header("Content-Type", response.content_type)
             self.send_header("Content-Length", str(len(response.body)))

@@ -9,7 +9,6 @@ from itertools import chain
 
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.platforms import this_platform
 from provision.core.process import Run, clean_environment
@@ -22,7 +21,7 @@ _MERGED = "merged"
 
 def pins(
     target: Target,
-    wheels: Mapping[str, Sequence[Wheel]],
+    wheels: local_index.Indexes,
     default_index: str | None,
     run: Run,
     *,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -92,8 +93,19 @@ class Resolver:
         return conda_lock.resolve(target, channels, self.run)
 
     def _header(self, target: Target, conda: str | None) -> dict[str, str]:
-        top = header(target, catalog_digest(self.folder, target), conda, self.engine)
-        if inputs := input_digests(target, self._root):
+        """Return the header of the pip layer."""
+        top = {"spec": target.digest(), "catalog": catalog_digest(self.folder, target)}
+        if conda:
+            top["conda"] = sha256_bytes(conda.encode())
+        top |= {
+            "cutoff": target.pip.cutoff.isoformat(),
+            "engine": f"{self.engine} {importlib.metadata.version(self.engine)}",
+            "platform": target.platform,
+            "python": target.python_version,
+            "command": f"provision lock {target.name}",
+        }
+        inputs = input_digests(target, self._root)
+        if inputs:
             digests = [f"{path} {digest}" for path, digest in inputs.items()]
             top["inputs"] = ", ".join(digests)
         if target.pip.local:
@@ -107,13 +119,7 @@ class Resolver:
         for note in target.inputs.notes:
             self.progress.note(note)
         require_own_packages(target, self._root)
-        local = []
-        for text in target.pip.local:
-            folder = local_folder(text, self._root).as_uri()
-            _, bracket, extras = text.partition("[")
-            # As an editable one, whose metadata uv may build although only wheels are allowed.
-            local.append(f"-e {folder}{bracket}{extras}")
-        asked, target = target, target.with_pip(local=tuple(local))
+        asked, target = target, _with_editable(target, self._root)
         catalog = offered(target, self.folder)
         built: list[BuiltWheel] = []
         if any(Requirement(text).url for text in target.pip.requirements):
@@ -176,7 +182,8 @@ class Resolver:
     ) -> Pins:
         """Resolve a target, as it is asked for and as the resolver gets it."""
         if self.engine == "pip-tools" and not target.pip.build:
-            return pip_tools.pins(target, wheels, self.sources.index_url, self.run)
+            index = self.sources.index_url
+            return pip_tools.pins(target, wheels, index, self.run)
         pins = engine.pins(target)
         if isinstance(pins, dict):
             return pins
@@ -214,7 +221,10 @@ class Resolver:
         listed: Sequence[Wheel],
     ) -> list[Artifact]:
         """Add the sizes that no page of an index states."""
-        sizes: dict[str, int | None] = {a.sha256: a.size for a in known if a.size}
+        sizes: dict[str, int | None] = {}
+        for artifact in known:
+            if artifact.size:
+                sizes[artifact.sha256] = artifact.size
         # Of a wheel of the catalog what that lists, even nothing: locking needs no vendor.
         for wheel in listed:
             sizes[str(wheel.sha256)] = wheel.size
@@ -261,7 +271,7 @@ class Resolver:
             return engine.newest(target, names) if names else {}
 
     def releases(
-        self, target: Target, name: str, newest: str, oldest: str = ""
+        self, target: Target, name: str, newest: str, oldest: str
     ) -> list[str]:
         """Return the versions of a distribution that a target can install, the newest first."""
         self.progress.step(f"{target.name}: releases of {name}")
@@ -276,6 +286,17 @@ class Resolver:
         return pip_tools.pins(target, wheels, index, self.run, given=locked)
 
 
+def _with_editable(target: Target, root: Path) -> Target:
+    """Return a target with the folders of its own packages as the resolver gets them."""
+    local = []
+    for text in target.pip.local:
+        folder = local_folder(text, root).as_uri()
+        _, bracket, extras = text.partition("[")
+        # As an editable one, whose metadata uv may build although only wheels are allowed.
+        local.append(f"-e {folder}{bracket}{extras}")
+    return target.with_pip(local=tuple(local))
+
+
 def _only_local(target: Target, wheels: Served, local: Sequence[Wheel]) -> Served:
     """Return the wheels of each index that are among local ones, which are the default index."""
     here = {(wheel.filename, wheel.sha256) for wheel in local}
@@ -287,8 +308,12 @@ def _only_local(target: Target, wheels: Served, local: Sequence[Wheel]) -> Serve
                 kept.append(wheel)
         served[index] = tuple(kept)
     # What is assigned to a catalog comes from it alone, as with a network.
-    others = [w for w in local if target.pip.index_of(w.name) == "default"]
-    return served | {_LOCAL: tuple(others)}
+    others = []
+    for wheel in local:
+        if target.pip.index_of(wheel.name) == "default":
+            others.append(wheel)
+    served[_LOCAL] = tuple(others)
+    return served
 
 
 def offered(target: Target, folder: Path) -> Served:
@@ -353,22 +378,6 @@ def _usable(
     )
 
 
-def header(
-    target: Target, digest: str, conda: str | None, engine: str
-) -> dict[str, str]:
-    """Return the header of the pip layer."""
-    top = {"spec": target.digest(), "catalog": digest}
-    if conda:
-        top["conda"] = sha256_bytes(conda.encode())
-    return top | {
-        "cutoff": target.pip.cutoff.isoformat(),
-        "engine": f"{engine} {importlib.metadata.version(engine)}",
-        "platform": target.platform,
-        "python": target.python_version,
-        "command": f"provision lock {target.name}",
-    }
-
-
 def _artifacts(
     target: Target,
     resolved: Sequence[Artifact],
@@ -379,17 +388,18 @@ def _artifacts(
     # The local index serves variants without their labels. Wheels of one content have a name each.
     filenames = {}
     for wheel in listed:
-        filenames[local_index.served_name(wheel), wheel.sha256] = wheel.filename
+        filenames[wheel.served_name, wheel.sha256] = wheel.filename
     artifacts = []
     for artifact in resolved:
         key = artifact.filename, artifact.sha256
-        named = replace(artifact, filename=filenames.get(key, artifact.filename))
+        facts: dict[str, Any] = {"filename": filenames.get(key, artifact.filename)}
         if made := built.get(artifact.name):
-            source, requires = made.source, made.requires
-            locked = replace(named, index=WHEELHOUSE, source=source, build=requires)
+            facts["index"] = WHEELHOUSE
+            facts["source"] = made.source
+            facts["build"] = made.requires
         else:
-            locked = replace(named, index=target.pip.index_of(artifact.name))
-        artifacts.append(locked)
+            facts["index"] = target.pip.index_of(artifact.name)
+        artifacts.append(replace(artifact, **facts))
     return artifacts
 
 
@@ -397,4 +407,5 @@ def _with_built(wheels: Served, built: Sequence[BuiltWheel]) -> Served:
     """Return the wheels of each index, the built ones first: a resolver takes them from there."""
     if not built:
         return wheels
-    return {WHEELHOUSE: tuple(served_wheel(wheel.path) for wheel in built)} | wheels
+    served = [served_wheel(wheel.path) for wheel in built]
+    return {WHEELHOUSE: tuple(served), **wheels}

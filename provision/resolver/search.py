@@ -10,7 +10,7 @@ from provision.resolver.derivation import NO_SOLUTION, Fact, source_only, stated
 from provision.resolver.uv import UvResolver
 from provision.resolver.ways_out import Fault
 from provision.spec.model import Target, requirement_name
-from provision.spec.own import own_packages
+from provision.spec.own import OwnPackage, own_packages
 from provision.spec.places import Line, Places
 
 
@@ -18,14 +18,16 @@ class Search:
     """Finds the errors of a target, one after another."""
 
     def __init__(self, target: Target, engine: UvResolver, places: Places) -> None:
-        self._engine, self._places = engine, places
+        self._engine = engine
+        self._places = places
         self._target = target  # without what would be built
         self._remaining = [*target.pip.requirements, *target.pip.local]
         # The resolver gets the folders of own packages as URLs.
         as_written = [line for line in places.lines if line.key == "local"]
         self._written = dict(zip(target.pip.local, as_written, strict=False))
-        own = own_packages(target.pip.local, places.root)
-        self._own = {package.text: package for package in own}
+        self._own: dict[str, OwnPackage] = {}
+        for package in own_packages(target.pip.local, places.root):
+            self._own[package.text] = package
         self.faults: list[Fault] = []  # that no build ends
         self.unbuilt: list[Fault] = []  # that one does
 
@@ -38,8 +40,10 @@ class Search:
         """Find the error of a failed run; return the failed run on the rest, None where it fits."""
         texts, alone = self._smallest(failed)
         fault = self._fault(texts, alone.stderr)
-        if names := self._only_unbuilt(texts, alone):
-            self.unbuilt.append(fault._replace(build=tuple(sorted(names))))
+        names = self._only_unbuilt(texts, alone)
+        if names:
+            build = tuple(sorted(names))
+            self.unbuilt.append(fault._replace(build=build))
             self._target = _without(self._target, names)
         else:
             self.faults.append(fault)
@@ -59,7 +63,8 @@ class Search:
         Only those that uv names can have a part in it: each is left out in turn. A run that fails
         for another reason, such as the network, proves nothing and the requirement stays.
         """
-        words = re.findall(r"\w[\w.-]*", failed.stderr.split("hint:")[0])
+        said = failed.stderr.partition("hint:")[0]
+        words = re.findall(r"\w[\w.-]*", said)
         named = {*map(canonicalize_name, words), ""}
         remaining = [text for text in self._remaining if self._name(text) in named]
         # An override, for instance, is in none of them.
@@ -73,12 +78,16 @@ class Search:
 
     def _name(self, text: str) -> str:
         """Return the distribution of a requirement, "" of a folder that does not tell it."""
-        return self._own[text].name if text in self._own else requirement_name(text)
+        if text in self._own:
+            return self._own[text].name
+        return requirement_name(text)
 
     def _only_unbuilt(self, texts: Sequence[str], alone: Completed) -> set[str]:
         """Return what has to be built for one requirement to be met; nothing if that is not all."""
         names = set[str]()
-        run: Completed | None = alone if len(texts) == 1 else None
+        if len(texts) > 1:
+            return names
+        run: Completed | None = alone
         while run:
             more = source_only(stated_facts(run.stderr))
             if more <= names:
@@ -89,8 +98,10 @@ class Search:
 
     def _fault(self, texts: Sequence[str], said: str) -> Fault:
         own = {f"there is only {package.name}" for package in self._own.values()}
-        facts = stated_facts(said)
-        facts = [fact for fact in facts if fact.words.partition("==")[0] not in own]
+        facts = []
+        for fact in stated_facts(said):
+            if fact.words.partition("==")[0] not in own:
+                facts.append(fact)
         roots = tuple(map(self._name, texts))
         lines = list[Line]()
         for text in texts:
@@ -114,4 +125,5 @@ class Search:
 
 
 def _without(target: Target, names: set[str]) -> Target:
-    return target.with_pip(exclude=tuple(sorted({*target.pip.exclude, *names})))
+    exclude = sorted({*target.pip.exclude, *names})
+    return target.with_pip(exclude=tuple(exclude))

@@ -103,7 +103,8 @@ def _exact(target: Target, requirement: Requirement, wheel: BuiltWheel) -> str:
 
 def _pinned(target: Target, builder: SourceBuilder) -> dict[str, str]:
     """Return the source of each requirement with a URL; ToolError names all that cannot be had."""
-    sources, failed = dict[str, str](), dict[str, ToolError]()
+    sources: dict[str, str] = {}
+    failed: dict[str, ToolError] = {}
     for text in target.pip.requirements:
         requirement = Requirement(text)
         marker = requirement.marker
@@ -121,13 +122,13 @@ def _not_available(target: Target, failed: dict[str, ToolError]) -> ToolError:
     spec = f"envs/{target.name}.toml"
     places = target.inputs.places
     lines = [f"{places.get(text, spec)} requires {text}" for text in failed]
-    names = json.dumps([*target.pip.exclude, *map(requirement_name, failed)])
+    excluded = json.dumps([*target.pip.exclude, *map(requirement_name, failed)])
     first = next(iter(failed.values()))
     return ToolError(
         f"{target.name}: {first.what}",
         evidence="\n".join([first.evidence, *lines]),
         cause=first.cause,
-        remedy=f"{first.remedy}\nto do without: write `exclude = {names}` into [pip] of {spec}",
+        remedy=f"{first.remedy}\nto do without: write `exclude = {excluded}` into [pip] of {spec}",
     )
 
 
@@ -135,9 +136,13 @@ def build_sdists(
     target: Target, pins: Pins, engine: UvResolver, builder: SourceBuilder
 ) -> list[BuiltWheel]:
     """Build the distributions of ``[pip] build`` at the versions that were resolved."""
-    for name in sorted(set(target.pip.build) - pins.keys()):
-        builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
-    required = {name: pins[name] for name in target.pip.build if name in pins}
+    required: Pins = {}
+    for name in sorted(set(target.pip.build)):
+        if name in pins:
+            required[name] = pins[name]
+        else:
+            note = f"{target.name}: nothing requires {name} of [pip] build"
+            builder.progress.note(note)
     wheels = []
     for name, source in engine.sdists(target, required).items():
         wheels.append(_build(target, name, source, engine, builder))

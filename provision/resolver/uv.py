@@ -70,10 +70,10 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
         argv += ["--exclude-newer-package", f"{name}={midnight(day)}"]
     # So from its sdist or folder, in spite of --only-binary; of an own package, which the install
     # builds anyway, a build alone tells a dynamic version.
-    own = [package.name for package in own_packages(target.pip.local, Path())]
-    for name in (*target.pip.build, *own):
-        if name:
-            argv += ["--no-binary", name]
+    names = list(target.pip.build)
+    names += [package.name for package in own_packages(target.pip.local, Path())]
+    for name in filter(None, names):
+        argv += ["--no-binary", name]
     return argv
 
 
@@ -158,12 +158,16 @@ def locked_wheel(
             remedy="use an index that does, or add the file to a catalog",
         )
     size = wheel.get("size")
-    return Artifact(name, release, filename, sha256, size, "default", via), wheel["url"]
+    artifact = Artifact(name, release, filename, sha256, size, "default", via)
+    return artifact, wheel["url"]
 
 
 def _filename(file: dict[str, str]) -> str:
-    # PEP 751: the name may be left out where it is the last part of the URL.
-    return file.get("name") or unquote(urlsplit(file["url"]).path.rpartition("/")[2])
+    if file.get("name"):
+        return file["name"]
+    # PEP 751: it may be left out where it is the last part of the URL.
+    path = urlsplit(file["url"]).path
+    return unquote(path.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +208,13 @@ class UvResolver:
 
     def is_asked_for(self, target: Target, name: str, pins: Pins) -> bool:
         """Whether a package of a lock requires a distribution that the target excludes."""
-        exclude = tuple(other for other in target.pip.exclude if other != name)
+        exclude = [other for other in target.pip.exclude if other != name]
         never = Override(requirement=f"{name}<0", reason="no version fits")
-        overrides = (*target.pip.overrides, never)
-        # At its versions: uv would try all others to do without.
-        constraints = tuple(_exact(pins))
         asked = target.with_pip(
-            constraints=constraints, exclude=exclude, overrides=overrides
+            # At its versions: uv would try all others to do without.
+            constraints=tuple(_exact(pins)),
+            exclude=tuple(exclude),
+            overrides=(*target.pip.overrides, never),
         )
         return isinstance(self.pins(asked), Completed)
 
@@ -235,33 +239,35 @@ class UvResolver:
 
     def _pick(self, target: Target, name: str, limit: str, *options: str) -> list[str]:
         """Return the version that uv picks of one distribution, none where none fits."""
-        argv = [*options, REQUIREMENTS]
-        done = self._compile(target, {REQUIREMENTS: [f"{name}{limit}"]}, argv)
+        files = {REQUIREMENTS: [f"{name}{limit}"]}
+        done = self._compile(target, files, [*options, REQUIREMENTS])
         pins = parse_pins(done.stdout)
         key = canonicalize_name(name)
         return [pins[key][0]] if key in pins else []
 
     def releases(
-        self, target: Target, name: str, newest: str, oldest: str = ""
+        self, target: Target, name: str, newest: str, oldest: str
     ) -> list[str]:
         """Return the versions of a distribution that fit a target, from the newest one down.
 
-        Its requirements are not looked at. ToolError: an index does not answer.
+        ``oldest`` may be "". Requirements are not looked at. ToolError: an index does not answer.
         """
         # A nightly is compared with nightlies; others have nothing to do with them.
         pre = "allow" if Version(newest).is_prerelease else "disallow"
         options = ["--no-deps", "--prerelease", pre, REQUIREMENTS]
-        key, versions = str(canonicalize_name(name)), list[str]()
+        key = str(canonicalize_name(name))
+        versions = list[str]()
         limit = f"<={Version(newest).public}"
         while True:
-            done = self._compile(target, {REQUIREMENTS: [f"{name}{limit}"]}, options)
+            files = {REQUIREMENTS: [f"{name}{limit}"]}
+            done = self._compile(target, files, options)
             if done.returncode and NO_SOLUTION not in done.stderr:
                 done.require(f"could not list the releases of {name}")
             pins = parse_pins(done.stdout)
             if key not in pins:
                 return versions
             version = Version(pins[key][0])
-            if oldest and Version(version.public) < Version(Version(oldest).public):
+            if oldest and _public(version) < _public(Version(oldest)):
                 return versions
             versions.append(str(version))
             limit = f"<{version.public}"
@@ -285,9 +291,8 @@ class UvResolver:
         """Look up the wheels of resolved versions, and their URLs."""
         wheels = []
         for package in self._of_pins(target, pins):
-            via = pins[package["name"]][1]
-            wheel = locked_wheel(package, via, *target.machine)
-            wheels.append(wheel)
+            _, via = pins[package["name"]]
+            wheels.append(locked_wheel(package, via, *target.machine))
         return wheels
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
@@ -345,6 +350,10 @@ class UvResolver:
             env |= metadata_elsewhere(folder)
             argv = [*compile_argv(uv_program(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=folder)
+
+
+def _public(version: Version) -> Version:
+    return Version(version.public)
 
 
 def _exact(pins: Pins) -> list[str]:

@@ -19,13 +19,14 @@ from provision.core.process import Completed
 from provision.resolver.derivation import Fact
 from provision.resolver.uv import Pins, UvResolver
 from provision.spec.model import Override, Target
-from provision.spec.places import Line, Places
+from provision.spec.places import Line, Places, Source
 
 _COMPANIONS = ("torchvision", "torchaudio")  # where torch comes from the default index
 # Such as +cu128, which another target's index does not have.
 _LOCAL = re.compile(r"\+[\w.]+")
 _GLIBCS = ("2.31", "2.34", "2.35", "2.39", "2.40")  # of tags that wheels are built for
 _NO_TAG = re.compile(r"has no wheel for cp\d+$")
+Lines = Sequence[Line]
 
 
 class Fault(NamedTuple):
@@ -109,10 +110,8 @@ class WaysOut:
 
     def of(self, fault: Fault) -> tuple[Way, Way] | None:
         """Return how what the project says holds, and how what is inherited does; None for neither."""
-        named = [line for line in fault.lines if line.key == "requirements"]
-        theirs = [line for line in named if line.source == "inherited"]
-        if not theirs:  # then the spec's own lines stand for the target
-            theirs = [line for line in named if line.source == "spec"]
+        # Where nothing is inherited, the spec's own lines stand for the target.
+        theirs = _required_by("inherited", fault) or _required_by("spec", fault)
         ours = [line for line in fault.lines if line not in theirs]
         if not ours:
             return None
@@ -137,12 +136,12 @@ class WaysOut:
         """Return the target's lines of torch's family."""
         lines = list[Line]()
         for name in sorted(self._family):
-            lines += [line for line in self.places.about(name) if line.source != "file"]
+            for line in self.places.about(name):
+                if line.source != "file":
+                    lines.append(line)
         return lines
 
-    def _keep(
-        self, fault: Fault, theirs: Sequence[Line], ours: Sequence[Line]
-    ) -> Way | None:
+    def _keep(self, fault: Fault, theirs: Lines, ours: Lines) -> Way | None:
         """Return how the project's lines hold."""
         family = self._family
         if pins := self._agreeing(fault, theirs):
@@ -168,9 +167,9 @@ class WaysOut:
             return Way(drop=[line.name])
         return Way(says=[f"remove {line.place}"])
 
-    def _agreeing(self, fault: Fault, theirs: Sequence[Line]) -> list[str]:
+    def _agreeing(self, fault: Fault, theirs: Lines) -> list[str]:
         """Return the versions of torch's family that agree with the project; none if none do."""
-        if self._family.isdisjoint(line.name for line in theirs):
+        if not any(line.name in self._family for line in theirs):
             return []
         lines = self._family_lines()
         bound = [line.text for line in lines]
@@ -183,7 +182,7 @@ class WaysOut:
                 pins.append(pin)
         return pins
 
-    def _agreeing_elsewhere(self, fault: Fault, theirs: Sequence[Line]) -> Way | None:
+    def _agreeing_elsewhere(self, fault: Fault, theirs: Lines) -> Way | None:
         """Return a torch that agrees with the project, where another Python has its wheel."""
         if not any(_NO_TAG.search(fact.words) for fact in fault.facts):
             return None
@@ -201,9 +200,7 @@ class WaysOut:
             return None
         return self._override(line, text, fault.texts)
 
-    def _follow(
-        self, fault: Fault, theirs: Sequence[Line], ours: Sequence[Line]
-    ) -> Way | None:
+    def _follow(self, fault: Fault, theirs: Lines, ours: Lines) -> Way | None:
         """Return how the target's lines hold: an override of one of the project's."""
         for line in ours:
             text = self._fitting(line, theirs) if line.name else ""
@@ -220,7 +217,7 @@ class WaysOut:
             return None
         return Way(overrides=[entry])
 
-    def _fitting(self, line: Line, theirs: Sequence[Line]) -> str:
+    def _fitting(self, line: Line, theirs: Lines) -> str:
         """Return what lines of the target require of a line's distribution, or a pin that fits them."""
         for their in theirs:
             if their.name == line.name:
@@ -231,8 +228,9 @@ class WaysOut:
 
     def resolve(self, texts: Iterable[str], *overrides: Override) -> Pins | None:
         """Resolve some requirements; None where they cannot be met."""
-        every = (*self.target.pip.overrides, *overrides)
-        done = self.engine.pins_of(self.target.with_pip(overrides=every), texts)
+        overrides = (*self.target.pip.overrides, *overrides)
+        target = self.target.with_pip(overrides=overrides)
+        done = self.engine.pins_of(target, texts)
         return None if isinstance(done, Completed) else done
 
     def other_python(self, fault: Fault) -> str:
@@ -256,7 +254,10 @@ class WaysOut:
         newer = [glibc for glibc in _GLIBCS if Version(glibc) > own]
         if not newer or not self._resolves_with(newer[-1], fault):
             return ""
-        return next(glibc for glibc in newer if self._resolves_with(glibc, fault))
+        for glibc in newer[:-1]:
+            if self._resolves_with(glibc, fault):
+                return glibc
+        return newer[-1]
 
     def _resolves_with(self, glibc: str, fault: Fault) -> bool:
         other = self.target.model_copy(update={"glibc": glibc})
@@ -264,11 +265,19 @@ class WaysOut:
 
     def _other_pythons(self) -> Iterator[tuple[str, "WaysOut"]]:
         """Yield the other Pythons, the nearest first, and what fixes it with each."""
-        now = _minor(self.target.python)
-        nearest = sorted(PYTHONS, key=lambda python: abs(_minor(python) - now))
+        own = _minor(self.target.python)
+        nearest = sorted(PYTHONS, key=lambda python: abs(_minor(python) - own))
         for python in nearest[1:]:
             other = self.target.model_copy(update={"python_version": python})
             yield python, replace(self, target=other)
+
+
+def _required_by(source: Source, fault: Fault) -> list[Line]:
+    lines = []
+    for line in fault.lines:
+        if line.key == "requirements" and line.source == source:
+            lines.append(line)
+    return lines
 
 
 def _is_of_python(fact: Fact) -> bool:
@@ -281,7 +290,10 @@ def _minor(python: str) -> int:
 
 def _pin(name: str, pins: Pins) -> str:
     """Return the version of a distribution that was resolved as a requirement, "" if none was."""
-    return f"{name}=={pins[name][0]}" if name in pins else ""
+    if name not in pins:
+        return ""
+    version, _ = pins[name]
+    return f"{name}=={version}"
 
 
 def _unbounded(text: str) -> str:
