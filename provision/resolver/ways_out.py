@@ -195,8 +195,10 @@ class WaysOut:
     def _public(self, fault: Fault) -> Way | None:
         """Return how a release is kept whose build of another accelerator is asked for."""
         line = fault.lines[0]
+        if len(fault.texts) > 1 or not line.name:  # of a folder
+            return None
         text = _LOCAL.sub("", line.text)
-        if len(fault.texts) > 1 or text == line.text or _has_url(line.text):
+        if text == line.text or _has_url(line.text):
             return None
         return self._override(line, text, fault.texts)
 

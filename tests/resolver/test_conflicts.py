@@ -14,7 +14,7 @@ from provision.resolver.conflicts import explain_conflict
 from provision.resolver.derivation import Fact, shortest_proof, stated_facts
 from provision.resolver.uv import UvResolver
 from provision.spec.model import Target
-from provision.spec.places import Places
+from provision.spec.places import Line, Places
 from tests.small import target_of
 
 if TYPE_CHECKING:
@@ -282,3 +282,21 @@ def test_a_network_that_fails_is_no_conflict() -> None:
         )
     assert "refused" in caught.value.evidence
     assert "network" in caught.value.remedy
+
+
+def test_a_conflict_of_an_own_package_whose_folder_has_a_plus_is_explained(
+    tmp_path: Path,
+) -> None:
+    folder = (tmp_path / "pkg+1").as_uri()
+    line = Line("local", "-e ./pkg+1", "envs/thing.toml, line 9", "spec")
+    text = f"Because nosuch was not found in the package registry and pkg depends on nosuch, {END}"
+    error = explain_conflict(
+        target("numpy").with_pip(local=(f"-e {folder}",)),
+        failed_run(HEAD + text),
+        engine_of(Clashes({f"-e {folder}"})),
+        {},
+        places=Places("envs/thing.toml", (line,)),
+        progress=Steps(),
+    )
+    assert error.evidence == "envs/thing.toml, line 9 requires -e ./pkg+1"
+    assert error.remedy == "change envs/thing.toml, line 9"
