@@ -93,17 +93,7 @@ class Resolver:
         return conda_lock.resolve(target, channels, self.run)
 
     def _header(self, target: Target, conda: str | None) -> dict[str, str]:
-        """Return the header of the pip layer."""
-        top = {"spec": target.digest(), "catalog": catalog_digest(self.folder, target)}
-        if conda:
-            top["conda"] = sha256_bytes(conda.encode())
-        top |= {
-            "cutoff": target.pip.cutoff.isoformat(),
-            "engine": f"{self.engine} {importlib.metadata.version(self.engine)}",
-            "platform": target.platform,
-            "python": target.python_version,
-            "command": f"provision lock {target.name}",
-        }
+        top = header(target, catalog_digest(self.folder, target), conda, self.engine)
         inputs = input_digests(target, self._root)
         if inputs:
             digests = [f"{path} {digest}" for path, digest in inputs.items()]
@@ -376,6 +366,22 @@ def _usable(
         "used for it",
         remedy="run `provision update` to refresh the catalog, or correct [pip.index]",
     )
+
+
+def header(
+    target: Target, digest: str, conda: str | None, engine: str
+) -> dict[str, str]:
+    """Return the header of the pip layer."""
+    top = {"spec": target.digest(), "catalog": digest}
+    if conda:
+        top["conda"] = sha256_bytes(conda.encode())
+    return top | {
+        "cutoff": target.pip.cutoff.isoformat(),
+        "engine": f"{engine} {importlib.metadata.version(engine)}",
+        "platform": target.platform,
+        "python": target.python_version,
+        "command": f"provision lock {target.name}",
+    }
 
 
 def _artifacts(
