@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from smoke.device import devices
 from smoke.device.capabilities import NO_FLOAT64
@@ -53,14 +54,15 @@ def compare(
             shares: list[float] = []
             for row, (name, case) in enumerate(cases.items()):
                 title = f"{name} {reference.short(dtype)}"
-                for variant in _variants(case, dtype, row + turn, made=made):
-                    if _is_known_to_fail(device, title):
-                        numbers.record(f"known to fail: {title}", 1, "count")
-                        break
-                    limit = _limit(device, case, dtype, kind)
+                compared = _variants(case, dtype, row + turn, made=made)
+                if compared and _is_known_to_fail(device, title):
+                    numbers.record(f"known to fail: {title}", 1, "count")
+                    continue
+                limit = _limit(device, case, dtype, kind)
+                for variant in compared:
                     named = variant._replace(name=title + variant.name, limit=limit)
-                    if not _has_safe_gradients(device):
-                        named = named._replace(gradient=named.gradient and not made)
+                    if made and not _has_safe_gradients(device):
+                        named = named._replace(gradient=False)
                     shares += shares_of(device, numbers, case, named)
             _conclude(numbers, reference.short(dtype), shares)
     finally:
@@ -73,14 +75,14 @@ def _variants(
     """Return the inputs of a case in a type, none where the case is not for it."""
     if dtype != torch.float32 and not case.roundings:
         return []
-    inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs()]
+    inputs = [reference.cast(x, dtype) for x in case.inputs()]
     if dtype != torch.float32 and not any(x.is_floating_point() for x in inputs):
         return []  # the same as in float32
     if made:
         return list(variants.of(inputs, turn, case.spared))
     layouts: tuple[str, ...] = ("contiguous", "strided")
     if dtype != torch.float32:  # the two half types have one of them each
-        layouts = layouts[turn % 2 : turn % 2 + 1]
+        layouts = (layouts[turn % 2],)
     return [Variant("", inputs, layouts, made=False)]
 
 
@@ -121,16 +123,18 @@ def shares_of(
     device: torch.device, numbers: Numbers, case: Case, variant: Variant
 ) -> list[float]:
     """Return the errors as shares of their limits; fail the check if one is above 1."""
-    right = _right(case, variant)
+    right = _right(case, variant, nullcontext())
     if not right:
         return []
     if not right[0].is_floating_point():
         variant = variant._replace(judged="all")
     shares: list[float] = []
     for layout in variant.layouts:
-        numbers.step(title := f"{variant.name} {layout}")
+        title = f"{variant.name} {layout}"
+        numbers.step(title)
         try:
-            errors = _errors(_results(device, case, variant, layout), right, variant)
+            results = _results(device, case, variant, layout)
+            errors = _errors(results, right, variant)
         except (RuntimeError, TypeError) as error:  # NotImplementedError is one
             if variant.inputs[0].numel():
                 _excuse(error, numbers, case, variant, device)
@@ -146,7 +150,7 @@ def shares_of(
 
 def _results(
     device: torch.device, case: Case, variant: Variant, layout: str
-) -> list[torch.Tensor]:
+) -> list[Tensor]:
     inputs = []
     for number, x in enumerate(variant.inputs):
         inputs.append(variants.placed(x.to(device), layout, number))
@@ -154,24 +158,28 @@ def _results(
 
 
 def _type(variant: Variant) -> torch.dtype:
-    floating = (x.dtype for x in variant.inputs if x.is_floating_point())
-    return next(floating, torch.float32)
+    for x in variant.inputs:
+        if x.is_floating_point():
+            return x.dtype
+    return torch.float32
 
 
 def _errors(
-    results: list[torch.Tensor], right: list[torch.Tensor], variant: Variant
-) -> list[torch.Tensor]:
+    results: list[Tensor], right: list[Tensor], variant: Variant
+) -> list[Tensor]:
     """Return how far the elements of each result are off."""
-    dtype, judged = _type(variant), variant.judged
-    pairs = zip(results, right, strict=True)
-    return [variants.deviations(some, exact, dtype, judged) for some, exact in pairs]
+    dtype = _type(variant)
+    errors = []
+    for result, exact in zip(results, right, strict=True):
+        errors.append(variants.deviations(result, exact, dtype, variant.judged))
+    return errors
 
 
 def _beside_roundings(
     case: Case,
     variant: Variant,
-    right: list[torch.Tensor],
-    errors: list[torch.Tensor],
+    right: list[Tensor],
+    errors: list[Tensor],
 ) -> float:
     """Return the worst error: a rounding of large values changes more than others do."""
     bits = precision.BITS[_type(variant)]
@@ -182,32 +190,35 @@ def _beside_roundings(
         near.append(_errors(rounded, right, variant))
     worst = 0.0
     for error, *roundings in zip(errors, *near, strict=True):
-        worst = max(worst, _worst(variant.limit, error, torch.stack(roundings)))
+        share = _worst(variant.limit, error, torch.stack(roundings))
+        worst = max(worst, share)
     return worst
 
 
-def _worst(limit: float, error: torch.Tensor, near: torch.Tensor) -> float:
+def _worst(limit: float, error: Tensor, near: Tensor) -> float:
     """Return the error of one result, in units in which what two roundings change is the limit.
 
     Where they decide, as of the place of a maximum, they may decide for as many elements only.
     """
     changed = float(near.max())
     if changed > DECIDED:
-        return limit * float((error > limit).sum() / (2 * (near > limit / 2).sum()))
+        wrong = (error > limit).sum()
+        allowed = 2 * (near > limit / 2).sum()
+        return limit * float(wrong / allowed)
     return float(error.max()) * limit / max(limit, 2 * changed)
 
 
-def _wide(variant: Variant) -> list[torch.Tensor]:
-    return [x.double() if x.is_floating_point() else x for x in variant.inputs]
+def _wide(variant: Variant) -> list[Tensor]:
+    return [reference.cast(x, torch.float64) for x in variant.inputs]
 
 
 def _right(
-    case: Case, variant: Variant, rounding: AbstractContextManager[Any] | None = None
-) -> list[torch.Tensor]:
+    case: Case, variant: Variant, rounding: AbstractContextManager[Any]
+) -> list[Tensor]:
     """Return the results in float64, none where the operator does not take such inputs."""
     inputs = _wide(variant)
     try:
-        with rounding or nullcontext():  # of what is computed, not of the inputs
+        with rounding:  # of what is computed, not of the inputs
             return evaluate(case, inputs, variant)
     except (RuntimeError, LookupError, ValueError, ArithmeticError, TypeError):
         if variant.made:
@@ -215,9 +226,7 @@ def _right(
         raise
 
 
-def evaluate(
-    case: Case, inputs: list[torch.Tensor], variant: Variant
-) -> list[torch.Tensor]:
+def evaluate(case: Case, inputs: list[Tensor], variant: Variant) -> list[Tensor]:
     """Return the results of a case, and the gradients of the first where it has any.
 
     If the variant is made, those for each input alone, too, and the inputs, which nothing may
@@ -229,12 +238,12 @@ def evaluate(
     groups = [floating]
     if variant.made and len(floating) > 1:
         groups += [[number] for number in floating]
-    results: list[torch.Tensor] = []
+    results: list[Tensor] = []
     for group in groups:
         given = [x.detach().requires_grad_(n in group) for n, x in enumerate(inputs)]
-        made = operators.flat(case.run(*given))
-        results += made
-        results += operators.slopes(made, [given[number] for number in group])
+        outputs = operators.flat(case.run(*given))
+        results += outputs
+        results += operators.slopes(outputs, [given[number] for number in group])
     if variant.made:
         results += inputs
     return [result.detach() for result in results]
@@ -253,23 +262,25 @@ def _excuse(
         CheckFailed: ``operator-lost``: torch offers it on this kind of device.
         Exception: The error itself, where it is no refusal.
     """
-    text, kind = str(error), devices.kind(device)
-    row = _ROW.match(variant.name)
-    title = row[0] if row else variant.name
+    text = str(error)
+    title = variant.name
+    if row := _ROW.match(title):
+        title = row[0]
     if devices.has_float64(device) is not True and NO_FLOAT64.search(text):
         numbers.missing[f"not offered: {title}"] = "the device has no float64"
         return
     if not isinstance(error, NotImplementedError) and not _REFUSED.search(text):
         raise error
-    names = {case.called} if case.called else _functions(case, variant)
+    kind = devices.kind(device)
     dtype = reference.short(_type(variant))
-    if why := offered.reason(names, dtype, kind, text):
+    if why := offered.reason(_functions(case, variant), dtype, kind, text):
         numbers.missing[f"not offered: {title}"] = why
     elif offered.is_listed(kind):
+        lines = text.splitlines()
         fail(
             "operator-lost",
-            f"{title} is refused: {text.splitlines()[0][:160]}",
-            [f"{type(error).__name__}: {line}" for line in text.splitlines()[:5]],
+            f"{title} is refused: {lines[0][:160]}",
+            [f"{type(error).__name__}: {line}" for line in lines[:5]],
         )
     else:
         numbers.unknown.append(title)
@@ -277,6 +288,8 @@ def _excuse(
 
 def _functions(case: Case, variant: Variant) -> set[str]:
     """Return the names of the functions that a case calls, as the CPU computes it in float64."""
+    if case.called:
+        return {case.called}
     inputs = _wide(variant)
     with offered.Calls() as calls, suppress(Exception):
         evaluate(case, inputs, variant._replace(made=False))

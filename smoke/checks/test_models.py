@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from smoke.engine.check import Numbers, check, needs_package
 from smoke.engine.expect import Expect
@@ -41,9 +42,15 @@ def test_whisper(device: torch.device, numbers: Numbers) -> None:
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    sizes = {"d_model": 128, "encoder_attention_heads": 2, "encoder_ffn_dim": 256}
-    model = models.filled(WhisperEncoder(WhisperConfig(encoder_layers=1, **sizes)))
-    sound, wanted = reference.noise(1, 80, 3000), reference.noise(1, 1500, 128, seed=1)
+    config = WhisperConfig(
+        d_model=128,
+        encoder_attention_heads=2,
+        encoder_ffn_dim=256,
+        encoder_layers=1,
+    )
+    model = models.filled(WhisperEncoder(config))
+    sound = reference.noise(1, 80, 3000)
+    wanted = reference.noise(1, 1500, 128, seed=1)
     precision.prove(device, numbers, model, sound, wanted)
 
 
@@ -64,9 +71,9 @@ def test_unet(device: torch.device, numbers: Numbers) -> None:
 )
 def test_plates(device: torch.device, numbers: Numbers) -> None:
     """LPRNet's logits, gradients and running statistics of a training step are right."""
-    precision.prove(
-        device, numbers, models.filled(models.PlateReader()), *models.plates(2)
-    )
+    model = models.filled(models.PlateReader())
+    images, text = models.plates(2)
+    precision.prove(device, numbers, model, images, text)
 
 
 @check(
@@ -98,21 +105,23 @@ def test_generate(device: torch.device, numbers: Numbers) -> None:
         numbers.within(f"{name} not drawn", same, drawn.numel() / 2)
         # Two logits of some units, each with an error of some roundings.
         slack = 16 * 2.0 ** -precision.BITS[dtype]
-        logits, own = _expected(wide, tokens, likeliest)
-        behind = float((logits.amax(1, keepdim=True) - own).max())
-        numbers.within(f"{name} behind", behind, slack)
-        logits, own = _expected(wide, tokens, drawn)
+        logits, chosen = _expected(wide, tokens, likeliest)
+        behind = logits.amax(1, keepdim=True) - chosen
+        numbers.within(f"{name} behind", float(behind.max()), slack)
+        logits, chosen = _expected(wide, tokens, drawn)
         largest = logits.topk(LARGEST).values
-        above = ((largest / HEAT).softmax(1) * (largest > own + slack)).sum(1).max()
-        numbers.within(f"{name} drawn too low", max(0.0, float(above) - NUCLEUS), 0.05)
+        chances = (largest / HEAT).softmax(1)
+        above = (chances * (largest > chosen + slack)).sum(1)
+        excess = float(above.max()) - NUCLEUS
+        numbers.within(f"{name} drawn too low", max(0.0, excess), 0.05)
 
 
-def _tokens(length: int) -> torch.Tensor:
+def _tokens(length: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(1, WORDS, (2, length), generator=generator)
 
 
-def _generate(model: Any, tokens: torch.Tensor, **options: Any) -> torch.Tensor:
+def _generate(model: Any, tokens: Tensor, **options: Any) -> Tensor:
     """Return the new tokens, batch by length."""
     options["max_new_tokens"] = NEW
     options["pad_token_id"] = 0
@@ -122,14 +131,13 @@ def _generate(model: Any, tokens: torch.Tensor, **options: Any) -> torch.Tensor:
     return result[:, tokens.shape[1] :].cpu()
 
 
-def _expected(
-    model: Any, tokens: torch.Tensor, new: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def _expected(model: Any, tokens: Tensor, new: Tensor) -> tuple[Tensor, ...]:
     """Return the logits of each new token's place, places by words, and the token's own."""
     rows = []
-    for old, more in zip(tokens, new, strict=True):
-        words = torch.cat([old[old > 0], more])[None]
+    for given, generated in zip(tokens, new, strict=True):
+        words = torch.cat([given[given > 0], generated])
         with torch.no_grad():
-            rows.append(model(words).logits[0, -NEW - 1 : -1])
+            logits = model(words[None]).logits
+        rows.append(logits[0, -NEW - 1 : -1])
     logits = torch.cat(rows)
     return logits, logits.gather(1, new.reshape(-1, 1))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from smoke.checks.comparison import compare
@@ -34,7 +35,7 @@ SIZES = (
 LARGE = ((1, 4096, 4096, 96), (1, 4096, 4096, 4096))
 COUNT = 1_000_003
 # Draws of a distribution, shifted and scaled to mean 0 and variance 1, and their fourth moment.
-DRAWS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float]] = {
+DRAWS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "uniform": (lambda x: (x.uniform_() - 0.5) * math.sqrt(12), 1.8),
     "normal": (lambda x: x.normal_(), 3.0),
     "exponential": (lambda x: x.exponential_() - 1, 9.0),
@@ -109,13 +110,14 @@ def test_attention(device: torch.device, numbers: Numbers) -> None:
 def test_shapes(device: torch.device, numbers: Numbers) -> None:
     """Attention is right at models' head sizes, lengths, masks, and by each of its back ends."""
     cases = dict(attention.CASES)
+    causal = cases["causal"]
     with suppress(ImportError):  # before torch 2.3: only the one that torch chooses
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         for name, backend in SDPBackend.__members__.items():
             if name != "ERROR":
-                run = sdpa_kernel(backend)(cases["causal"].run)
-                cases[name] = cases["causal"]._replace(run=run, called=name)
+                run = sdpa_kernel(backend)(causal.run)
+                cases[name] = causal._replace(run=run, called=name)
     compare(device, numbers, cases)
 
 
@@ -142,8 +144,10 @@ def test_draws(device: torch.device, numbers: Numbers) -> None:
     shares: dict[str, float] = {}  # of the deviation that chance allows
     for dtype in reference.dtypes(device):
         for name, (draw, fourth) in DRAWS.items():
-            numbers.step(title := f"{name} {reference.short(dtype)}")
-            x = draw(torch.empty(COUNT, dtype=dtype, device=device)).cpu().double()
+            title = f"{name} {reference.short(dtype)}"
+            numbers.step(title)
+            drawn = draw(torch.empty(COUNT, dtype=dtype, device=device))
+            x = drawn.cpu().double()
             moments = {
                 "mean": x,
                 "variance": x**2 - 1,
@@ -159,17 +163,22 @@ def test_draws(device: torch.device, numbers: Numbers) -> None:
                 shares[f"{title} {moment}"] = abs(float(terms.mean())) / allowed
     numbers.step("multinomial, randperm")
     numbers.within("impossible draws", _impossible(device), 0)
-    weights = torch.tensor([0.5, 0.0, 0.125, 0.375])
-    drawn = torch.multinomial(weights.to(device), COUNT, replacement=True).cpu()
-    often = torch.bincount(drawn, minlength=4).double() / COUNT
-    allowed = 6 * 0.5 / math.sqrt(COUNT)
-    shares["multinomial"] = float((often - weights).abs().max()) / allowed
+    shares["multinomial"] = _multinomial(device)
     for name, share in shares.items():
         if not share <= 1:
             numbers.within(name, share, 1)
     # Without a limit: that another generator deviates more is no loss.
     worst = max(shares.values())
     numbers.record("largest deviation, share of what chance allows", worst, "1")
+
+
+def _multinomial(device: torch.device) -> float:
+    """Return the deviation of weighted draws, as a share of what chance allows."""
+    weights = torch.tensor([0.5, 0.0, 0.125, 0.375])
+    drawn = torch.multinomial(weights.to(device), COUNT, replacement=True).cpu()
+    often = torch.bincount(drawn, minlength=4).double() / COUNT
+    allowed = 6 * 0.5 / math.sqrt(COUNT)
+    return float((often - weights).abs().max()) / allowed
 
 
 def _impossible(device: torch.device) -> int:
@@ -179,7 +188,8 @@ def _impossible(device: torch.device) -> int:
     wrong = int((chosen != rows.argmax(1)).sum())
     all_of_1000 = torch.multinomial(torch.ones(1000, device=device), 1000).cpu()
     wrong += 1000 - len(all_of_1000.unique())
-    wrong += 70_001 - len(torch.randperm(70_001, device=device).cpu().unique())
+    permutation = torch.randperm(70_001, device=device).cpu()
+    wrong += 70_001 - len(permutation.unique())
     if device.type != "mps":  # whose numbers beyond 32 bits nobody has seen
         large = torch.randint(6 * 10**9, (1000,), device=device).cpu()
         wrong += int(large.max() < 5 * 10**9)
@@ -191,18 +201,21 @@ def test_seed(device: torch.device, numbers: Numbers) -> None:
     """A seed gives the same numbers again, another seed others; state can be saved and restored."""
     generator = torch.Generator(device)
 
-    def draw(seed: int | None = None) -> torch.Tensor:
-        if seed is not None:
-            generator.manual_seed(seed)
+    def draw() -> Tensor:
         return torch.randn(10_001, device=device, generator=generator).cpu()
 
-    def differing(some: torch.Tensor, others: torch.Tensor) -> float:
-        return float((some != others).sum())
-
-    other, first = draw(2), draw(1)
-    state, second = generator.get_state(), draw()
+    generator.manual_seed(2)
+    other = draw()
+    generator.manual_seed(1)
+    first = draw()
+    state = generator.get_state()
+    second = draw()
     generator.set_state(state)
-    numbers.within("after the state was restored", differing(second, draw()), 0)
-    numbers.within("drawn again", differing(first, draw(1)), 0)
+    differing = float((draw() != second).sum())
+    numbers.within("after the state was restored", differing, 0)
+    generator.manual_seed(1)
+    differing = float((draw() != first).sum())
+    numbers.within("drawn again", differing, 0)
     for name, drawn in (("another seed", other), ("the next draw", second)):
-        numbers.within(f"equal to {name}", float((first == drawn).sum()), 100)
+        equal = float((first == drawn).sum())
+        numbers.within(f"equal to {name}", equal, 100)

@@ -54,10 +54,9 @@ def _equal(
     numbers: Numbers, name: str, result: Any, right: Any, limit: float = 0.0
 ) -> None:
     numbers.step(name)
-    result, right = (
-        torch.as_tensor(x).detach().cpu().double() for x in (result, right)
-    )
-    numbers.within(name, reference.error(result, right), limit)
+    exact = torch.as_tensor(right).detach().cpu().double()
+    error = reference.error(torch.as_tensor(result), exact)
+    numbers.within(name, error, limit)
 
 
 def _groups(device: torch.device) -> tuple[Any, Any]:
@@ -80,19 +79,20 @@ def _groups(device: torch.device) -> tuple[Any, Any]:
 
 def _autocast(device: torch.device) -> tuple[Any, Any]:
     """Return which results are of half precision, and which inside are not."""
-    x, w = torch.ones(2, 4, 6, 6, device=device), torch.ones(4, 4, 3, 3, device=device)
+    x = torch.ones(2, 4, 6, 6, device=device)
+    w = torch.ones(4, 4, 3, 3, device=device)
     a = w.flatten(1).mT
     with torch.autocast(device.type, torch.bfloat16):
-        low = [
+        results = [
             functional.conv2d(x, w),
             functional.conv1d(x[..., 0], w[..., 0]),
             functional.linear(a, a),
             torch.bmm(a[None], a.mT[None]),
         ]
         with torch.autocast(device.type, enabled=False):
-            wide = [functional.conv2d(x, w), a @ a.mT]
-    found = [result.dtype == torch.bfloat16 for result in (*low, *wide)]
-    return found, [True] * len(low) + [False] * len(wide)
+            results += [functional.conv2d(x, w), a @ a.mT]
+    are_half = [result.dtype == torch.bfloat16 for result in results]
+    return are_half, [True, True, True, True, False, False]
 
 
 def _roundings(device: torch.device) -> tuple[Any, Any]:
@@ -100,7 +100,8 @@ def _roundings(device: torch.device) -> tuple[Any, Any]:
     x = torch.tensor(
         [2049.0, 2051.0, 1025.5, 257.0, 259.0, -771.0, -2.5], device=device
     )
-    return torch.stack([x.half().float(), x.bfloat16().float(), x.int(), x.round()]), [
+    rounded = [x.half().float(), x.bfloat16().float(), x.int(), x.round()]
+    return torch.stack(rounded), [
         [2048, 2052, 1026, 257, 259, -771, -2.5],
         [2048, 2048, 1024, 256, 260, -772, -2.5],
         [2049, 2051, 1025, 257, 259, -771, -2],
@@ -111,17 +112,19 @@ def _roundings(device: torch.device) -> tuple[Any, Any]:
 def _masks(device: torch.device) -> tuple[Any, Any]:
     """Return the share that masks have in common: all, where the generator does not go on."""
     x = torch.ones(100_003, device=device)
-    first, *masks = [functional.dropout(x, 0.5) > 0 for _ in range(3)]
-    return [float((first == mask).float().mean()) for mask in masks], [0.5, 0.5]
+    first, *others = [functional.dropout(x, 0.5) > 0 for _ in range(3)]
+    shares = [float((first == mask).float().mean()) for mask in others]
+    return shares, [0.5, 0.5]
 
 
 def _look_ups(device: torch.device) -> tuple[Any, Any]:
     """Return what is looked up: the CPU's own would share what is wrong for integers there."""
     rows = [[10 * n + m for m in range(5)] for n in range(300)]
     picks = [7 * n % 300 for n in range(300)]
-    x, i = torch.tensor(rows, device=device), torch.tensor(picks, device=device)
+    x = torch.tensor(rows, device=device)
+    i = torch.tensor(picks, device=device)
     ones = torch.ones(300, 1, device=device)
-    found = [
+    results = [
         x.gather(0, i[:, None])[:, 0],
         x.gather(1, i[:, None] % 5)[:, 0],
         x[i, i % 5],
@@ -131,13 +134,16 @@ def _look_ups(device: torch.device) -> tuple[Any, Any]:
         ones.max(1).indices,
         ones.topk(1).indices[:, 0],
     ]
-    return torch.stack(found), [
+    zeros = [0] * 300
+    return torch.stack(results), [
         [rows[place][0] for place in picks],
         [rows[n][place % 5] for n, place in enumerate(picks)],
         [rows[place][place % 5] for place in picks],
         [rows[place][4] for place in picks],
-        [row[1] for row in rows[::-1]],
-        *[[0] * 300] * 3,
+        [row[1] for row in reversed(rows)],
+        zeros,
+        zeros,
+        zeros,
     ]
 
 
@@ -152,9 +158,9 @@ def _refusals(device: torch.device) -> tuple[Any, Any]:
         (torch.mv, (3, 4), (5,)),
     )
     refused = 0
-    for function, *shapes in misfits:
+    for function, left, right in misfits:
         try:
-            function(*[torch.ones(shape, device=device) for shape in shapes])
+            function(torch.ones(left, device=device), torch.ones(right, device=device))
         except (RuntimeError, ValueError):
             refused += 1
     return refused, len(misfits)
@@ -162,22 +168,19 @@ def _refusals(device: torch.device) -> tuple[Any, Any]:
 
 def _attention(device: torch.device) -> tuple[Any, Any]:
     """Return the fast paths of evaluation, and the slow ones of training; one row is masked."""
-    kinds: tuple[Any, ...] = (
-        torch.nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True),
-        torch.nn.MultiheadAttention(32, 4, batch_first=True),
-    )
-    layer, attention = (models.filled(kind).to(device) for kind in kinds)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True)
+    attention = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+    models.filled(layer).to(device)
+    models.filled(attention).to(device)
     x = reference.noise(2, 9, 32).to(device)
     mask = torch.zeros(2, 9, dtype=torch.bool, device=device)
     mask[1, 6:] = True
 
     def results() -> torch.Tensor:
-        found = [
-            layer(x, src_key_padding_mask=mask),
-            attention(x, x, x, key_padding_mask=mask)[0],
-            attention(x, x, x, key_padding_mask=mask, need_weights=False)[0],
-        ]
-        return torch.stack(found)[:, ~mask]
+        whole = layer(x, src_key_padding_mask=mask)
+        weighted, _ = attention(x, x, x, key_padding_mask=mask)
+        fast, _ = attention(x, x, x, key_padding_mask=mask, need_weights=False)
+        return torch.stack([whole, weighted, fast])[:, ~mask]
 
     slow = results()
     layer.eval()
@@ -198,9 +201,13 @@ def _beams(device: torch.device) -> tuple[Any, Any]:
 def _loss(device: torch.device) -> tuple[Any, Any]:
     """Return losses and norms of gradients: eager, fused, and with recomputed activations."""
     words = torch.arange(1, 25, device=device).view(2, 12)
-    labels, mask = words.clone(), torch.ones_like(words)
-    labels[0, :5], labels[1, 9:], mask[1, 9:] = -100, -100, 0
-    losses, norms = [], []
+    labels = words.clone()
+    labels[0, :5] = -100
+    labels[1, 9:] = -100
+    mask = torch.ones_like(words)
+    mask[1, 9:] = 0
+    losses = []
+    norms = []
     for kind in ("eager", "sdpa", "recomputed"):
         attention = "eager" if kind == "eager" else "sdpa"
         model = models.llama(**SIZES, attn_implementation=attention)

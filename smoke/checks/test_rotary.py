@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 from smoke.device import devices
 from smoke.engine.check import Numbers, check
@@ -56,11 +57,11 @@ def test_eager(expect: Expect, device: torch.device, numbers: Numbers) -> None:
                 ("near", NEAR, LIMIT),
                 ("far", FAR, far_limit(device)),
             ):
-                numbers.step(f"{kind} {part} {place}")
-                off = _error(
-                    rotary.KINDS[kind], kind, device, turned=turned, first=first
-                )
-                numbers.within(f"{kind} {part} {place}", off, limit)
+                name = f"{kind} {part} {place}"
+                numbers.step(name)
+                rotate = rotary.KINDS[kind]
+                error = _error(rotate, kind, device, turned=turned, first=first)
+                numbers.within(name, error, limit)
 
 
 def has_fusion_pass(expect: Expect) -> str:
@@ -68,10 +69,9 @@ def has_fusion_pass(expect: Expect) -> str:
 
     TorchScript is deprecated since torch 2.11, and no model of the other stacks is scripted.
     """
-    ours = "ipex-llm" in expect.rotary or expect.locks("intel-extension-for-pytorch")
-    return has_kinds(expect) or (
-        "" if ours else "only for stacks of IPEX, which script models"
-    )
+    if "ipex-llm" in expect.rotary or expect.locks("intel-extension-for-pytorch"):
+        return has_kinds(expect)
+    return has_kinds(expect) or "only for stacks of IPEX, which script models"
 
 
 SCRIPTED = "a fusion pass put torch_ipex::mul_add on CPU tensors (ChatGLM2, scripted)"
@@ -87,8 +87,8 @@ def test_scripted(expect: Expect, device: torch.device, numbers: Numbers) -> Non
                 # TorchScript optimises the graph during the first runs; fused code runs after them.
                 for turn in range(3):
                     numbers.step(f"scripted {kind} on {where}, run {turn + 1}")
-                    off = _error(scripted, kind, where, turned=WIDTH // 2, first=NEAR)
-                    numbers.within(f"{kind} on {where.type}", off, LIMIT)
+                    error = _error(scripted, kind, where, turned=WIDTH // 2, first=NEAR)
+                    numbers.within(f"{kind} on {where.type}", error, LIMIT)
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def _without_profiling() -> Iterator[None]:
 
 
 def _error(
-    rotate: Callable[..., torch.Tensor],
+    rotate: Callable[..., Tensor],
     kind: str,
     device: torch.device,
     *,
@@ -116,7 +116,8 @@ def _error(
     x = reference.noise(2, 3, 8, WIDTH)
     cos, sin = rotary.table(positions.to(device), turned)
     right = RIGHT[kind](x, reference.angles(positions, turned))
-    return reference.error(rotate(x.to(device), cos, sin), right)
+    result = rotate(x.to(device), cos, sin)
+    return reference.error(result, right)
 
 
 @check(
@@ -125,23 +126,26 @@ def _error(
 )
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """The forward pass of a rotary attention block is right."""
-    x, positions = reference.noise(2, 9, 32), torch.arange(9)
+    x = reference.noise(2, 9, 32)
+    positions = torch.arange(9)
     model = filled(Attention()).eval()
     with torch.no_grad():
         right = _plain(model.double(), x.double(), positions)
         model.float().to(device)
         numbers.step("forward")
-        found = model(x.to(device), *rotary.table(positions.to(device), 8))
-    numbers.within("output", reference.error(found, right), 1e-5)
+        cos, sin = rotary.table(positions.to(device), 8)
+        result = model(x.to(device), cos, sin)
+    numbers.within("output", reference.error(result, right), 1e-5)
 
 
-def _plain(model: Attention, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+def _plain(model: Attention, x: Tensor, positions: Tensor) -> Tensor:
     """Return the block's output in float64, computed with `smoke.reference.reference`."""
     batch, length, width = x.shape
-    parts = (
-        model.inputs(x).view(batch, length, 3, model.heads, -1).permute(2, 0, 3, 1, 4)
-    )
+    parts = model.inputs(x).view(batch, length, 3, model.heads, -1)
+    query, key, value = parts.permute(2, 0, 3, 1, 4)
     angle = reference.angles(positions, width // model.heads)
-    query, key = (reference.rotate_half(part, angle) for part in parts[:2])
-    mixed = reference.attention(query, key, parts[2])
-    return model.outputs(mixed.transpose(1, 2).reshape(batch, length, width))
+    query = reference.rotate_half(query, angle)
+    key = reference.rotate_half(key, angle)
+    mixed = reference.attention(query, key, value)
+    joined = mixed.transpose(1, 2).reshape(x.shape)
+    return model.outputs(joined)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.optim.optimizer import _get_fused_kernels_supported_devices
 from torch.utils import _pytree
 
@@ -78,12 +79,11 @@ def compare(device: str) -> list[Any]:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of what is deprecated
     warnings.filterwarnings("default", on_cpu.WARNING)
-    own = torch.device(device)
     with tempfile.TemporaryDirectory(prefix="smoke-") as folder:
         # Not the run's: other checks run meanwhile, and their steps are in it.
         numbers = Numbers(Journal(Path(folder, "journal.jsonl")))
         with numbers.measuring("samples"):
-            _compare(own, numbers)
+            _compare(torch.device(device), numbers)
     return [numbers.values, numbers.missing, numbers.unknown]
 
 
@@ -91,9 +91,8 @@ def _compare(device: torch.device, numbers: Numbers) -> None:
     """Compare all samples; Unmeasured where this torch has no table of operators."""
     table = offered.entries()
     shares: list[float] = []
-    for case, variant in chain(
-        _optimizers(device), _modules(device), _operators(table, device)
-    ):
+    samples = chain(_optimizers(device), _modules(device), _operators(table, device))
+    for case, variant in samples:
         shares += comparison.shares_of(device, numbers, case, variant)
     numbers.record("samples", len(shares), "count")
     numbers.within("share of the limit", max(shares, default=math.inf), 1.0)
@@ -108,9 +107,9 @@ def _operators(table: list[Any], device: torch.device) -> Compared:
         if _is_marked(entry, device, "TestCommon", "test_compare_cpu"):
             continue
         strided = _is_marked(entry, device, "TestCommon", "test_noncontiguous_samples")
-        layouts = ["contiguous", "transposed"]
-        if strided or entry.name in known.get("contiguous", ()):
-            layouts = ["contiguous"]
+        layouts = ["contiguous"]
+        if not strided and entry.name not in known.get("contiguous", ()):
+            layouts.append("transposed")
         yield from _of_operator(entry, device, layouts)
 
 
@@ -122,53 +121,66 @@ def _of_operator(entry: Any, device: torch.device, layouts: list[str]) -> Compar
     torch.manual_seed(0)
     samples = entry.sample_inputs(str(device), torch.float32)
     for number, sample in enumerate(_some(samples)):
-
-        def call(first: Any, args: Any, kwargs: Any, sample: Any = sample) -> Any:
-            return sample.output_process_fn_grad(entry(first, *args, **kwargs))
-
         # With `sparse` the gradient is a sparse tensor, which is another operator's work.
-        if not sample.kwargs.get("sparse"):
-            given = (sample.input, sample.args, sample.kwargs)
-            made = Sample(f"{entry.full_name} {number}", call, given, device)
-            made.layout = layouts[number % len(layouts)]
-            made.gradient = entry.supports_autograd and not wrong
-            yield from made.compared(torch.float32)
+        if sample.kwargs.get("sparse"):
+            continue
+        plain = Sample(
+            name=f"{entry.full_name} {number}",
+            call=partial(_called, entry, sample),
+            given=(sample.input, sample.args, sample.kwargs),
+            device=device,
+            layout=layouts[number % len(layouts)],
+            gradient=entry.supports_autograd and not wrong,
+        )
+        yield from plain.compared(torch.float32)
+
+
+def _called(entry: Any, sample: Any, first: Any, args: Any, kwargs: Any) -> Any:
+    return sample.output_process_fn_grad(entry(first, *args, **kwargs))
 
 
 def _modules(device: torch.device) -> Compared:
     """Yield samples of modules (ModuleInfo), as they train and as they are evaluated."""
     from torch.testing._internal.common_modules import module_db
 
-    for info, training in product(module_db, (True, False)):
+    for info in module_db:
         unfit = _is_marked(info, device, "TestModule", "test_cpu_gpu_parity")
         # An embedding has no input of the type under test.
         if unfit or info.is_lazy or info.module_cls is torch.nn.Embedding:
             continue
-        dtypes = LIMITS if HALF.fullmatch(info.name) else [torch.float32]
-        torch.manual_seed(0)
-        samples = info.module_inputs_func(
-            info,
-            device=str(device),
-            dtype=torch.float32,
-            requires_grad=False,
-            training=training,
-        )
-        for number, sample in enumerate(_some(samples)[:MODULES]):
-            given = (sample.forward_input.args, sample.forward_input.kwargs)
-            name = f"{info.name} {number}, training {training}"
-            for dtype in dtypes:
-                module = _module(info, sample.constructor_input, dtype)
-                call = partial(_trained, module.train(training))
-                yield from Sample(name, call, given, device).compared(dtype)
+        for training in (True, False):
+            yield from _of_module(info, device, training=training)
+
+
+def _of_module(info: Any, device: torch.device, *, training: bool) -> Compared:
+    dtypes = [torch.float32]
+    if HALF.fullmatch(info.name):
+        dtypes = list(LIMITS)
+    torch.manual_seed(0)
+    samples = info.module_inputs_func(
+        info,
+        device=str(device),
+        dtype=torch.float32,
+        requires_grad=False,
+        training=training,
+    )
+    for number, sample in enumerate(_some(samples)[:MODULES]):
+        given = (sample.forward_input.args, sample.forward_input.kwargs)
+        name = f"{info.name} {number}, training {training}"
+        for dtype in dtypes:
+            module = _module(info, sample.constructor_input, dtype)
+            call = partial(_trained, module.train(training))
+            yield from Sample(name, call, given, device).compared(dtype)
 
 
 def _module(info: Any, options: Any, dtype: torch.dtype) -> torch.nn.Module:
     """Return a module on the CPU, with weights of the type under test."""
     torch.manual_seed(0)
-    return info.module_cls(*options.args, **options.kwargs).to("cpu", dtype)
+    module = info.module_cls(*options.args, **options.kwargs)
+    return module.to("cpu", dtype)
 
 
-def _trained(plain: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
+def _trained(plain: torch.nn.Module, args: Any, kwargs: Any) -> list[Tensor]:
     """Return what a copy of a module makes, its weights' gradients, and its buffers."""
     leaves = _pytree.tree_leaves((args, kwargs))
     first = next(x for x in leaves if torch.is_tensor(x) and x.is_floating_point())
@@ -186,7 +198,9 @@ def _optimizers(device: torch.device) -> Compared:
     inputs = [reference.noise(4, 7, 10, seed=seed) / 64 for seed in range(4)]
     has_fused = device.type in _get_fused_kernels_supported_devices()
     for info in optim_db:
-        ways = [way for way in ("foreach",) if way in info.supported_impls]
+        ways = []
+        if "foreach" in info.supported_impls:
+            ways.append("foreach")
         if has_fused and devices.kind(device) in info.supports_fused_on:
             ways.append("fused")
         samples = info.optim_inputs_func(device=str(device))
@@ -198,17 +212,18 @@ def _optimizers(device: torch.device) -> Compared:
 
 
 def _steps(
-    kind: Any, options: dict[str, Any], way: str, start: torch.Tensor, *steps: Any
-) -> torch.Tensor:
+    kind: Any, options: dict[str, Any], way: str, start: Tensor, *steps: Any
+) -> Tensor:
     """Return what three steps change, in float64 without lists and kernels for them."""
-    ways = {"foreach": False, "fused": False, "capturable": False}
-    ways[way] = start.dtype != torch.float64
+    settings = dict(options)
     known = inspect.signature(kind).parameters
-    ways = {name: on for name, on in ways.items() if name in known}
+    for name in ("foreach", "fused", "capturable"):
+        if name in known:
+            settings[name] = name == way and start.dtype != torch.float64
     weights = [torch.nn.Parameter(part.clone()) for part in start]
-    optimizer = kind(weights, **{**options, **ways})
+    optimizer = kind(weights, **settings)
     scale = 1.0
-    if way == "fused" and ways[way]:  # what a scaler of the loss asks for
+    if settings.get("fused"):  # what a scaler of the loss asks for
         scale = 64.0
         optimizer.grad_scale = start.new_tensor(scale)
         optimizer.found_inf = start.new_tensor(0.0)
@@ -222,8 +237,11 @@ def _steps(
 def _is_marked(entry: Any, device: torch.device, *test: str) -> bool:
     """Return whether torch's tests leave one of them out for an entry on a kind of device."""
     place = (*test, devices.kind(device), torch.float32, {})
-    marks = (getattr(mark, "is_active", None) for mark in entry.decorators)
-    return any(active and active(*place) for active in marks)
+    for mark in entry.decorators:
+        is_active = getattr(mark, "is_active", None)
+        if is_active and is_active(*place):
+            return True
+    return False
 
 
 def _some(samples: Iterable[Any]) -> list[Any]:
@@ -252,19 +270,26 @@ class Sample:
                 return
             # What takes no transposed inputs refuses them on the CPU, too, and is left out.
             x = reference.laid_out(leaf.detach().cpu(), self.layout)
-            inputs.append(x.to(dtype) if x.is_floating_point() else x)
+            inputs.append(reference.cast(x, dtype))
         if inputs:
-            title = f"{self.name} {reference.short(dtype)}"
-            made = Variant(title, inputs, ("contiguous",), self.gradient, "values")
-            yield Case(self.run), made._replace(limit=LIMITS[dtype])
+            variant = Variant(
+                name=f"{self.name} {reference.short(dtype)}",
+                inputs=inputs,
+                layouts=("contiguous",),
+                gradient=self.gradient,
+                judged="values",
+                limit=LIMITS[dtype],
+            )
+            yield Case(self.run), variant
 
-    def run(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    def run(self, *tensors: Tensor) -> list[Tensor]:
         """Call with other tensors; return what is defined of the result."""
         leaves, tree = _pytree.tree_flatten(self.given)
-        rest = iter(tensors)
-        there = [next(rest) if self._is_on_device(leaf) else leaf for leaf in leaves]
+        others = iter(tensors)
+        there = [next(others) if self._is_on_device(x) else x for x in leaves]
         try:
-            return _tensors(self.call(*_pytree.tree_unflatten(there, tree)))
+            result = self.call(*_pytree.tree_unflatten(there, tree))
+            return _tensors(result)
         except RuntimeError as error:  # of some inputs there is no derivative
             refused = re.search("derivative|differentiable", str(error))
             if not refused or len(tensors) == 1:
@@ -273,15 +298,19 @@ class Sample:
 
     def _is_on_device(self, leaf: object) -> bool:
         """Return whether a leaf is a tensor of the device: some samples have others, of the CPU."""
-        return isinstance(leaf, torch.Tensor) and leaf.device.type == self.device.type
+        return isinstance(leaf, Tensor) and leaf.device.type == self.device.type
 
 
-def _tensors(result: Any) -> list[torch.Tensor]:
-    leaves = [x for x in _pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
-    return [
-        torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in leaves
-    ]
+def _tensors(result: Any) -> list[Tensor]:
+    leaves = _pytree.tree_leaves(result)
+    return [_real(x) for x in leaves if isinstance(x, Tensor)]
+
+
+def _real(x: Tensor) -> Tensor:
+    if x.is_complex():
+        return torch.view_as_real(x.resolve_conj())
+    return x
 
 
 def _detached(given: Any) -> Any:
-    return _pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, given)
+    return _pytree.tree_map_only(Tensor, Tensor.detach, given)

@@ -7,38 +7,35 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from smoke.engine.check import Numbers
 from smoke.engine.finding import fail
 from smoke.reference import reference
 
 KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU"}
+Arguments = tuple[Any, ...]
 
 
-def _three(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    return tuple(reference.noise(6, 10, dtype=dtype, seed=seed) for seed in range(3))
+def mul_add(a: Any, b: Any, c: Any, alpha: float) -> Any:
+    """Return what the operator is defined as."""
+    return a * b + alpha * c
 
 
-# Operator -> its reference, and the makers of the arguments of its overloads, on the CPU.
-OPERATORS: dict[
-    str, tuple[Callable[..., Any], dict[str, Callable[[torch.dtype], Any]]]
-] = {
-    # csrc/gpu/aten/operators/TripleOps.cpp
-    "torch_ipex::mul_add": (
-        lambda a, b, c, alpha: a * b + alpha * c,
-        {
-            "default": lambda dtype: (*_three(dtype), 0.5),
-            "Scalar_Tensor": lambda dtype: (
-                _three(dtype)[0],
-                1.5,
-                _three(dtype)[2],
-                0.5,
-            ),
-            "Tensor_Scalar": lambda dtype: (*_three(dtype)[:2], 1.5, 0.5),
-            "Scalar_Scalar": lambda dtype: (_three(dtype)[0], 1.5, 2.5, 0.5),
-        },
-    )
-}
+def arguments_of_mul_add(dtype: torch.dtype) -> dict[str, Arguments]:
+    """Return the arguments of each overload (csrc/gpu/aten/operators/TripleOps.cpp)."""
+    a, b, c = (reference.noise(6, 10, dtype=dtype, seed=seed) for seed in range(3))
+    return {
+        "default": (a, b, c, 0.5),
+        "Scalar_Tensor": (a, 1.5, c, 0.5),
+        "Tensor_Scalar": (a, b, 1.5, 0.5),
+        "Scalar_Scalar": (a, 1.5, 2.5, 0.5),
+    }
+
+
+# Operator -> its reference, and what makes the arguments of its overloads, on the CPU.
+OPERATORS = {"torch_ipex::mul_add": (mul_add, arguments_of_mul_add)}
 
 
 def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
@@ -53,13 +50,15 @@ def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
             f"this suite has no reference for {name}",
             [f"known: {', '.join(OPERATORS)}"],
         )
-    right, overloads = OPERATORS[name]
+    right, arguments = OPERATORS[name]
+    overloads = list(arguments(torch.float32))
     for overload in overloads:
         _registered(name, overload, device)
-    for overload, make in overloads.items():
-        packet = getattr(torch.ops.torch_ipex, name.partition("::")[2])
+    packet = getattr(torch.ops.torch_ipex, name.partition("::")[2])
+    for overload in overloads:
+        function = getattr(packet, overload)
         for dtype in reference.dtypes(device):
-            _values(getattr(packet, overload), make(dtype), right, device, numbers)
+            _values(function, arguments(dtype)[overload], right, device, numbers)
 
 
 def _registered(name: str, overload: str, device: torch.device) -> None:
@@ -69,38 +68,32 @@ def _registered(name: str, overload: str, device: torch.device) -> None:
     """
     full = name if overload == "default" else f"{name}.{overload}"
     key = KEYS.get(device.type, "PrivateUse1")
+    evidence = [f"dispatch key {key}", f"torch {torch.__version__}"]
     if full not in torch._C._dispatch_get_all_op_names():
-        code, what = "fused-op-missing", "is not registered"
-    elif not torch._C._dispatch_has_kernel_for_dispatch_key(full, key):
-        code, what = "fused-op-without-kernel", f"has no kernel for {key}"
-    else:
-        return
-    fail(
-        code,
-        f"{full} {what}",
-        evidence=[f"dispatch key {key}", f"torch {torch.__version__}"],
-    )
+        fail("fused-op-missing", f"{full} is not registered", evidence)
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(full, key):
+        fail("fused-op-without-kernel", f"{full} has no kernel for {key}", evidence)
 
 
 def _values(
-    function: Callable[..., torch.Tensor],
-    arguments: tuple[Any, ...],
-    right: Callable[..., torch.Tensor],
+    function: Callable[..., Tensor],
+    arguments: Arguments,
+    right: Callable[..., Tensor],
     device: torch.device,
     numbers: Numbers,
 ) -> None:
     dtype = arguments[0].dtype
-    wide = [
-        part.double() if isinstance(part, torch.Tensor) else part for part in arguments
-    ]
+    exact = right(*tree_map_only(Tensor, Tensor.double, arguments))
     for layout in ("contiguous", "strided"):
         name = f"{function} {reference.short(dtype)} {layout}"
         numbers.step(name)
-        given = [
-            reference.laid_out(part.to(device), layout)
-            if isinstance(part, torch.Tensor)
-            else part
-            for part in arguments
-        ]
-        off = reference.error(function(*given), right(*wide))
-        numbers.within(name, off, reference.LIMITS[dtype])
+        placed = [_placed(argument, device, layout) for argument in arguments]
+        error = reference.error(function(*placed), exact)
+        numbers.within(name, error, reference.LIMITS[dtype])
+
+
+def _placed(argument: Any, device: torch.device, layout: str) -> Any:
+    """Return a tensor on the device in a layout, and a number as it is."""
+    if isinstance(argument, Tensor):
+        return reference.laid_out(argument.to(device), layout)
+    return argument

@@ -26,11 +26,6 @@ class Seen:
     wrong: Sequence[int]  # partners from whom, or with whom, numbers came wrong
     speeds: Mapping[int, float]  # GB/s with each partner
 
-    @property
-    def partners(self) -> Sequence[int]:
-        """The ranks that it exchanged numbers with."""
-        return list(self.speeds)
-
 
 def partners(size: int) -> Iterator[list[int]]:
     """Yield the partner of each rank in each round, by the circle method; itself is a pause.
@@ -53,30 +48,30 @@ def partners(size: int) -> Iterator[list[int]]:
 def wrong_ranks(seen: Mapping[int, Seen]) -> list[int]:
     """Return the ranks between which and each of several partners numbers come wrong.
 
-    A network card spoils what leaves its node, and a device or a link what stays in it: each is
-    looked for on its own. A wrong sum of all accuses nobody: whoever changes it can change each part.
+    A wrong sum of all accuses nobody: whoever changes it can change each part.
     """
-    found = [
-        rank
-        for rank in seen
-        if _is_wrong_with_other_nodes(rank, seen) or _is_wrong_in_its_node(rank, seen)
-    ]
-    return found if len(found) < len(seen) / 2 else []
+    culprits = [rank for rank in seen if _is_culprit(rank, seen)]
+    return culprits if len(culprits) < len(seen) / 2 else []
 
 
-def _is_wrong_with_other_nodes(rank: int, seen: Mapping[int, Seen]) -> bool:
-    """Return whether all exchanges with at least two other nodes are wrong."""
-    own = seen[rank].node
-    others = [p for p in seen[rank].partners if seen[p].node != own]
-    several = len({seen[p].node for p in others}) > 1
-    return several and _all_wrong(rank, others, seen)
+def _is_culprit(rank: int, seen: Mapping[int, Seen]) -> bool:
+    """Return whether all exchanges with other nodes, or all in the node, are wrong.
 
-
-def _is_wrong_in_its_node(rank: int, seen: Mapping[int, Seen]) -> bool:
-    """Return whether all exchanges with at least two processes of the node are wrong."""
-    own = seen[rank].node
-    others = [p for p in seen[rank].partners if seen[p].node == own]
-    return len(others) > 1 and _all_wrong(rank, others, seen)
+    A network card spoils what leaves its node, and a device or a link what stays in it: each is
+    looked for on its own, among at least two nodes or two neighbours.
+    """
+    node = seen[rank].node
+    neighbours: list[int] = []
+    others: list[int] = []
+    for partner in seen[rank].speeds:
+        if seen[partner].node == node:
+            neighbours.append(partner)
+        else:
+            others.append(partner)
+    nodes = {seen[partner].node for partner in others}
+    if len(nodes) > 1 and _all_wrong(rank, others, seen):
+        return True
+    return len(neighbours) > 1 and _all_wrong(rank, neighbours, seen)
 
 
 def _all_wrong(rank: int, others: Sequence[int], seen: Mapping[int, Seen]) -> bool:
@@ -90,14 +85,13 @@ def is_wrong(seen: Seen) -> bool:
 
 def best_speeds(seen: Mapping[int, Seen]) -> dict[int, float]:
     """Return the best speed of each rank, with other nodes where there are several."""
-    several = len({facts.node for facts in seen.values()}) > 1
+    nodes = {facts.node for facts in seen.values()}
     best = {}
     for rank, facts in seen.items():
-        speeds = [
-            speed
-            for partner, speed in facts.speeds.items()
-            if not several or seen[partner].node != facts.node
-        ]
+        speeds = []
+        for partner, speed in facts.speeds.items():
+            if len(nodes) == 1 or seen[partner].node != facts.node:
+                speeds.append(speed)
         if speeds:
             best[rank] = max(speeds)
     return best

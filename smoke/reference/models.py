@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smoke.reference import reference, rotary
 
@@ -51,12 +51,12 @@ class PlateReader(nn.Module):
             nn.Conv2d(256, CLASSES, 1),
         )
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return logits, batch by class by column."""
         return self.layers(images).mean(2)
 
 
-def plates(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def plates(count: int) -> tuple[Tensor, Tensor]:
     """Return synthetic plates and their text, the same on every machine."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(count, *PLATE, generator=generator)
@@ -72,18 +72,18 @@ class Attention(nn.Module):
         self.inputs = nn.Linear(width, 3 * width)
         self.outputs = nn.Linear(width, width, bias=False)
 
-    def forward(
-        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Return the block's output; x is batch by length by width."""
         batch, length, width = x.shape
         shape = (batch, length, 3, self.heads, width // self.heads)
         query, key, value = self.inputs(x).view(shape).permute(2, 0, 3, 1, 4)
-        query, key = rotary.half(query, cos, sin), rotary.half(key, cos, sin)
+        query = rotary.half(query, cos, sin)
+        key = rotary.half(key, cos, sin)
         mixed = nn.functional.scaled_dot_product_attention(
             query, key, value, is_causal=True
         )
-        return self.outputs(mixed.transpose(1, 2).reshape(batch, length, width))
+        joined = mixed.transpose(1, 2).reshape(x.shape)
+        return self.outputs(joined)
 
 
 class Block(Attention):
@@ -91,15 +91,14 @@ class Block(Attention):
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
-        scale, shift = torch.linspace(0.5, 1.0, width), torch.linspace(-0.5, 0.5, width)
-        self.register_buffer("scale", scale)
+        shift = torch.linspace(-0.5, 0.5, width)
+        self.register_buffer("scale", torch.linspace(0.5, 1.0, width))
         self.register_buffer("shift", shift, persistent=False)
 
-    def forward(
-        self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Return the block's output; x is batch by length by width."""
-        return x * self.scale + self.shift.to(x.dtype) + super().forward(x, cos, sin)
+        moved = x * self.scale + self.shift.to(x.dtype)
+        return moved + super().forward(x, cos, sin)
 
 
 class TiedTransformer(nn.Module):
@@ -117,7 +116,7 @@ class TiedTransformer(nn.Module):
         """Share the weight, which an initialisation without memory separates."""
         self.head.weight = self.embedding.weight
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         """Return logits, batch by length by word."""
         x = self.embedding(tokens)
         positions = torch.arange(tokens.shape[1], device=x.device)
@@ -132,7 +131,8 @@ def filled(model: nn.Module) -> nn.Module:
     for number, weight in enumerate(model.requires_grad_().parameters()):
         noise = reference.noise(*weight.shape, seed=number)
         if weight.dim() > 1:
-            weight.data = noise / math.sqrt(math.prod(weight.shape[1:]))
+            terms = math.prod(weight.shape[1:])
+            weight.data = noise / math.sqrt(terms)
         else:
             weight.data = weight.data + noise / 8
     for module in model.modules():
@@ -145,7 +145,8 @@ def llama(**options: Any) -> nn.Module:
     """Return transformers' Llama of two layers, whose heads share keys, filled with noise."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    return filled(LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, **options))).eval()
+    config = LlamaConfig(num_hidden_layers=2, **options)
+    return filled(LlamaForCausalLM(config)).eval()
 
 
 def _normed(inputs: int, outputs: int) -> nn.Sequential:
@@ -181,20 +182,21 @@ class UNet(nn.Module):
         self.up = nn.Sequential(_normed(128, 64), _normed(64, 64))
         self.outlet = _normed(64, 4)
 
-    def forward(
-        self, latents: torch.Tensor, text: torch.Tensor, time: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, latents: Tensor, text: Tensor, time: Tensor) -> Tensor:
         """Return the next latents; text is without and with what guides, time 1 by 32 angles."""
-        clock = self.clock(torch.cat([time.cos(), time.sin()], 1))[:, :, None, None]
+        clock = self.clock(torch.cat([time.cos(), time.sin()], 1))
         x = self.inlet(torch.cat([latents, latents]))
-        top = x + self.down(x) + clock
+        top = x + self.down(x) + clock[:, :, None, None]
         h = self.shrink(top) + nn.functional.avg_pool2d(top, 2)
-        pixels = self.cross(self.norm(h).flatten(2).transpose(1, 2), text)
-        h = self.grow(h + pixels.transpose(1, 2).reshape(h.shape))
-        without, guided = self.outlet(h + self.up(torch.cat([h, top], 1))).chunk(2)
+        pixels = self.norm(h).flatten(2).transpose(1, 2)
+        guides = self.cross(pixels, text).transpose(1, 2)
+        h = self.grow(h + guides.reshape(h.shape))
+        h = h + self.up(torch.cat([h, top], 1))
+        without, guided = self.outlet(h).chunk(2)
         noise = without + 2.0 * (guided - without)
         # DDIM, from 0.4 to 0.6
-        return 1.5**0.5 * (latents - 0.6**0.5 * noise) + 0.4**0.5 * noise
+        clean = latents - 0.6**0.5 * noise
+        return 1.5**0.5 * clean + 0.4**0.5 * noise
 
 
 def denoising() -> tuple[nn.Module, ...]:
@@ -203,4 +205,5 @@ def denoising() -> tuple[nn.Module, ...]:
     latents = reference.noise(1, 4, 32, 32) / 30
     text = reference.noise(2, 77, 64, seed=1)
     time = 501 * 10000.0 ** (-torch.arange(32)[None] / 32)
-    return filled(UNet()), latents, text, time, reference.noise(1, 4, 32, 32, seed=2)
+    wanted = reference.noise(1, 4, 32, 32, seed=2)
+    return filled(UNet()), latents, text, time, wanted

@@ -55,6 +55,7 @@ ALWAYS = frozenset(
         "scaled_dot_product_attention",
     }
 )
+Releases = tuple[tuple[int, int], tuple[int, int]]
 # Kind of device -> the releases of torch whose sources were read, the first and the last.
 RELEASES = {
     "cpu": ((2, 1), (2, 15)),
@@ -72,11 +73,11 @@ class Line(NamedTuple):
     dtypes: tuple[str, ...]
     source: str
     says: str = ""  # what of the error tells this case from others
-    releases: tuple[tuple[int, int], tuple[int, int]] = ((2, 1), (2, 15))
 
 
 GPUS = ("cuda", "xpu", "mps")
 ALL = ("cpu", *GPUS)
+LISTED = ((2, 1), (2, 15))  # the releases of torch that the list is about
 LIST = (
     Line(
         ALL,
@@ -161,13 +162,14 @@ def plain(name: str) -> str:
 
 def is_listed(accelerator: str) -> bool:
     """Return whether there is a list for this kind of device and this release of torch."""
-    first, last = RELEASES[accelerator]
-    return first <= _release() <= last and bool(table(accelerator))
+    return _is_within(RELEASES[accelerator]) and bool(table(accelerator))
 
 
-def _release() -> tuple[int, int]:
+def _is_within(releases: Releases) -> bool:
+    """Return whether this torch is of the first of two releases, the last, or between them."""
     major, minor = re.findall(r"\d+", torch.__version__)[:2]
-    return int(major), int(minor)
+    first, last = releases
+    return first <= (int(major), int(minor)) <= last
 
 
 def reason(names: Iterable[str], dtype: str, accelerator: str, error: str) -> str:
@@ -179,19 +181,19 @@ def reason(names: Iterable[str], dtype: str, accelerator: str, error: str) -> st
         accelerator: The kind of device.
         error: What the device answered.
     """
-    asked = set(names) - ALWAYS
+    functions = set(names) - ALWAYS
     for line in LIST:
-        first, last = line.releases
         if (
             accelerator in line.accelerators
-            and first <= _release() <= last
+            and _is_within(LISTED)
             and dtype in line.dtypes
-            and asked.intersection(line.functions)
+            and functions.intersection(line.functions)
             and line.says in error
         ):
             return line.source
-    if any(dtype in table(accelerator).get(name, ()) for name in asked):
-        return "torch's table of operators"
+    for name in functions:
+        if dtype in table(accelerator).get(name, ()):
+            return "torch's table of operators"
     return ""
 
 
@@ -211,20 +213,20 @@ def table(accelerator: str) -> dict[str, list[str]]:
 def lacking(accelerator: str) -> dict[str, list[str]]:
     """Return what `table` does; run in a fresh process."""
     # An operator can be there several times, with other options: one that works is enough.
-    by_name: dict[str, set[str]] = {}
-    words: dict[str, set[str]] = {}
+    missing: dict[str, set[str]] = {}
+    operators: dict[str, set[str]] = {}  # function -> the operators that are called so
     for entry in entries(accelerator):
-        missing = {name for name in TYPES if not _takes(entry, name, accelerator)}
-        by_name.setdefault(entry.name, set(TYPES)).intersection_update(missing)
+        refused = {name for name in TYPES if not _takes(entry, name, accelerator)}
+        missing.setdefault(entry.name, set(TYPES)).intersection_update(refused)
         aliases = [alias.name for alias in entry.aliases]
-        for word in (entry.name, getattr(entry.op, "__name__", ""), *aliases):
-            words.setdefault(plain(word), set()).add(entry.name)
-    found = {}
-    for word, names in words.items():
-        missing = set().union(*(by_name[name] for name in names))
-        if missing:
-            found[word] = sorted(missing)
-    return found
+        for name in (entry.name, getattr(entry.op, "__name__", ""), *aliases):
+            operators.setdefault(plain(name), set()).add(entry.name)
+    lacks = {}
+    for function, names in operators.items():
+        dtypes = set().union(*[missing[name] for name in names])
+        if dtypes:
+            lacks[function] = sorted(dtypes)
+    return lacks
 
 
 def _takes(entry: Any, name: str, accelerator: str) -> bool:
@@ -232,11 +234,13 @@ def _takes(entry: Any, name: str, accelerator: str) -> bool:
     dtype = getattr(torch, name)
     if dtype not in entry.supported_dtypes(accelerator):
         return False
-    if entry.supports_autograd and dtype not in entry.supported_backward_dtypes(
-        accelerator
-    ):
-        return False
-    for mark in entry.decorators if accelerator == "mps" else ():
+    if entry.supports_autograd:
+        backward = entry.supported_backward_dtypes(accelerator)
+        if dtype not in backward:
+            return False
+    if accelerator != "mps":
+        return True
+    for mark in entry.decorators:
         expected = getattr(mark, "decorators", ())
         everywhere = getattr(mark, "test_name", "") is None
         in_type = getattr(mark, "dtypes", None) is None or dtype in mark.dtypes
@@ -259,10 +263,13 @@ def entries(accelerator: str = "") -> list[Any]:
         from torch.testing._internal import common_utils
         from torch.testing._internal.common_methods_invocations import op_db
 
+        table = op_db
         if accelerator == "mps":
             from torch.testing._internal.common_mps import mps_ops_modifier
+
+            table = mps_ops_modifier(op_db)
     except ImportError as error:
         raise Unmeasured(f"torch's table of operators: {error}") from error
     # Which test of torch asks: the search among all callers takes longer than most operators.
     common_utils.extract_test_fn = lambda: None
-    return list(mps_ops_modifier(op_db) if accelerator == "mps" else op_db)
+    return list(table)

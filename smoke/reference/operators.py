@@ -10,17 +10,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
 from smoke.reference import reference
 from smoke.reference.reference import noise
 
-Inputs = Callable[[], tuple[torch.Tensor, ...]]
+Inputs = Callable[[], tuple[Tensor, ...]]
 
 
 def drawn(*shapes: tuple[int, ...]) -> Inputs:
     """Make noise of several shapes: an image, a filter and a bias."""
-    return lambda: tuple(noise(*shape, seed=seed) for seed, shape in enumerate(shapes))
+
+    def make() -> tuple[Tensor, ...]:
+        return tuple(noise(*shape, seed=seed) for seed, shape in enumerate(shapes))
+
+    return make
 
 
 def rows(count: int) -> Inputs:
@@ -31,19 +36,19 @@ def rows(count: int) -> Inputs:
 def whole(high: int, *shape: int) -> Inputs:
     """Make non-negative integers below a limit."""
 
-    def make() -> tuple[torch.Tensor, ...]:
+    def make() -> tuple[Tensor, ...]:
         generator = torch.Generator().manual_seed(4)
         return (torch.randint(high, shape, generator=generator),)
 
     return make
 
 
-def distinct() -> tuple[torch.Tensor, ...]:
+def distinct() -> tuple[Tensor, ...]:
     """Make rows of distinct numbers that float16 and bfloat16 both hold, in random order."""
     return (noise(513, 256).argsort(-1).sub(128).float(),)
 
 
-def indexed() -> tuple[torch.Tensor, ...]:
+def indexed() -> tuple[Tensor, ...]:
     """Make rows, indices into them, and values of the indices' shape."""
     (indices,) = whole(4097, 33, 2000)()
     return noise(33, 4097), indices, noise(33, 2000, seed=2)
@@ -92,47 +97,52 @@ def cases(
         return {}
     if limits.get("roundings") == 0:  # transforms, matrices
         spared += " NaN infinity"
-    made = {}
+    by_name = {}
     for function in functions:
         name = function.__name__.replace("_", " ").strip()
-        made[name] = Case(function, inputs, spared=spared, **limits)
-    return made
+        by_name[name] = Case(function, inputs, spared=spared, **limits)
+    return by_name
 
 
-def in_place(x: torch.Tensor, method: str, *arguments: Any) -> torch.Tensor:
+def in_place(x: Tensor, method: str, *arguments: Any) -> Tensor:
     """Call a method that writes to a copy of a tensor in the same layout; return the copy."""
     copy = x.detach().clone()
     getattr(copy, method)(*arguments)
     return copy
 
 
-def flat(result: Any) -> list[torch.Tensor]:
+def flat(result: Any) -> list[Tensor]:
     """Return the tensors of a result, one after the other."""
-    if isinstance(result, torch.Tensor):
+    if isinstance(result, Tensor):
         return [result]
-    return [tensor for part in result for tensor in flat(part)]
+    tensors: list[Tensor] = []
+    for part in result:
+        tensors += flat(part)
+    return tensors
 
 
 @lru_cache(maxsize=8)  # of results of one size, in every type and layout
-def _weights(count: int) -> torch.Tensor:
+def _weights(count: int) -> Tensor:
     """Return weights of a sum: nearly equal ones would cancel in a normalisation's gradient."""
     return noise(count, seed=7).sign().add(0.25)
 
 
-def slopes(
-    results: list[torch.Tensor], leaves: list[torch.Tensor]
-) -> list[torch.Tensor]:
+def slopes(results: list[Tensor], leaves: list[Tensor]) -> list[Tensor]:
     """Return the gradients of a weighted sum of results, none where they have none."""
     results = [x for x in results if x.requires_grad]
     if not (results and leaves):
         return []
-    weights = [_weights(x.numel()).to(x, copy=True).view(x.shape) for x in results]
+    weights = []
+    for x in results:
+        weight = _weights(x.numel()).to(x, copy=True)
+        weights.append(weight.view(x.shape))
     gradients = torch.autograd.grad(results, leaves, weights, allow_unused=True)
     return [gradient for gradient in gradients if gradient is not None]
 
 
-def statistics(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def statistics(x: Tensor) -> tuple[Tensor, ...]:
     """Return a normalised batch, and its mean and variance as evaluation will use them."""
-    mean, variance = torch.zeros_like(x[0, :, 0, 0]), torch.ones_like(x[0, :, 0, 0])
-    made = F.batch_norm(x, mean, variance, training=True, momentum=0.9)
-    return made, mean, variance
+    mean = torch.zeros_like(x[0, :, 0, 0])
+    variance = torch.ones_like(mean)
+    normalised = F.batch_norm(x, mean, variance, training=True, momentum=0.9)
+    return normalised, mean, variance

@@ -6,6 +6,7 @@ Inputs are made in the dtype under test, then widened: the rounding of inputs is
 import math
 
 import torch
+from torch import Tensor
 
 from smoke.engine.check import Numbers
 
@@ -34,21 +35,25 @@ def short(dtype: torch.dtype) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def noise(
-    *shape: int, dtype: torch.dtype = torch.float32, seed: int = 0
-) -> torch.Tensor:
+def noise(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
     """Return normal noise on the CPU, the same on every machine."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator).to(dtype)
 
 
-def error(value: torch.Tensor, reference: torch.Tensor) -> float:
+def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a tensor of floating numbers in a type, and another as it is."""
+    return x.to(dtype) if x.is_floating_point() else x
+
+
+def error(value: Tensor, reference: Tensor) -> float:
     """Return the largest deviation, relative to the largest value of the reference.
 
     Raises:
         ValueError: The shapes differ.
     """
-    shape, right = tuple(value.shape), tuple(reference.shape)
+    shape = tuple(value.shape)
+    right = tuple(reference.shape)
     if shape != right:
         raise ValueError(f"shape {shape}, expected {right}")
     deviation = (value.detach().cpu().double() - reference).abs()
@@ -56,7 +61,7 @@ def error(value: torch.Tensor, reference: torch.Tensor) -> float:
     return float(deviation.nan_to_num(math.inf).max()) / largest
 
 
-def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
+def laid_out(x: Tensor, layout: str) -> Tensor:
     """Return the same values in another layout; ``strided`` is every other column, or heads."""
     if layout == "transposed" and x.dim():
         return x.transpose(0, -1).contiguous().transpose(0, -1)
@@ -94,43 +99,48 @@ def prove_product(
     if dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
         limit = LIMITS[torch.bfloat16]
     for layout in ("", "transposed "):
-        numbers.step(name := f"{short(dtype)} {layout}{size}")
-        a, b = left.to(device), right.to(device)
+        name = f"{short(dtype)} {layout}{size}"
+        numbers.step(name)
+        a = left.to(device)
+        b = right.to(device)
         if layout:
-            a, b = a.mT.contiguous().mT, b.mT.contiguous().mT
+            a = a.mT.contiguous().mT
+            b = b.mT.contiguous().mT
         product = (a @ b).cpu()
-        numbers.within(name, projected_error(left, right, product), limit)
+        numbers.within(name, _projected_error(left, right, product), limit)
 
 
-def projected_error(
-    left: torch.Tensor, right: torch.Tensor, product: torch.Tensor
-) -> float:
+def _projected_error(left: Tensor, right: Tensor, product: Tensor) -> float:
     """Return the error of a product of matrices, relative to the spread of its elements.
 
     Freivalds' check (1977): A B = C if A (B R) = C R for random R. Each column of R adds up 64
     columns of C with random signs: one element that is off by d shows as d / 8, and the roundings
     of 64 elements as that of one.
     """
-    deviation = _projected(product) - left.double() @ _projected(right)
+    exact = left.double() @ _projected(right)
+    deviation = _projected(product) - exact
     spread = product.double().square().mean().sqrt()
     return float(deviation.abs().max() / (8 * spread))
 
 
-def _projected(x: torch.Tensor) -> torch.Tensor:
+def _projected(x: Tensor) -> Tensor:
     padded = torch.nn.functional.pad(x.double(), (0, -x.shape[-1] % 64))
     signs = noise(padded.shape[-1], seed=11).sign().double()
     return (padded * signs).unflatten(-1, (-1, 64)).sum(-1)
 
 
 def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    bias: torch.Tensor | None = None,
-) -> torch.Tensor:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None = None,
+) -> Tensor:
     """Return softmax(q k^T / sqrt(d) + bias) v; a boolean bias names the keys, None is causal."""
-    query, key, value = query.double(), key.double(), value.double()
-    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+    query = query.double()
+    key = key.double()
+    value = value.double()
+    width = query.shape[-1]
+    scores = query @ key.transpose(-1, -2) / math.sqrt(width)
     if bias is None:
         bias = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if not bias.is_floating_point():
@@ -139,36 +149,40 @@ def attention(
 
 
 def adamw(
-    weight: torch.Tensor,
-    gradients: list[torch.Tensor],
+    weight: Tensor,
+    gradients: list[Tensor],
     *,
     rate: float,
     decay: float,
-    betas: tuple[float, float] = (0.9, 0.999),
-    epsilon: float = 1e-8,
-) -> torch.Tensor:
+) -> Tensor:
     """Return a weight after AdamW steps (Loshchilov & Hutter 2019, algorithm 2)."""
+    beta1 = 0.9
+    beta2 = 0.999
+    epsilon = 1e-8
     weight = weight.double()
-    mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
-    for step, gradient in enumerate((item.double() for item in gradients), start=1):
+    mean = torch.zeros_like(weight)
+    square = torch.zeros_like(weight)
+    for number, rounded in enumerate(gradients, start=1):
+        gradient = rounded.double()
         weight = weight * (1 - rate * decay)
-        mean = betas[0] * mean + (1 - betas[0]) * gradient
-        square = betas[1] * square + (1 - betas[1]) * gradient**2
-        scale = (square / (1 - betas[1] ** step)).sqrt() + epsilon
-        weight = weight - rate * mean / (1 - betas[0] ** step) / scale
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+        scale = (square / (1 - beta2**number)).sqrt() + epsilon
+        weight = weight - rate * mean / (1 - beta1**number) / scale
     return weight
 
 
-def angles(positions: torch.Tensor, width: int, base: float = 10000.0) -> torch.Tensor:
+def angles(positions: Tensor, width: int) -> Tensor:
     """Return rotary angles, positions by width / 2 (Su et al. 2021, section 3.2.2)."""
-    inverse = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    channels = torch.arange(0, width, 2, dtype=torch.float64)
+    inverse = 10000.0 ** (-channels / width)
     return torch.outer(positions.double(), inverse)
 
 
 # Rotations by complex products: no code under test does it this way, so no mistake is shared.
 
 
-def rotate_half(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+def rotate_half(x: Tensor, angle: Tensor) -> Tensor:
     """Rotate the pairs (i, i + R/2) of the first R channels, as Llama does."""
     half = angle.shape[-1]
     first, second, rest = x.double().tensor_split((half, 2 * half), -1)
@@ -176,15 +190,15 @@ def rotate_half(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
     return torch.cat([turned.real, turned.imag, rest], -1)
 
 
-def rotate_interleaved(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+def rotate_interleaved(x: Tensor, angle: Tensor) -> Tensor:
     """Rotate the pairs (2i, 2i + 1) of the first R channels, as ChatGLM2 does."""
     width = 2 * angle.shape[-1]
-    x = x.double()
-    turned = _turned(x[..., 0:width:2], x[..., 1:width:2], angle)
-    return torch.cat([torch.view_as_real(turned).flatten(-2), x[..., width:]], -1)
+    pairs, rest = x.double().tensor_split((width,), -1)
+    turned = _turned(pairs[..., ::2], pairs[..., 1::2], angle)
+    parts = torch.view_as_real(turned).flatten(-2)
+    return torch.cat([parts, rest], -1)
 
 
-def _turned(
-    first: torch.Tensor, second: torch.Tensor, angle: torch.Tensor
-) -> torch.Tensor:
-    return torch.complex(first, second) * torch.polar(torch.ones_like(angle), angle)
+def _turned(first: Tensor, second: Tensor, angle: Tensor) -> Tensor:
+    turn = torch.polar(torch.ones_like(angle), angle)
+    return torch.complex(first, second) * turn

@@ -1,38 +1,38 @@
 """A training that is interrupted: save it, resume it, and compare."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
-from torch.utils._pytree import tree_map
+from torch import Tensor, nn
+from torch.optim import lr_scheduler
+from torch.utils._pytree import tree_map_only
 
 from smoke.device import devices
 
-OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
-    "SGD": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9}),
-    "Adam": (torch.optim.Adam, {"lr": 0.01}),
-    "AdamW": (torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "SGD": partial(torch.optim.SGD, lr=0.05, momentum=0.9),
+    "Adam": partial(torch.optim.Adam, lr=0.01),
+    "AdamW": partial(torch.optim.AdamW, lr=0.01, weight_decay=0.1),
 }
 
 
 def network(seed: int) -> nn.Module:
     """Return a small classifier on the CPU."""
     torch.manual_seed(seed)
-    layers = (
+    return nn.Sequential(
         nn.BatchNorm1d(8),
         nn.Linear(8, 16),
         nn.GELU(),
         nn.LayerNorm(16),
         nn.Linear(16, 4),
     )
-    return nn.Sequential(*layers)
 
 
 def optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """Return an optimizer of this name with our settings."""
-    kind, settings = OPTIMIZERS[name]
-    return kind(parameters, **settings)
+    return OPTIMIZERS[name](parameters)
 
 
 def steps(
@@ -49,8 +49,10 @@ def steps(
     losses = []
     for _ in range(count):
         update.zero_grad()
-        # Drawn on the host as by a loader, and on the device as by dropout.
-        noise = torch.randn(6, 8).to(device) + torch.randn_like(x) if schedule else 0.0
+        noise: Any = 0.0
+        if schedule:
+            # Drawn on the host as by a loader, and on the device as by dropout.
+            noise = torch.randn(6, 8).to(device) + torch.randn_like(x)
         loss = nn.functional.cross_entropy(model(x + noise), y)
         loss.backward()
         update.step()
@@ -62,43 +64,41 @@ def steps(
 
 def to_cpu(state: Any) -> Any:
     """Return a copy of a state with every tensor on the CPU."""
-    return tree_map(
-        lambda leaf: (
-            leaf.detach().cpu().clone() if isinstance(leaf, torch.Tensor) else leaf
-        ),
-        state,
-    )
+    return tree_map_only(Tensor, _copied, state)
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().clone()
 
 
 class Whole:
     """A training, with the parts that a checkpoint of it has to hold."""
 
     def __init__(self, name: str, device: torch.device, seed: int) -> None:
-        self.device, rates = device, torch.optim.lr_scheduler
+        self.device = device
         self.model = network(seed).to(device)
         self.update = optimizer(name, self.model.parameters())
-        warm, cool = (
-            rates.LinearLR(self.update, 0.1),
-            rates.CosineAnnealingLR(self.update, 9),
-        )
-        self.schedule = rates.SequentialLR(self.update, [warm, cool], [3])
+        warm = lr_scheduler.LinearLR(self.update, 0.1)
+        cool = lr_scheduler.CosineAnnealingLR(self.update, 9)
+        self.schedule = lr_scheduler.SequentialLR(self.update, [warm, cool], [3])
         self.parts = {
             "model": self.model,
             "optimizer": self.update,
             "schedule": self.schedule,
         }
         if hasattr(torch.amp, "GradScaler"):  # since torch 2.3
-            self.parts["scaler"] = torch.amp.GradScaler(
-                device.type, init_scale=512.0 / (seed + 1)
-            )
+            scale = 512.0 / (seed + 1)
+            self.parts["scaler"] = torch.amp.GradScaler(device.type, init_scale=scale)
         self._backend = devices.backend(device)
 
     def train(self, count: int) -> list[float]:
         """Train; return losses, rate, scale, and the sum of the running statistics."""
         losses = steps(self.model, self.update, count, self.device, self.schedule)
-        scale = self.parts["scaler"].get_scale() if "scaler" in self.parts else 0.0
-        kept = sum(float(each.sum()) for each in self.model.buffers())
-        return [*losses, *self.schedule.get_last_lr(), scale, kept]
+        scale = 0.0
+        if "scaler" in self.parts:
+            scale = self.parts["scaler"].get_scale()
+        statistics = sum(float(buffer.sum()) for buffer in self.model.buffers())
+        return [*losses, *self.schedule.get_last_lr(), scale, statistics]
 
     def save(self, path: str) -> None:
         """Write a checkpoint that any machine can read."""
@@ -125,22 +125,20 @@ def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
     That is state on another device than its parameter (step counters stay on the CPU by design),
     and parameters that the model does not hold any more: moving a model can replace them.
     """
-    ours = {id(parameter) for parameter in model.parameters()}
-    held = [parameter for group in update.param_groups for parameter in group["params"]]
-    foreign = [
-        f"a parameter on {each.device} is not the model's"
-        for each in held
-        if id(each) not in ours
-    ]
-    strays = [
-        f"{key} on {value.device}, parameter on {parameter.device}"
-        for parameter, state in update.state.items()
-        for key, value in state.items()
-        if isinstance(value, torch.Tensor)
-        and key != "step"
-        and value.device != parameter.device
-    ]
-    return sorted(foreign + strays)
+    lines = []
+    of_model = set(map(id, model.parameters()))
+    for group in update.param_groups:
+        for parameter in group["params"]:
+            if id(parameter) not in of_model:
+                lines.append(f"a parameter on {parameter.device} is not the model's")
+    for parameter, state in update.state.items():
+        place = parameter.device
+        for key, value in state.items():
+            if key == "step" or not isinstance(value, Tensor):
+                continue
+            if value.device != place:
+                lines.append(f"{key} on {value.device}, parameter on {place}")
+    return sorted(lines)
 
 
 def get_ready() -> None:
@@ -152,9 +150,9 @@ def resumed(
     paths: dict[str, str], accelerator: str, count: int
 ) -> dict[str, list[float]]:
     """Resume each checkpoint and train on; runs in a fresh process (`child_process.call`)."""
-    found = {}
+    trained = {}
     for name, path in paths.items():
         whole = Whole(name, devices.of(accelerator), seed=1)
         whole.load(path)
-        found[name] = whole.train(count)
-    return found
+        trained[name] = whole.train(count)
+    return trained

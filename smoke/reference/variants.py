@@ -5,9 +5,11 @@ Every variant of the values meets another size and layout in each dtype: their p
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from smoke.reference import reference
 
@@ -30,7 +32,7 @@ class Variant(NamedTuple):
     """
 
     name: str
-    inputs: list[torch.Tensor]
+    inputs: list[Tensor]
     layouts: tuple[str, ...]
     gradient: bool = True
     judged: str = "all"
@@ -41,38 +43,38 @@ class Variant(NamedTuple):
 class Values(NamedTuple):
     """A change of floating inputs, and what of the results is compared then."""
 
-    change: Callable[[torch.Tensor], torch.Tensor]
+    change: Callable[[Tensor], Tensor]
     gradient: bool
     judged: str
 
 
-def _negative(x: torch.Tensor) -> torch.Tensor:
-    return -x.abs() if x.is_floating_point() else x - x.amax() // 2
+def _negative(x: Tensor) -> Tensor:
+    if x.is_floating_point():
+        return -x.abs()
+    return x - x.amax() // 2
 
 
-def _large(x: torch.Tensor) -> torch.Tensor:
+def _large(x: Tensor) -> Tensor:
     """Return numbers beyond the logarithm of the largest, but not its square root."""
     if not x.is_floating_point():
         return x
-    return x * (8 if x.dtype == torch.float16 else 40)
+    factor = 8 if x.dtype == torch.float16 else 40
+    return x * factor
 
 
-def _with_nan(x: torch.Tensor) -> torch.Tensor:
-    return _placed(x, math.nan)
-
-
-def _with_infinity(x: torch.Tensor) -> torch.Tensor:
-    return _placed(x, math.inf, -math.inf)
-
-
-def _placed(x: torch.Tensor, *values: float) -> torch.Tensor:
+def _scattered(x: Tensor, values: tuple[float, ...]) -> Tensor:
     """Return a copy with values in a place of each row, another in each."""
     if not x.is_floating_point():
         return x
     x = x.clone()
     for number, row in enumerate(x.view(-1, x.shape[-1])):
-        row[number * 7 % len(row)] = values[number % len(values)]
+        place = number * 7 % len(row)
+        row[place] = values[number % len(values)]
     return x
+
+
+_with_nan = partial(_scattered, values=(math.nan,))
+_with_infinity = partial(_scattered, values=(math.inf, -math.inf))
 
 
 # Where ties are, the order of indices is undefined, and so are some gradients.
@@ -86,7 +88,7 @@ VALUES = {
 }
 
 
-def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
+def of(inputs: list[Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
     """Yield the variants of some inputs, on the CPU.
 
     Args:
@@ -98,25 +100,28 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
     """
     unfit = spared.split()
     if "plain" in unfit:
-        yield Variant("", inputs, ("contiguous",), "gradient" not in unfit)
+        gradient = "gradient" not in unfit
+        yield Variant("", inputs, ("contiguous",), gradient=gradient)
         return
     if len(inputs) == 1:
         unfit.append("mixed")
     layouts = [layout for layout in LAYOUTS if layout not in unfit]
     # Every other one, and the rest in the next type.
     for number in range(turn % 2, len(layouts), 2):
-        yield _laid_out(_cut(inputs, number + turn, unfit), layouts[number])
+        cut = _cut(inputs, number + turn, unfit)
+        yield _laid_out(cut, layouts[number])
     if "all" not in unfit:
         yield from _changed(inputs, turn, unfit, layouts[:-1])
     is_half = inputs[0].dtype in (torch.float16, torch.bfloat16)
     if _are_alike(inputs) and "empty" not in unfit and not is_half:
-        rows, columns = [x[:0] for x in inputs], [x[..., :0] for x in inputs]
-        yield Variant(" without rows", rows, ("contiguous",))
-        yield Variant(" without columns", columns, ("contiguous",))
+        without_rows = [x[:0] for x in inputs]
+        without_columns = [x[..., :0] for x in inputs]
+        yield Variant(" without rows", without_rows, ("contiguous",))
+        yield Variant(" without columns", without_columns, ("contiguous",))
 
 
 def _changed(
-    inputs: list[torch.Tensor], turn: int, unfit: list[str], layouts: list[str]
+    inputs: list[Tensor], turn: int, unfit: list[str], layouts: list[str]
 ) -> Iterator[Variant]:
     # Every other one, and the rest in the next type.
     for number, (name, values) in enumerate(VALUES.items(), start=turn):
@@ -127,11 +132,11 @@ def _changed(
             # What a type cannot add up shows in long sums.
             given = [x[..., :3, :] for x in inputs]
         changed = [values.change(x) for x in given]
-        layout = (layouts[number % len(layouts)],)
-        yield Variant(f" {name}", changed, layout, values.gradient, values.judged)
+        layout = layouts[number % len(layouts)]
+        yield Variant(f" {name}", changed, (layout,), values.gradient, values.judged)
 
 
-def _laid_out(inputs: list[torch.Tensor], layout: str) -> Variant:
+def _laid_out(inputs: list[Tensor], layout: str) -> Variant:
     if layout != "expanded":
         return Variant("", inputs, (layout,))
     # Equal rows have no order, and no gradient each.
@@ -139,23 +144,22 @@ def _laid_out(inputs: list[torch.Tensor], layout: str) -> Variant:
     return Variant("", repeated, (layout,), gradient=False, judged="values")
 
 
-def _are_alike(inputs: list[torch.Tensor]) -> bool:
+def _are_alike(inputs: list[Tensor]) -> bool:
     shape = inputs[0].shape
     return len(shape) > 1 and all(x.shape == shape for x in inputs)
 
 
-def _cut(
-    inputs: list[torch.Tensor], number: int, unfit: list[str]
-) -> list[torch.Tensor]:
+def _cut(inputs: list[Tensor], number: int, unfit: list[str]) -> list[Tensor]:
     rows, columns = SIZES[number % len(SIZES)]
     if _are_alike(inputs) and "uncut" not in unfit:
         return [x[..., :rows, :columns].contiguous() for x in inputs]
-    if len({len(x) for x in inputs}) == 1:
+    lengths = {len(x) for x in inputs}
+    if len(lengths) == 1:
         return [x[:5] for x in inputs]
     return inputs
 
 
-def placed(x: torch.Tensor, layout: str, number: int) -> torch.Tensor:
+def placed(x: Tensor, layout: str, number: int) -> Tensor:
     """Return an input in its layout; of mixed ones every second is in another than the first."""
     if layout == "mixed" and number % 2:
         layout = "channels-last" if x.dim() > 2 else "transposed"
@@ -163,8 +167,8 @@ def placed(x: torch.Tensor, layout: str, number: int) -> torch.Tensor:
 
 
 def deviations(
-    result: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, judged: str = "all"
-) -> torch.Tensor:
+    result: Tensor, right: Tensor, dtype: torch.dtype, judged: str
+) -> Tensor:
     """Return how far elements are off, relative to the largest value; what overflows is not.
 
     Raises:
@@ -177,17 +181,27 @@ def deviations(
         result = result.double()
     if torch.equal(result, right):  # as unchanged inputs are, and what has no elements
         return torch.zeros(right.shape if right.numel() else 1)
-    if not right.is_floating_point():
-        return torch.where((result != right) & (judged == "all"), math.inf, 0.0)
+    if right.is_floating_point():
+        return _of_floating(result, right, dtype, judged)
+    if judged == "all":
+        return torch.where(result != right, math.inf, 0.0)
+    return torch.zeros(right.shape)
+
+
+def _of_floating(
+    result: Tensor, right: Tensor, dtype: torch.dtype, judged: str
+) -> Tensor:
     # What is below the smallest normal number of float16 has few bits, or becomes zero.
     least = torch.finfo(dtype).tiny / reference.LIMITS[dtype]
     most = torch.finfo(dtype).max / 8
-    if (largest := float(right.abs().max())) <= most:  # nothing is infinite or NaN
+    largest = float(right.abs().max())
+    if largest <= most:  # nothing is infinite or NaN
         off = (result - right).abs_().div_(max(largest, least))
         return off.nan_to_num_(math.inf)
-    plain = right.isfinite() & (right.abs() <= most)
-    largest = max(float(right.abs().where(plain, 0.0).max()), least)
-    off = (result - right).abs().nan_to_num(math.inf) / largest
+    sizes = right.abs()
+    plain = right.isfinite() & (sizes <= most)
+    largest = float(sizes.where(plain, 0.0).max())
+    off = (result - right).abs().nan_to_num(math.inf) / max(largest, least)
     wrong = right.isinf() & (result != right)
     if judged != "finite":
         wrong |= right.isnan() & ~result.isnan()

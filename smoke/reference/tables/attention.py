@@ -4,12 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
 from smoke.reference import reference
 from smoke.reference.operators import Case, drawn
 
-Mask = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Mask = Callable[[Tensor, Tensor], Tensor]
 # What of a place among the queries and one among the keys is allowed, or added to their score.
 MASKS: dict[str, Mask] = {
     "causal": lambda query, key: query >= key,
@@ -37,10 +38,10 @@ SHAPES: dict[str, tuple[int, int, int, int, int, str]] = {
 
 def attend(
     mask: str,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-) -> torch.Tensor:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+) -> Tensor:
     """Return attention, of float64 by its definition."""
     bias = torch.zeros(1, device=query.device, dtype=query.dtype)
     if mask:
