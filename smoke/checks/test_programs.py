@@ -3,12 +3,14 @@
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from smoke.checks.test_resume import has_scaler
 from smoke.engine.check import Numbers, check, since
 from smoke.reference import models, reference
 
+Pair = tuple[Any, Any]  # what came, and what is right
 WORDS = 64
 SIZES = {
     "vocab_size": WORDS,
@@ -59,11 +61,11 @@ def _equal(
     numbers.within(name, error, limit)
 
 
-def _groups(device: torch.device) -> tuple[Any, Any]:
+def _groups(device: torch.device) -> Pair:
     """Return a weight of each group after one step, the first of AdamW being its rate."""
     stepped = []
     for kind, rate in ((torch.optim.SGD, 0.5), (torch.optim.AdamW, 0.1)):
-        parts = [torch.nn.Parameter(torch.ones(3, device=device)) for _ in range(3)]
+        parts = [nn.Parameter(torch.ones(3, device=device)) for _ in range(3)]
         groups = [
             {"params": parts[:1]},
             {"params": parts[1:2], "lr": rate / 2},
@@ -77,7 +79,7 @@ def _groups(device: torch.device) -> tuple[Any, Any]:
     return torch.stack(stepped), [0.75, 0.875, 0.5, 0.9, 0.95, 0.85]
 
 
-def _autocast(device: torch.device) -> tuple[Any, Any]:
+def _autocast(device: torch.device) -> Pair:
     """Return which results are of half precision, and which inside are not."""
     x = torch.ones(2, 4, 6, 6, device=device)
     w = torch.ones(4, 4, 3, 3, device=device)
@@ -95,7 +97,7 @@ def _autocast(device: torch.device) -> tuple[Any, Any]:
     return are_half, [True, True, True, True, False, False]
 
 
-def _roundings(device: torch.device) -> tuple[Any, Any]:
+def _roundings(device: torch.device) -> Pair:
     """Return numbers in other types, of which some are half-way between two."""
     x = torch.tensor(
         [2049.0, 2051.0, 1025.5, 257.0, 259.0, -771.0, -2.5], device=device
@@ -109,7 +111,7 @@ def _roundings(device: torch.device) -> tuple[Any, Any]:
     ]
 
 
-def _masks(device: torch.device) -> tuple[Any, Any]:
+def _masks(device: torch.device) -> Pair:
     """Return the share that masks have in common: all, where the generator does not go on."""
     x = torch.ones(100_003, device=device)
     first, *others = [functional.dropout(x, 0.5) > 0 for _ in range(3)]
@@ -117,12 +119,12 @@ def _masks(device: torch.device) -> tuple[Any, Any]:
     return shares, [0.5, 0.5]
 
 
-def _look_ups(device: torch.device) -> tuple[Any, Any]:
+def _look_ups(device: torch.device) -> Pair:
     """Return what is looked up: the CPU's own would share what is wrong for integers there."""
-    rows = [[10 * n + m for m in range(5)] for n in range(300)]
-    picks = [7 * n % 300 for n in range(300)]
-    x = torch.tensor(rows, device=device)
-    i = torch.tensor(picks, device=device)
+    rows = torch.arange(300)
+    x = 10 * rows[:, None] + torch.arange(5)
+    x = x.to(device)
+    i = (7 * rows % 300).to(device)
     ones = torch.ones(300, 1, device=device)
     results = [
         x.gather(0, i[:, None])[:, 0],
@@ -134,20 +136,26 @@ def _look_ups(device: torch.device) -> tuple[Any, Any]:
         ones.max(1).indices,
         ones.topk(1).indices[:, 0],
     ]
-    zeros = [0] * 300
-    return torch.stack(results), [
-        [rows[place][0] for place in picks],
-        [rows[n][place % 5] for n, place in enumerate(picks)],
-        [rows[place][place % 5] for place in picks],
-        [rows[place][4] for place in picks],
-        [row[1] for row in reversed(rows)],
-        zeros,
-        zeros,
-        zeros,
-    ]
+    right = []
+    for row in range(300):
+        place = 7 * row % 300
+        column = place % 5
+        right.append(
+            [
+                10 * place,
+                10 * row + column,
+                10 * place + column,
+                10 * place + 4,
+                10 * (299 - row) + 1,
+                0,
+                0,
+                0,
+            ]
+        )
+    return torch.stack(results, 1), right
 
 
-def _refusals(device: torch.device) -> tuple[Any, Any]:
+def _refusals(device: torch.device) -> Pair:
     """Return whether what does not fit is refused, and not read beyond its end."""
     misfits: tuple[tuple[Any, tuple[int, ...], tuple[int, ...]], ...] = (
         (torch.mm, (3, 4), (5, 6)),
@@ -166,10 +174,10 @@ def _refusals(device: torch.device) -> tuple[Any, Any]:
     return refused, len(misfits)
 
 
-def _attention(device: torch.device) -> tuple[Any, Any]:
+def _attention(device: torch.device) -> Pair:
     """Return the fast paths of evaluation, and the slow ones of training; one row is masked."""
-    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True)
-    attention = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+    layer = nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True)
+    attention = nn.MultiheadAttention(32, 4, batch_first=True)
     models.filled(layer).to(device)
     models.filled(attention).to(device)
     x = reference.noise(2, 9, 32).to(device)
@@ -189,7 +197,7 @@ def _attention(device: torch.device) -> tuple[Any, Any]:
         return results(), slow
 
 
-def _beams(device: torch.device) -> tuple[Any, Any]:
+def _beams(device: torch.device) -> Pair:
     model = models.llama(**SIZES).to(device)
     words = torch.arange(1, 13, device=device)[None]
     options = {"max_new_tokens": 8, "num_beams": 4, "do_sample": False}
@@ -198,7 +206,7 @@ def _beams(device: torch.device) -> tuple[Any, Any]:
     return model.generate(words, **options), without
 
 
-def _loss(device: torch.device) -> tuple[Any, Any]:
+def _loss(device: torch.device) -> Pair:
     """Return losses and norms of gradients: eager, fused, and with recomputed activations."""
     words = torch.arange(1, 25, device=device).view(2, 12)
     labels = words.clone()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.optimizer import _get_fused_kernels_supported_devices
 from torch.utils import _pytree
 
@@ -146,7 +146,7 @@ def _modules(device: torch.device) -> Compared:
     for info in module_db:
         unfit = _is_marked(info, device, "TestModule", "test_cpu_gpu_parity")
         # An embedding has no input of the type under test.
-        if unfit or info.is_lazy or info.module_cls is torch.nn.Embedding:
+        if unfit or info.is_lazy or info.module_cls is nn.Embedding:
             continue
         for training in (True, False):
             yield from _of_module(info, device, training=training)
@@ -173,14 +173,14 @@ def _of_module(info: Any, device: torch.device, *, training: bool) -> Compared:
             yield from Sample(name, call, given, device).compared(dtype)
 
 
-def _module(info: Any, options: Any, dtype: torch.dtype) -> torch.nn.Module:
+def _module(info: Any, options: Any, dtype: torch.dtype) -> nn.Module:
     """Return a module on the CPU, with weights of the type under test."""
     torch.manual_seed(0)
     module = info.module_cls(*options.args, **options.kwargs)
     return module.to("cpu", dtype)
 
 
-def _trained(plain: torch.nn.Module, args: Any, kwargs: Any) -> list[Tensor]:
+def _trained(plain: nn.Module, args: Any, kwargs: Any) -> list[Tensor]:
     """Return what a copy of a module makes, its weights' gradients, and its buffers."""
     leaves = _pytree.tree_leaves((args, kwargs))
     first = next(x for x in leaves if torch.is_tensor(x) and x.is_floating_point())
@@ -207,7 +207,7 @@ def _optimizers(device: torch.device) -> Compared:
         for (number, sample), way in product(enumerate(samples), ways):
             case = Case(partial(_steps, info.optim_cls, sample.kwargs, way))
             name = f"{info.name} {number} {way} float32"
-            plain = Variant(name, inputs, ("contiguous",), gradient=False, limit=1e-3)
+            plain = Variant(name, inputs, gradient=False, limit=1e-3)
             yield case, plain
 
 
@@ -220,7 +220,7 @@ def _steps(
     for name in ("foreach", "fused", "capturable"):
         if name in known:
             settings[name] = name == way and start.dtype != torch.float64
-    weights = [torch.nn.Parameter(part.clone()) for part in start]
+    weights = [nn.Parameter(part.clone()) for part in start]
     optimizer = kind(weights, **settings)
     scale = 1.0
     if settings.get("fused"):  # what a scaler of the loss asks for
@@ -275,7 +275,6 @@ class Sample:
             variant = Variant(
                 name=f"{self.name} {reference.short(dtype)}",
                 inputs=inputs,
-                layouts=("contiguous",),
                 gradient=self.gradient,
                 judged="values",
                 limit=LIMITS[dtype],

@@ -27,6 +27,9 @@ class Seen:
     speeds: Mapping[int, float]  # GB/s with each partner
 
 
+ByRank = Mapping[int, Seen]
+
+
 def partners(size: int) -> Iterator[list[int]]:
     """Yield the partner of each rank in each round, by the circle method; itself is a pause.
 
@@ -36,7 +39,8 @@ def partners(size: int) -> Iterator[list[int]]:
     odd = size % 2
     last = size - 1 + odd  # an odd group has a ghost, whose partner pauses
     draw = random.Random(size)  # noqa: S311 - not for secrets
-    for number in sorted(draw.sample(range(last), min(last, ROUNDS))):
+    rounds = draw.sample(range(last), min(last, ROUNDS))
+    for number in sorted(rounds):
         pairs = [(number - rank) % last for rank in range(last)]
         (alone,) = (rank for rank in range(last) if pairs[rank] == rank)
         if not odd:
@@ -45,7 +49,7 @@ def partners(size: int) -> Iterator[list[int]]:
         yield pairs
 
 
-def wrong_ranks(seen: Mapping[int, Seen]) -> list[int]:
+def wrong_ranks(seen: ByRank) -> list[int]:
     """Return the ranks between which and each of several partners numbers come wrong.
 
     A wrong sum of all accuses nobody: whoever changes it can change each part.
@@ -54,7 +58,7 @@ def wrong_ranks(seen: Mapping[int, Seen]) -> list[int]:
     return culprits if len(culprits) < len(seen) / 2 else []
 
 
-def _is_culprit(rank: int, seen: Mapping[int, Seen]) -> bool:
+def _is_culprit(rank: int, seen: ByRank) -> bool:
     """Return whether all exchanges with other nodes, or all in the node, are wrong.
 
     A network card spoils what leaves its node, and a device or a link what stays in it: each is
@@ -74,7 +78,7 @@ def _is_culprit(rank: int, seen: Mapping[int, Seen]) -> bool:
     return len(neighbours) > 1 and _all_wrong(rank, neighbours, seen)
 
 
-def _all_wrong(rank: int, others: Sequence[int], seen: Mapping[int, Seen]) -> bool:
+def _all_wrong(rank: int, others: Sequence[int], seen: ByRank) -> bool:
     return all(p in seen[rank].wrong or rank in seen[p].wrong for p in others)
 
 
@@ -83,7 +87,7 @@ def is_wrong(seen: Seen) -> bool:
     return bool(seen.sums or seen.wrong)
 
 
-def best_speeds(seen: Mapping[int, Seen]) -> dict[int, float]:
+def best_speeds(seen: ByRank) -> dict[int, float]:
     """Return the best speed of each rank, with other nodes where there are several."""
     nodes = {facts.node for facts in seen.values()}
     best = {}
@@ -97,7 +101,7 @@ def best_speeds(seen: Mapping[int, Seen]) -> dict[int, float]:
     return best
 
 
-def slow_ranks(seen: Mapping[int, Seen]) -> list[int]:
+def slow_ranks(seen: ByRank) -> list[int]:
     """Return the ranks whose best speed is far below the group's; two have nothing to compare with."""
     best = best_speeds(seen)
     if len(best) < 3:

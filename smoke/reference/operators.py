@@ -35,23 +35,28 @@ def rows(count: int) -> Inputs:
 
 def whole(high: int, *shape: int) -> Inputs:
     """Make non-negative integers below a limit."""
+    return lambda: (_integers(high, *shape),)
 
-    def make() -> tuple[Tensor, ...]:
-        generator = torch.Generator().manual_seed(4)
-        return (torch.randint(high, shape, generator=generator),)
 
-    return make
+def with_indices(shape: tuple[int, ...], high: int, *places: int) -> Inputs:
+    """Make noise of a shape, and integers below a limit, of another shape, to choose of it."""
+    return lambda: (noise(*shape), _integers(high, *places))
+
+
+def _integers(high: int, *shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(4)
+    return torch.randint(high, shape, generator=generator)
 
 
 def distinct() -> tuple[Tensor, ...]:
     """Make rows of distinct numbers that float16 and bfloat16 both hold, in random order."""
-    return (noise(513, 256).argsort(-1).sub(128).float(),)
+    places = noise(513, 256).argsort(-1)
+    return (places.sub(128).float(),)
 
 
 def indexed() -> tuple[Tensor, ...]:
     """Make rows, indices into them, and values of the indices' shape."""
-    (indices,) = whole(4097, 33, 2000)()
-    return noise(33, 4097), indices, noise(33, 2000, seed=2)
+    return noise(33, 4097), _integers(4097, 33, 2000), noise(33, 2000, seed=2)
 
 
 class Case(NamedTuple):
@@ -80,7 +85,6 @@ class Case(NamedTuple):
 def cases(
     *functions: Callable[..., Any],
     inputs: Inputs = rows(1),  # noqa: B008 - a function that makes them
-    since: str = "gelu",
     spared: str = "",
     **limits: Any,
 ) -> dict[str, Case]:
@@ -89,12 +93,9 @@ def cases(
     Args:
         functions: What runs, named as the case.
         inputs: Makes the inputs of each.
-        since: A function of `torch.nn.functional` that this torch must have.
         spared: Values and layouts of `variants` without a defined result.
         limits: ``roundings`` and ``float32``, see `Case`.
     """
-    if not hasattr(F, since):
-        return {}
     if limits.get("roundings") == 0:  # transforms, matrices
         spared += " NaN infinity"
     by_name = {}

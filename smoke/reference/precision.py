@@ -33,7 +33,7 @@ BITS = {torch.float32: 16, torch.float16: 8, torch.bfloat16: 6}
 class Each(TorchDispatchMode):
     """Gives each operator, its arguments and its result to a function, which returns the result."""
 
-    def __init__(self, act: Callable[[Any, Any, Any], Any]) -> None:
+    def __init__(self, act: Callable[..., Any]) -> None:
         super().__init__()
         self._act = act
 

@@ -6,7 +6,7 @@ Inputs are made in the dtype under test, then widened: the rounding of inputs is
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from smoke.engine.check import Numbers
 
@@ -25,7 +25,8 @@ LIMITS: dict[torch.dtype, float] = {
 def dtypes(device: torch.device) -> list[torch.dtype]:
     """Return the dtypes to check. The CPU has float16 arithmetic only since torch 2.3."""
     major, minor = torch.__version__.split(".")[:2]
-    if device.type == "cpu" and (int(major), int(minor)) < (2, 3):
+    release = (int(major), int(minor))
+    if device.type == "cpu" and release < (2, 3):
         return [torch.float32, torch.bfloat16]
     return list(LIMITS)
 
@@ -68,9 +69,11 @@ def laid_out(x: Tensor, layout: str) -> Tensor:
     if layout == "strided":
         if x.dim() == 4:
             return x.transpose(1, 2).contiguous().transpose(1, 2)
-        x = torch.stack([x, x], -1).flatten(-2)[..., ::2]
+        twice = torch.stack([x, x], -1).flatten(-2)
+        x = twice[..., ::2]
     if layout == "offset":
-        return torch.cat([x.new_zeros(3), x.flatten()])[3:].view(x.shape)
+        longer = torch.cat([x.new_zeros(3), x.flatten()])
+        return longer[3:].view(x.shape)
     if layout == "channels-last" and x.dim() > 2:
         # Not `contiguous`, which leaves the strides of one channel as they are.
         last = x.movedim(1, -1).clone(memory_format=torch.contiguous_format)
@@ -124,9 +127,11 @@ def _projected_error(left: Tensor, right: Tensor, product: Tensor) -> float:
 
 
 def _projected(x: Tensor) -> Tensor:
-    padded = torch.nn.functional.pad(x.double(), (0, -x.shape[-1] % 64))
-    signs = noise(padded.shape[-1], seed=11).sign().double()
-    return (padded * signs).unflatten(-1, (-1, 64)).sum(-1)
+    missing = -x.shape[-1] % 64
+    padded = nn.functional.pad(x.double(), (0, missing))
+    signs = noise(padded.shape[-1], seed=11).sign()
+    signed = padded * signs.double()
+    return signed.unflatten(-1, (-1, 64)).sum(-1)
 
 
 def attention(
@@ -142,7 +147,8 @@ def attention(
     width = query.shape[-1]
     scores = query @ key.transpose(-1, -2) / math.sqrt(width)
     if bias is None:
-        bias = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool)
+        bias = allowed.tril()
     if not bias.is_floating_point():
         bias = torch.where(bias, 0.0, -math.inf)
     return (scores + bias.double()).softmax(-1) @ value
@@ -194,7 +200,9 @@ def rotate_interleaved(x: Tensor, angle: Tensor) -> Tensor:
     """Rotate the pairs (2i, 2i + 1) of the first R channels, as ChatGLM2 does."""
     width = 2 * angle.shape[-1]
     pairs, rest = x.double().tensor_split((width,), -1)
-    turned = _turned(pairs[..., ::2], pairs[..., 1::2], angle)
+    even = pairs[..., ::2]
+    odd = pairs[..., 1::2]
+    turned = _turned(even, odd, angle)
     parts = torch.view_as_real(turned).flatten(-2)
     return torch.cat([parts, rest], -1)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from smoke.reference import reference
 
+Inputs = list[Tensor]
 LAYOUTS = ("transposed", "offset", "channels-last", "mixed", "expanded")
 # Rows and columns, cut from larger inputs: one, odd ones, just beyond powers of two.
 SIZES = ((5, 129), (2, 1025), (33, 17), (1, 65), (3, 2049), (257, 5))
@@ -32,8 +33,8 @@ class Variant(NamedTuple):
     """
 
     name: str
-    inputs: list[Tensor]
-    layouts: tuple[str, ...]
+    inputs: Inputs
+    layouts: tuple[str, ...] = ("contiguous",)
     gradient: bool = True
     judged: str = "all"
     made: bool = True
@@ -88,7 +89,7 @@ VALUES = {
 }
 
 
-def of(inputs: list[Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
+def of(inputs: Inputs, turn: int, spared: str) -> Iterator[Variant]:
     """Yield the variants of some inputs, on the CPU.
 
     Args:
@@ -101,7 +102,7 @@ def of(inputs: list[Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
     unfit = spared.split()
     if "plain" in unfit:
         gradient = "gradient" not in unfit
-        yield Variant("", inputs, ("contiguous",), gradient=gradient)
+        yield Variant("", inputs, gradient=gradient)
         return
     if len(inputs) == 1:
         unfit.append("mixed")
@@ -116,12 +117,12 @@ def of(inputs: list[Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
     if _are_alike(inputs) and "empty" not in unfit and not is_half:
         without_rows = [x[:0] for x in inputs]
         without_columns = [x[..., :0] for x in inputs]
-        yield Variant(" without rows", without_rows, ("contiguous",))
-        yield Variant(" without columns", without_columns, ("contiguous",))
+        yield Variant(" without rows", without_rows)
+        yield Variant(" without columns", without_columns)
 
 
 def _changed(
-    inputs: list[Tensor], turn: int, unfit: list[str], layouts: list[str]
+    inputs: Inputs, turn: int, unfit: list[str], layouts: list[str]
 ) -> Iterator[Variant]:
     # Every other one, and the rest in the next type.
     for number, (name, values) in enumerate(VALUES.items(), start=turn):
@@ -136,7 +137,7 @@ def _changed(
         yield Variant(f" {name}", changed, (layout,), values.gradient, values.judged)
 
 
-def _laid_out(inputs: list[Tensor], layout: str) -> Variant:
+def _laid_out(inputs: Inputs, layout: str) -> Variant:
     if layout != "expanded":
         return Variant("", inputs, (layout,))
     # Equal rows have no order, and no gradient each.
@@ -144,12 +145,12 @@ def _laid_out(inputs: list[Tensor], layout: str) -> Variant:
     return Variant("", repeated, (layout,), gradient=False, judged="values")
 
 
-def _are_alike(inputs: list[Tensor]) -> bool:
+def _are_alike(inputs: Inputs) -> bool:
     shape = inputs[0].shape
     return len(shape) > 1 and all(x.shape == shape for x in inputs)
 
 
-def _cut(inputs: list[Tensor], number: int, unfit: list[str]) -> list[Tensor]:
+def _cut(inputs: Inputs, number: int, unfit: list[str]) -> Inputs:
     rows, columns = SIZES[number % len(SIZES)]
     if _are_alike(inputs) and "uncut" not in unfit:
         return [x[..., :rows, :columns].contiguous() for x in inputs]

@@ -4,6 +4,7 @@ torch's own samples (`operators.samples`) have the other functions, and their op
 """
 
 import torch
+from torch import fft
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
 from smoke.reference.operators import cases, distinct, drawn, in_place, rows, whole
@@ -139,10 +140,12 @@ def totals_of_integers(x):
 
 
 def spectrum(x, y):
-    yield torch.view_as_real(torch.fft.ifft(torch.complex(x, y), norm="ortho"))
-    yield torch.fft.irfft(torch.fft.rfft(x) * 0.5, n=4000)
-    yield torch.fft.irfft(torch.fft.rfft(x[:, 1:]), n=3999)
-    yield torch.view_as_real(torch.fft.rfft(x.unfold(-1, 400, 160)))
+    waves = fft.ifft(torch.complex(x, y), norm="ortho")
+    yield torch.view_as_real(waves)
+    yield fft.irfft(fft.rfft(x) * 0.5, n=4000)
+    yield fft.irfft(fft.rfft(x[:, 1:]), n=3999)
+    windows = x.unfold(-1, 400, 160)
+    yield torch.view_as_real(fft.rfft(windows))
 
 
 def complex_products(x, y):

@@ -10,16 +10,16 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's docum
 from smoke.reference import reference
 from smoke.reference.operators import Case, drawn
 
-Mask = Callable[[Tensor, Tensor], Tensor]
 # What of a place among the queries and one among the keys is allowed, or added to their score.
-MASKS: dict[str, Mask] = {
+MASKS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "causal": lambda query, key: query >= key,
     "boolean": lambda query, key: (7 * query + 3 * key) % 5 > 0,
     "additive": lambda query, key: (7 * query + 3 * key) % 5 / 2,
     "padded": lambda query, key: (key + 0 * query < 128) * -65504.0,
 }
 # Heads, groups of keys, queries, keys, the size of a head, and the mask.
-SHAPES: dict[str, tuple[int, int, int, int, int, str]] = {
+Shape = tuple[int, int, int, int, int, str]
+SHAPES: dict[str, Shape] = {
     "causal": (2, 2, 257, 257, 64, "causal"),
     "plain": (2, 2, 256, 256, 128, ""),
     "grouped heads": (8, 2, 200, 200, 64, "boolean"),
@@ -36,17 +36,13 @@ SHAPES: dict[str, tuple[int, int, int, int, int, str]] = {
 }
 
 
-def attend(
-    mask: str,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-) -> Tensor:
+def attend(mask: str, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return attention, of float64 by its definition."""
     bias = torch.zeros(1, device=query.device, dtype=query.dtype)
     if mask:
-        places = torch.arange(query.shape[2], device=query.device)[:, None]
-        bias = MASKS[mask](places, torch.arange(key.shape[2], device=key.device))
+        of_query = torch.arange(query.shape[2], device=query.device)
+        of_key = torch.arange(key.shape[2], device=key.device)
+        bias = MASKS[mask](of_query[:, None], of_key)
         if bias.is_floating_point():
             bias = bias.to(query.dtype)
     repeats = query.shape[1] // key.shape[1]
@@ -65,7 +61,7 @@ def attend(
     return F.scaled_dot_product_attention(query, key, value, bias)
 
 
-def _case(shape: tuple[int, int, int, int, int, str]) -> Case:
+def _case(shape: Shape) -> Case:
     heads, groups, queries, keys, size, mask = shape
     pair = (1, groups, keys, size)
     inputs = drawn((1, heads, queries, size), pair, pair)

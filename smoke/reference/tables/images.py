@@ -87,14 +87,16 @@ def conv2d_transposed(x, weights):
 
 
 def conv2d_of_points(x, weights):
-    points, filters = x[..., :2, :2], weights[..., :1, :1]
+    points = x[..., :2, :2]
+    filters = weights[..., :1, :1]
     yield F.conv2d(points, filters, stride=2)
     yield F.conv_transpose2d(points, filters, stride=2)
 
 
 def conv3d(x, weights):
     filters = weights.unsqueeze(-1).repeat(1, 1, 1, 1, 3)
-    return F.conv3d(x.unflatten(-1, (29, 1)), filters, padding=1)
+    volumes = x.unflatten(-1, (29, 1))
+    return F.conv3d(volumes, filters, padding=1)
 
 
 def conv2d_groups(x, weights):
@@ -120,6 +122,9 @@ def filtered(groups):
 
 # Fast convolutions, and the means of a norm, add up infinity and its negative.
 UNDEFINED = "NaN infinity"
+# In 2.10 half types round the index of a maximum beyond 256 on a CPU (pytorch/pytorch#159936);
+# 2.13 has this function and is right.
+NEW = [largest_of_many] if hasattr(F, "linear_cross_entropy") else []
 CASES = {
     **cases(
         group_norm,
@@ -136,14 +141,7 @@ CASES = {
         inputs=PICTURES,
         spared=UNDEFINED,
     ),
-    # In 2.10 half types round the index of a maximum beyond 256 on a CPU (pytorch/pytorch#159936);
-    # 2.13 has this function and is right.
-    **cases(
-        largest_of_many,
-        inputs=PICTURES,
-        spared=UNDEFINED,
-        since="linear_cross_entropy",
-    ),
+    **cases(*NEW, inputs=PICTURES, spared=UNDEFINED),
     # A coordinate of up to 61 is rounded, thrice, which shifts it by 1e-5 pixels.
     **cases(bilinear, bicubic, inputs=PICTURES, float32=3e-05, spared=UNDEFINED),
     **cases(

@@ -3,7 +3,14 @@
 import torch
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
-from smoke.reference.operators import cases, distinct, indexed, rows, whole
+from smoke.reference.operators import (
+    cases,
+    distinct,
+    indexed,
+    rows,
+    whole,
+    with_indices,
+)
 from smoke.reference.reference import noise
 
 
@@ -31,13 +38,15 @@ def index_select(x, i, v):
 
 def index_put(x, i, v):
     """Each of ten places is hit up to 13 times."""
-    return x.index_put((i[0, :99] % 10,), v[:, :1].T, accumulate=True)
+    places = i[0, :99] % 10
+    return x.index_put((places,), v[:, :1].T, accumulate=True)
 
 
 def gathered_of_five(x, i):
     """The indices are of fewer rows."""
     yield x.gather(4, i)
-    yield x.scatter_add(4, i, x.detach()[:2, :3, ..., :3])
+    part = x.detach()[:2, :3, ..., :3]
+    yield x.scatter_add(4, i, part)
     yield x.scatter(4, i.argsort(-1), 2.0)
 
 
@@ -62,7 +71,8 @@ def sort(x):
 
 def topk(x):
     yield from x.topk(min(50, x.shape[-1]))
-    yield x.detach().topk(min(9, len(x)), 0, largest=False)[0]
+    least = x.detach().topk(min(9, len(x)), 0, largest=False)
+    yield least.values
 
 
 def median(x):
@@ -90,7 +100,8 @@ def overlapping_views(x):
 
 
 def searchsorted(x):
-    return torch.searchsorted(x[0].sort()[0], x.T.contiguous())
+    ordered, _ = x[0].sort()
+    return torch.searchsorted(ordered, x.T.contiguous())
 
 
 def unique(x):
@@ -128,7 +139,7 @@ CASES = {
     **cases(
         gathered_of_five,
         of_five_dimensions,
-        inputs=lambda: (noise(3, 4, 5, 6, 8), *whole(8, 2, 3, 5, 6, 3)()),
+        inputs=with_indices((3, 4, 5, 6, 8), 8, 2, 3, 5, 6, 3),
     ),
     **cases(
         index_put,

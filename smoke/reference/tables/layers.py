@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
-from smoke.reference.operators import cases, drawn, whole
+from smoke.reference.operators import cases, drawn, with_indices
 from smoke.reference.reference import noise
 
 
@@ -12,7 +12,8 @@ def layer_norm(x):
 
 
 def rms_norm(x):
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+    mean = x.square().mean(-1, keepdim=True)
+    return x * torch.rsqrt(mean + 1e-6)
 
 
 def softmax(x):
@@ -40,7 +41,8 @@ def cumsum_of_columns(x):
 def losses_of_classes(x, i):
     yield F.cross_entropy(x, i % 3, ignore_index=2)
     yield F.nll_loss(x, i % 3, ignore_index=1)
-    yield F.cross_entropy(x, i, x[0].detach().abs(), label_smoothing=0.2)
+    weights = x[0].detach().abs()
+    yield F.cross_entropy(x, i, weights, label_smoothing=0.2)
 
 
 def linear_without_bias(x, weights, bias):
@@ -54,6 +56,11 @@ def einsum(a, b):
 
 def baddbmm(a, b):
     return torch.baddbmm(b[:, :1], a, b, beta=0.5, alpha=2)
+
+
+def equations():
+    """Make matrices far from singular ones, and right sides."""
+    return noise(4, 33, 33) + 9 * torch.eye(33), noise(4, 33, 33, seed=1)
 
 
 def cholesky(a, b):
@@ -85,9 +92,9 @@ CASES = {
     **cases(cumsum, cumsum_of_columns, roundings=48),
     **cases(
         F.cross_entropy,
-        inputs=lambda: (noise(65, 32_003), *whole(32_003, 65)()),
+        inputs=with_indices((65, 32_003), 32_003, 65),
     ),
-    **cases(losses_of_classes, inputs=lambda: (noise(65, 33), *whole(33, 65)())),
+    **cases(losses_of_classes, inputs=with_indices((65, 33), 33, 65)),
     **cases(
         F.linear,
         linear_without_bias,
@@ -106,7 +113,7 @@ CASES = {
         torch.linalg.solve,
         triangular,
         factorised,
-        inputs=lambda: (noise(4, 33, 33) + 9 * torch.eye(33), noise(4, 33, 33, seed=1)),
+        inputs=equations,
         roundings=0,
         spared="uncut positive negative large ties expanded",
     ),

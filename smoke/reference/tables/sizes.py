@@ -6,7 +6,14 @@ from typing import Any
 import torch
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
-from smoke.reference.operators import Case, cases, drawn, statistics, whole
+from smoke.reference.operators import (
+    Case,
+    cases,
+    drawn,
+    statistics,
+    whole,
+    with_indices,
+)
 from smoke.reference.reference import noise
 
 # Images, filters and options: what begins at a batch, a width, a remainder of a tile.
@@ -63,13 +70,16 @@ def cross_entropy_of_a_vocabulary(x, i):
 
 
 def greatest_at_the_end(x, i):
-    end = torch.arange(50, 100, device=x.device, dtype=x.dtype).expand(len(x), -1)
-    yield from torch.cat([x.detach()[:, :-50], end], 1).topk(50)
+    end = torch.arange(50, 100, device=x.device, dtype=x.dtype)
+    start = x.detach()[:, :-50]
+    scores = torch.cat([start, end.expand(len(x), -1)], 1)
+    yield from scores.topk(50)
 
 
 def greatest_of_a_vocabulary(x, i):
     """No two scores are equal."""
-    scores = x.detach().float() + torch.arange(x.shape[-1], device=x.device) / 2**20
+    places = torch.arange(x.shape[-1], device=x.device)
+    scores = x.detach().float() + places / 2**20
     yield scores.argmax(-1)
     yield from scores.max(-1)
     yield from scores.topk(50)
@@ -157,7 +167,8 @@ def moved_of_many_columns(x):
     yield x.exp()[:, -99:]
     places = torch.arange(0, 2**22, 997, device=x.device)
     yield x.index_select(1, places)
-    yield torch.cat([x, x[:, :9]], 1)[:, -20:]
+    joined = torch.cat([x, x[:, :9]], 1)
+    yield joined[:, -20:]
 
 
 # Beyond 65,535 rows, which is the most blocks of a grid's second axis.
@@ -187,7 +198,8 @@ def ordered_of_many_rows(x):
 
 
 def products_of_many_rows(x):
-    yield torch.bmm(x.view(-1, 2, 2), x.view(-1, 2, 2).mT)
+    squares = x.view(-1, 2, 2)
+    yield torch.bmm(squares, squares.mT)
     yield F.linear(x, x[:7], x[0, :1])
     yield x.mT @ x
 
@@ -217,7 +229,8 @@ def convolutions_of_many_rows(x):
     filters = x[:12].reshape(4, 4, 3)
     yield F.conv1d(x.mT[None], filters)
     yield F.conv_transpose1d(x.mT[None], filters, stride=2)
-    yield F.conv2d(x[:, :, None, None], x[:8, :, None, None])
+    points = x[:, :, None, None]
+    yield F.conv2d(points, points[:8])
 
 
 # Beyond 2 ** 24, which float32 does not count.
@@ -231,52 +244,47 @@ def counted(x):
     yield x.bincount()[:3]
 
 
+plain = partial(cases, spared="plain")
 MANY_ROWS = drawn((65_567, 4))
 CASES = {
     **at_sizes_of_models(),
-    **cases(
+    **plain(
         cross_entropy_of_a_vocabulary,
         greatest_at_the_end,
         greatest_of_a_vocabulary,
-        inputs=lambda: (noise(9, 128_257), *whole(128_257, 9)()),
+        inputs=with_indices((9, 128_257), 128_257, 9),
         roundings=16,
-        spared="plain",
     ),
-    **cases(
+    **plain(
         embedding_of_40000_words,
-        inputs=lambda: (noise(40_000, 8), *whole(500, 40_000)()),
+        inputs=with_indices((40_000, 8), 500, 40_000),
         roundings=48,
-        spared="plain",
     ),
-    **cases(
+    **plain(
         draws_of_the_one_that_can_be_drawn,
         inputs=whole(128_257, 9),
-        spared="plain",
     ),
-    **cases(
+    **plain(
         copies_between_strides,
         inputs=drawn((300, 700)),
-        spared="plain",
     ),
-    **cases(norms_of_images, inputs=drawn((2, 64, 66, 65)), spared="plain"),
-    **cases(
+    **plain(norms_of_images, inputs=drawn((2, 64, 66, 65))),
+    **plain(
         views_of_channels_last,
         inputs=drawn((3, 8, 33, 34), (12, 5, 3, 3), (12,)),
-        spared="plain",
     ),
-    **cases(
+    **plain(
         indices_of_one_column_and_of_none,
-        inputs=lambda: (noise(300, 33), *whole(300, 300)()),
-        spared="plain",
+        inputs=with_indices((300, 33), 300, 300),
     ),
-    **cases(
+    **plain(
         means_of_a_million_rows,
         inputs=lambda: (noise(1_000_003, 3) + 1,),
         roundings=0,
         float32=5e-05,
         spared="plain gradient",
     ),
-    **cases(
+    **plain(
         ordered_of_many_columns,
         totals_of_many_columns,
         moved_of_many_columns,
@@ -284,7 +292,7 @@ CASES = {
         roundings=0,
         spared="plain gradient",
     ),
-    **cases(
+    **plain(
         softmax_of_many_rows,
         totals_of_many_rows,
         ordered_of_many_rows,
@@ -295,20 +303,17 @@ CASES = {
         inputs=MANY_ROWS,
         roundings=0,
         float32=5e-05,
-        spared="plain",
     ),
     # cuDNN multiplies in TF32.
-    **cases(
+    **plain(
         convolutions_of_many_rows,
         inputs=MANY_ROWS,
         roundings=0,
         float32=0.005,
-        spared="plain",
     ),
-    **cases(
+    **plain(
         counted,
         inputs=lambda: (torch.ones(2**24 + 3, dtype=torch.uint8),),
         roundings=0,
-        spared="plain",
     ),
 }
