@@ -7,7 +7,8 @@ from pathlib import Path
 
 from provision.core.limits import open_regular
 
-BROKEN = (OSError, ValueError, struct.error)  # what reading garbage raises
+# What reading garbage raises.
+BROKEN = (OSError, ValueError, OverflowError, struct.error)
 _LOAD, _DYNAMIC = 1, 2  # types of segments
 _NEEDED, _STRINGS, _RPATH, _RUNPATH = 1, 5, 15, 29  # tags of the dynamic segment
 
@@ -31,10 +32,14 @@ class Elf:
                 table = self._data[offset : offset + length // 16 * 16]
                 tags += struct.iter_unpack("<QQ", table)
         strings = _place(dict(tags).get(_STRINGS, 0), segments)
-        texts = [(tag, self._text(strings + place)) for tag, place in tags]
-        self.needed = [text for tag, text in texts if tag == _NEEDED]
-        paths = ":".join(text for tag, text in texts if tag in (_RPATH, _RUNPATH))
-        self.folders = [folder for folder in paths.split(":") if folder]
+        self.needed = list[str]()
+        self.folders = list[str]()
+        for tag, place in tags:
+            if tag == _NEEDED:
+                self.needed.append(self._text(strings + place))
+            elif tag in (_RPATH, _RUNPATH):
+                folders = self._text(strings + place).split(":")
+                self.folders += filter(None, folders)
 
     def _read(self, form: str, place: int) -> tuple[int, ...]:
         return struct.unpack_from(form, self._data, place)
