@@ -19,13 +19,14 @@ from provision.commands.machine import read_layers
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.failures import as_error
 from provision.core.filesystem import write_atomic
+from provision.core.findings import Finding
 from provision.core.in_use import user_of
 from provision.core.output import begins_with, require_replaceable
 from provision.core.process import interrupt
 from provision.core.variables import chooses_devices
 from provision.host.vendors import occupants
 from provision.report.history import last_report
-from provision.report.model import SCHEMA
+from provision.report.model import SCHEMA, Report
 from provision.report.speeds import speeds_of
 from provision.report.verdict import (
     Verdict,
@@ -111,18 +112,15 @@ class Contract:
         )
         assert report is not None  # noqa: S101 - see above
         comparison = getattr(result, "comparison", None)
-        failed = [(check.id, check.finding) for check in report.failed if check.finding]
         worse = comparison.findings if comparison else ()
-        return facts_of(report) | judge(failed, worse)
+        return facts_of(report) | judge(_findings(report, "failed"), worse)
 
     def _of_gate(self, result: GateResult) -> dict[str, Any]:
         report = result.report
-        found = [("", finding) for finding in result.findings]
-        found += [(check.id, check.finding) for check in report.failed if check.finding]
-        warned = [
-            c.finding for c in report.checks if c.outcome == "warned" and c.finding
-        ]
-        parts = facts_of(report) | judge(found, warned)
+        failed = [("", finding) for finding in result.findings]
+        failed += _findings(report, "failed")
+        warned = [finding for _, finding in _findings(report, "warned")]
+        parts = facts_of(report) | judge(failed, warned)
         if not chooses_devices(self._call.target.accelerator, os.environ):
             parts["most_devices"] = most_devices(report)
         return parts | {"speeds": speeds_of(report)}
@@ -224,3 +222,12 @@ class Contract:
             self._give(verdict)
         except ToolError as error:
             self._call.console.error(error)
+
+
+def _findings(report: Report, outcome: str) -> list[tuple[str, Finding]]:
+    """Return the findings of the checks with an outcome, each with the id of its check."""
+    findings = list[tuple[str, Finding]]()
+    for check in report.checks:
+        if check.outcome == outcome and check.finding:
+            findings.append((check.id, check.finding))
+    return findings

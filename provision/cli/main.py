@@ -52,15 +52,16 @@ class _Parser(argparse.ArgumentParser):
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse all but an optional program, whose place argparse ends at the first option."""
-        words, program = list(sys.argv[1:] if args is None else args), list[str]()
-        optional = any((a.dest, a.nargs) == ("command", "*") for a in self._actions)
-        if optional and "--" in words:
+        words = list(sys.argv[1:] if args is None else args)
+        program = list[str]()
+        actions = [each for each in self._actions if each.dest == "command"]
+        if "--" in words and actions and actions[0].nargs == "*":
             place = words.index("--")
             words, program = words[:place], words[place + 1 :]
-        found, left = super().parse_known_args(words, namespace)
+        arguments, unknown = super().parse_known_args(words, namespace)
         if program:
-            found.command = program
-        return found, left
+            arguments.command = program
+        return arguments, unknown
 
 
 def main(argv: Sequence[str] | None = None) -> int:

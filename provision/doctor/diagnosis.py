@@ -80,7 +80,10 @@ def _damage(env: Environment, lock: Lock, target: Target | None) -> list[Finding
     if not (env.prefix / RECORD).is_file():
         return list(damage)
     repair = f"`provision verify {lock.folder.name} --repair`"
-    return [
-        finding if "--repair" in finding.remedy else replace(finding, remedy=repair)
-        for finding in damage
-    ]
+    findings = list[Finding]()
+    for finding in damage:
+        if "--repair" in finding.remedy:
+            findings.append(finding)
+        else:
+            findings.append(replace(finding, remedy=repair))
+    return findings

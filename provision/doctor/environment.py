@@ -46,9 +46,9 @@ class Torch:
     """The build of torch, from ``torch/version.py``."""
 
     version: str
-    cuda: str | None
-    xpu: str | None
-    hip: str | None
+    cuda: str | None = None
+    xpu: str | None = None
+    hip: str | None = None
 
     @property
     def accelerator(self) -> str:
@@ -192,9 +192,10 @@ def markers_of(
     windows: bool,
 ) -> dict[str, str]:
     """Return the values of environment markers, with the platform from the wheels' tags."""
-    tags = " ".join(
-        tag for dists in distributions.values() for dist in dists for tag in dist.tags
-    )
+    tags = ""
+    for dists in distributions.values():
+        for dist in dists:
+            tags += " ".join(dist.tags) + " "
     platform = "linux-64"
     if windows:
         platform = "win-64"
@@ -245,7 +246,12 @@ def _torch(site: Path) -> Torch | None:
     values = {m[1]: m[2] or m[3] for m in _ASSIGNED.finditer(text)}
     if "__version__" not in values:
         return None
-    return Torch(values["__version__"] or "", *map(values.get, ("cuda", "xpu", "hip")))
+    return Torch(
+        values["__version__"] or "",
+        values.get("cuda"),
+        values.get("xpu"),
+        values.get("hip"),
+    )
 
 
 def _user_sites(home: Path | None, minor: str, base: str) -> list[Path]:

@@ -46,8 +46,7 @@ def _by_weight(
 ) -> Iterator[int]:
     """Yield the indices of lines, those first without which the others tell least."""
     index = {line.number: at for at, line in enumerate(lines)}
-    quotes = [_QUOTED.match(text) for f in findings for text in f.evidence]
-    quoted = [index[int(quote[1])] for quote in quotes if quote]
+    quoted = [index[number] for number in _quoted(findings)]
     yield from quoted
     if log.failure.ended is not None:
         end = index[log.lines[log.failure.ended].number]
@@ -59,10 +58,19 @@ def _by_weight(
     yield from range(5)
     telling = {*matching("ending", lines), *matching("telling", lines)}
     distinct = _distinct(lines)
-    yield from (at for at in distinct if at in telling)
+    yield from filter(telling.__contains__, distinct)
     for at in quoted:
         yield from range(at - 3, at + 4)
     yield from distinct
+
+
+def _quoted(findings: Sequence[Finding]) -> Iterator[int]:
+    """Yield the numbers of the lines that findings quote."""
+    for finding in findings:
+        for text in finding.evidence:
+            quote = _QUOTED.match(text)
+            if quote:
+                yield int(quote[1])
 
 
 def _distinct(lines: Sequence[Line]) -> list[int]:

@@ -26,20 +26,18 @@ def missing_libraries(
     finder = _Finder(env, host, root)
     queue = _loaded_first(env)
     seen = set(queue)
-    missing = dict[str, str]()
+    missing = dict[str, MissingLibrary]()
     while queue and len(seen) < _MOST:
         path = queue.pop(0)
         names, folders = _imports(path, windows=env.windows)
         for name in names:
             library = finder.find(name, folders)
             if library is None:
-                missing.setdefault(name, path.name)
+                missing.setdefault(name, MissingLibrary(name, path.name))
             elif library not in seen and env.prefix in library.parents:
                 seen.add(library)
                 queue.append(library)
-    return [
-        MissingLibrary(name, importer) for name, importer in sorted(missing.items())
-    ]
+    return sorted(missing.values())
 
 
 def _loaded_first(env: Environment) -> list[Path]:

@@ -56,23 +56,29 @@ def refuse_lock(
     brought = _brought(lock, read_places(target, root))
     findings = diagnose_lock(target, lock, requires, brought)
     remedies = [_remedy(finding, target, lock) for finding in findings]
-    remedies = _with_one_exclude(remedies)
     raise SpecError(
         f"the packages locked for {target.name} do not work together",
         evidence=_evidence(findings),
         cause=findings[0].cause,
-        remedy="\n".join(dict.fromkeys(remedies)),
+        remedy="\n".join(dict.fromkeys(_with_one_exclude(remedies))),
     )
 
 
 def _with_one_exclude(remedies: Sequence[str]) -> list[str]:
     """Return remedies with the lines of all that leave packages out as one line."""
-    lines = [line for line in map(_EXCLUDE.match, remedies) if line]
+    lines = list[re.Match[str]]()
+    others = list[str]()
+    names = dict[str, None]()
+    for remedy in remedies:
+        line = _EXCLUDE.match(remedy)
+        if line:
+            lines.append(line)
+            names |= dict.fromkeys(line[2].split(", "))
+        else:
+            others.append(remedy)
     if len(lines) < 2:
         return list(remedies)
-    names = dict.fromkeys(name for line in lines for name in line[2].split(", "))
-    whole = f"{lines[0][1]}{', '.join(names)}{lines[0][3]}"
-    return [whole, *(text for text in remedies if not _EXCLUDE.match(text))]
+    return [f"{lines[0][1]}{', '.join(names)}{lines[0][3]}", *others]
 
 
 def _brought(lock: Lock, places: Places) -> dict[str, str]:
@@ -127,23 +133,21 @@ def diagnose_lock(
         excluded=target.pip.exclude,
         brought=brought,
     )
-    forbidden = _forbidden(env, target)
-    explained = {
-        evidence.partition(" ")[0] for f in forbidden for evidence in f.evidence
-    }
-    if explained.intersection(TRITONS):  # which is the same error
-        bad = [
-            f for f in _bad(env, target) if f.code != "triton-missing-or-incompatible"
-        ]
-        return [*forbidden, *bad]
-    return [*forbidden, *_bad(env, target)]
+    findings = _forbidden(env, target)
+    forbidden = {entry.name for entry in target.pip.forbid}
+    has_forbidden_triton = any(d.name in forbidden for d in env.present(TRITONS))
+    for finding in _bad(env, target):
+        is_of_triton = finding.code == "triton-missing-or-incompatible"
+        if not (has_forbidden_triton and is_of_triton):  # which is the same error
+            findings.append(finding)
+    return findings
 
 
 def _forbidden(env: Environment, target: Target) -> list[Finding]:
     findings = []
     for entry in target.pip.forbid:
         for dist in env.present([entry.name]):
-            found = Finding(
+            finding = Finding(
                 code="forbidden-package",
                 level=Level.ERROR,
                 symptom=f"{dist} must not be in this environment",
@@ -151,7 +155,7 @@ def _forbidden(env: Environment, target: Target) -> list[Finding]:
                 remedy=env.leave_out(dist.name),
                 evidence=(env.says(dist),),
             )
-            findings.append(found)
+            findings.append(finding)
     return findings
 
 
@@ -192,13 +196,15 @@ def _torch(lock: Lock) -> Torch | None:
     # The default index has CUDA builds without a local version; they require these libraries.
     if not local and "nvidia-cuda-runtime" in " ".join(lock.versions):
         cuda = "unknown"
-    return Torch(version, cuda, local if local == "xpu" else None, None)
+    return Torch(version, cuda)
 
 
 def _evidence(findings: Sequence[Finding]) -> str:
-    return "\n".join(
-        f"{f.code}: {f.symptom}: {', '.join(f.evidence)}" for f in findings
-    )
+    lines = list[str]()
+    for finding in findings:
+        evidence = ", ".join(finding.evidence)
+        lines.append(f"{finding.code}: {finding.symptom}: {evidence}")
+    return "\n".join(lines)
 
 
 def _remedy(finding: Finding, target: Target, lock: Lock) -> str:

@@ -78,7 +78,8 @@ def log_rules() -> tuple[LogRule, ...]:
     rules = list[LogRule]()
     for layer in LAYERS:
         for row in data(f"log_rules/{layer}")["rule"]:
-            rules.append(LogRule(**{**texts[row["code"]], **row}))
+            fields = texts[row["code"]] | row
+            rules.append(LogRule(**fields))
     return tuple(rules)
 
 
@@ -154,7 +155,9 @@ def _one_error_a_line(findings: Iterable[Finding]) -> list[Finding]:
 
 def _fires(rule: LogRule, search: Search) -> Match | None:
     """Return the last match of a rule whose conditions hold."""
-    hits = [hit for pattern in rule.any for hit in search.find(pattern)]
+    hits = list[Hit]()
+    for pattern in rule.any:
+        hits += search.find(pattern)
     if rule.next:
         hits = [hit for hit in hits if _matches_next(rule.next, search, hit)]
     if rule.beside:
@@ -167,8 +170,10 @@ def _fires(rule: LogRule, search: Search) -> Match | None:
 
 
 def _matches_next(pattern: str, search: Search, hit: Hit) -> bool:
-    after = search.lines[hit[0] + 1 : hit[0] + 2]
-    return any(re.search(pattern, line.text, re.IGNORECASE) for line in after)
+    after = hit[0] + 1
+    if after == len(search.lines):
+        return False
+    return bool(re.search(pattern, search.lines[after].text, re.IGNORECASE))
 
 
 def _filled(pattern: str, hit: Hit) -> str:
@@ -202,7 +207,9 @@ def _is_beside_failure(match: Match, log: Log) -> bool:
 def _finding(match: Match, log: Log, machine: Machine, level: Level) -> Finding:
     rule = match.rule
     groups = defaultdict[str, str](lambda: "what is quoted")
-    groups.update(filter(lambda group: group[1], match.groups.items()))
+    for name, text in match.groups.items():
+        if text:
+            groups[name] = text
     remedy = machine.with_commands(rule.remedy).format_map(groups)
     if rule.reference:
         remedy += f" (see {rule.reference})"

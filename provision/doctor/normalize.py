@@ -13,12 +13,14 @@ _MESSAGES = ("log", "msg", "message", "error", "exception", "traceback", "stack"
 
 def normalize_log(lines: Sequence[Line]) -> list[Line]:
     """Return lines without prefixes, escapes and a common margin; numbers are kept."""
-    bare = [
-        Line(number, _without_prefixes(part))
-        for number, text in lines
-        for part in _unpacked(text)
-    ]
-    margins = [len(text) - len(text.lstrip()) for _, text in bare if text]
+    bare = list[Line]()
+    margins = list[int]()
+    for number, packed in lines:
+        for part in _unpacked(packed):
+            text = _without_prefixes(part)
+            bare.append(Line(number, text))
+            if text:
+                margins.append(len(text) - len(text.lstrip()))
     margin = min(margins, default=0)
     return [Line(number, text[margin:]) for number, text in bare]
 

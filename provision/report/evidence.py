@@ -49,13 +49,6 @@ _FAULTS = (
     FormatError,
     UnsupportedAlgorithm,
 )
-_NAMES_NO_KEY = (
-    "it names no public key: it was written by an earlier version, emit it again"
-)
-_EARLIER = "urn:provision:smoke-evidence:v1"
-_TOO_EARLY = (
-    "it was written by an earlier version of Provision; its author has to emit it again"
-)
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -115,19 +108,23 @@ class Predicate(Table):
     @model_validator(mode="after")
     def _is_as_measured(self) -> Self:
         """Raise ValueError for a device that is not the one which the checks measured."""
-        every = self.devices or (self.device,)
-        if every[0] != self.device:
+        devices = self.devices or (self.device,)
+        if devices[0] != self.device:
             raise ValueError("the first of its devices is another than its device")
-        measured = {check.id: check.numbers for check in self.checks}
-        for number, device in enumerate(every):
-            name = "device.ready" + (f"@{number}" if number else "")
-            if number and name not in measured:
-                raise ValueError(f"it names device {number}, and has no {name}")
-            for key, size in (("count", 1), ("memory", 2**30)):  # in GiB
-                told = device.get(key)
-                seen = measured.get(name, {}).get(key, {}).get("value")
-                if told is not None and seen != float(told) / size:
-                    raise ValueError(f"its {key} is {told}, and {name} measured {seen}")
+        numbers = {check.id: check.numbers for check in self.checks}
+        for index, device in enumerate(devices):
+            check = "device.ready"
+            if index:
+                check = f"device.ready@{index}"
+                if check not in numbers:
+                    raise ValueError(f"it names device {index}, and has no {check}")
+            for name, unit in (("count", 1), ("memory", 2**30)):  # in GiB
+                size = device.get(name)
+                number = numbers.get(check, {}).get(name, {})
+                measured = number.get("value")
+                if size is not None and measured != float(size) / unit:
+                    text = f"its {name} is {size}, and {check} measured {measured}"
+                    raise ValueError(text)
         return self
 
 
@@ -168,13 +165,13 @@ def statement_schema() -> dict[str, Any]:
 
 def require_proof(report: Report) -> None:
     """Raise UsageError, with the reason, if a report proves nothing."""
-    bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
+    bad = [check.id for check in report.failed]
+    bad += [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad or report.shortfall:
         suite = f"it is of the {report.suite} suite"
-        evidence = ", ".join(bad) or report.shortfall or suite
         raise UsageError(
             f"the last report of {report.target} proves nothing",
-            evidence=evidence,
+            evidence=", ".join(bad) or report.shortfall or suite,
             remedy=f"`provision smoke {report.target} --full` on the device makes one",
         )
 
@@ -276,9 +273,11 @@ def new_key(file: Path) -> None:
 MARK = ' "payload": "eyJfdHlwZSI6'
 
 
-def _render(envelope: Envelope, key: str = "") -> str:
-    named = {_KEY: key} if key else {}  # files of earlier versions name none
-    return json.dumps(envelope.to_dict() | named, indent=1) + "\n"
+def _render(envelope: Envelope, key: str) -> str:
+    document = envelope.to_dict()
+    if key:  # files of earlier versions name none
+        document[_KEY] = key
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _require_long(key: object) -> None:
@@ -308,18 +307,6 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
     return keys
 
 
-def _require_current(file: Path, payload: bytes) -> None:
-    """Raise ToolError for a statement of an earlier version, which says less of what was run."""
-    statement = json.loads(payload)
-    if statement["predicateType"] == _EARLIER:
-        raise ToolError(
-            f"{file} is no evidence",
-            evidence=_TOO_EARLY,
-            cause="that version did not sign what the checks were made with",
-            remedy="ask its author for `provision evidence emit` with this version",
-        )
-
-
 def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Statement]:
     """Return whose key signed a file, and its statement; ToolError if it is no evidence."""
     with _refusing(file):
@@ -346,7 +333,9 @@ def self_signed(file: Path) -> tuple[Signer, Statement]:
     with _refusing(file):
         envelope, line = _read(file)
         if not line:
-            raise ValueError(_NAMES_NO_KEY)
+            raise ValueError(
+                "it names no public key: it was written by an earlier version, emit it again"
+            )
         key = _public_key(line)
         digest = hashlib.sha256(base64.b64decode(line.split()[1])).digest()
         fingerprint = "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
@@ -386,7 +375,18 @@ def _signed_with(key: Key, envelope: Envelope, file: Path) -> Statement:
         envelope.verify([key], 1)
     except VerificationError as error:
         raise ValueError("it was changed after it was signed") from error
-    _require_current(file, envelope.payload)
+    # One of an earlier version says less of what was run.
+    if (
+        json.loads(envelope.payload)["predicateType"]
+        == "urn:provision:smoke-evidence:v1"
+    ):
+        raise ToolError(
+            f"{file} is no evidence",
+            evidence="it was written by an earlier version of Provision; its author has to emit it"
+            " again",
+            cause="that version did not sign what the checks were made with",
+            remedy="ask its author for `provision evidence emit` with this version",
+        )
     return Statement.model_validate_json(envelope.payload)
 
 

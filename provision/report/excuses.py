@@ -26,10 +26,9 @@ class Facts:
 
     def locks(self, name: str) -> bool:
         """Whether a distribution is locked; Triton has another name on each accelerator."""
-        names = self.lock.versions
         if name == "Triton":
-            return any("triton" in each for each in names)
-        return name.lower() in names
+            return "triton" in " ".join(self.lock.versions)
+        return name.lower() in self.lock.versions
 
     def is_older(self, name: str, *release: int) -> bool:
         """Whether a locked release of a distribution is older than another."""
@@ -40,30 +39,39 @@ class Facts:
 Holds = Callable[[Facts, re.Match[str]], bool]
 
 
+def _is_said(_facts: Facts, _reason: re.Match[str]) -> bool:
+    """Accept what only the device tells."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Excuse:
     """A reason, as a pattern, with the checks that may have it and when it holds."""
 
     checks: str
     reason: str
-    holds: Holds
+    holds: Holds = _is_said
 
 
 def _is_cpu(facts: Facts, _: re.Match[str]) -> bool:
     return facts.target.accelerator == "cpu"
 
 
-def _is_not_locked(facts: Facts, found: re.Match[str]) -> bool:
-    return not facts.locks(found[1])
+def _is_not_locked(facts: Facts, reason: re.Match[str]) -> bool:
+    return not facts.locks(reason[1])
 
 
-def _is_older(facts: Facts, found: re.Match[str]) -> bool:
-    return facts.is_older(found[1], int(found[2]), int(found[3]))
+def _is_older(facts: Facts, reason: re.Match[str]) -> bool:
+    return facts.is_older(reason[1], int(reason[2]), int(reason[3]))
 
 
-def _is_said(_facts: Facts, _: re.Match[str]) -> bool:
-    """Accept what only the device tells."""
-    return True
+def _is_of_old_ipex(facts: Facts, _: re.Match[str]) -> bool:
+    return facts.is_older("torch", 2, 5) and facts.target.accelerator != "cpu"
+
+
+def _has_no_memory_of_processes(facts: Facts, _: re.Match[str]) -> bool:
+    on_linux = facts.target.platform.startswith("linux")
+    return facts.target.accelerator == "cpu" and not on_linux
 
 
 _LIMITED = ("xpu", "mps")  # accelerators with devices that have no float64
@@ -120,20 +128,17 @@ _EXCUSES = (
     Excuse(
         r"operators\.options",
         "IPEX's kernels of rare operators are not known",
-        lambda facts, _: facts.is_older("torch", 2, 5) and not _is_cpu(facts, _),
+        _is_of_old_ipex,
     ),
     Excuse(
         r"memory\.(leak|release)",
         "needs a GPU, or Linux, which tells the memory of a process",
-        lambda facts, _: (
-            _is_cpu(facts, _) and not facts.target.platform.startswith("linux")
-        ),
+        _has_no_memory_of_processes,
     ),
-    Excuse(r"group\.exchange", "only in a group of processes", _is_said),
+    Excuse(r"group\.exchange", "only in a group of processes"),
     Excuse(
         r"memory\.large",
         r"only [\d.]+ GiB of memory are free|the device does not say that it may: .*",
-        _is_said,
     ),
     Excuse(
         r"resume\.scaler",
@@ -143,7 +148,7 @@ _EXCUSES = (
     Excuse(
         r"collective\.sum",
         r"this torch is built without a collective back end for (\w+)",
-        lambda facts, found: found[1] == facts.target.accelerator,
+        lambda facts, reason: reason[1] == facts.target.accelerator,
     ),
     Excuse(
         r"compile\.mul_add",
@@ -154,7 +159,6 @@ _EXCUSES = (
         r"compile\.mul_add",
         r"no C(\+\+)? compiler|the compiler does not run: .*|\S.* fails: .*"
         r"|cl\.exe is not on PATH: .*|(INCLUDE|LIB|INCLUDE and LIB) not set: .*",
-        _is_said,
     ),
 )
 # What the reasons are written with.
@@ -167,9 +171,9 @@ _FURTHER = re.compile(
 
 def _fitting(check: str, reason: str) -> Iterator[tuple[Excuse, re.Match[str]]]:
     for excuse in _EXCUSES:
-        found = re.fullmatch(excuse.reason, reason)
-        if found and re.fullmatch(excuse.checks, check):
-            yield excuse, found
+        match = re.fullmatch(excuse.reason, reason)
+        if match and re.fullmatch(excuse.checks, check):
+            yield excuse, match
 
 
 def is_reason(check: str, reason: str) -> bool:
@@ -181,6 +185,7 @@ def is_reason(check: str, reason: str) -> bool:
 def is_so(check: str, reason: str, target: Target, lock: Lock) -> bool:
     """Whether the suite gives a check this reason, and spec and lock do not contradict it."""
     facts = Facts(target, lock)
-    return any(
-        excuse.holds(facts, found) for excuse, found in _fitting(check, reason)
-    ) or (is_reason(check, reason) and "@" in check)
+    for excuse, match in _fitting(check, reason):
+        if excuse.holds(facts, match):
+            return True
+    return "@" in check and is_reason(check, reason)

@@ -91,11 +91,12 @@ def baseline(
 
 def suite_digest(project: Project) -> str:
     """Return the digest of the files of the suite, but for bytecode."""
-    folder = project.smoke
-    paths = (path for kind in _OF_SUITE for path in folder.rglob(kind))
-    return digest_of_suite(
-        {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-    )
+    files: dict[str, bytes] = {}
+    for kind in _OF_SUITE:
+        for path in project.smoke.rglob(kind):
+            name = path.relative_to(project.smoke).as_posix()
+            files[name] = path.read_bytes()
+    return digest_of_suite(files)
 
 
 def digest_of_suite(files: Mapping[str, bytes]) -> str:

@@ -71,7 +71,10 @@ def deviations(nodes: Iterable[Seen]) -> Iterator[_Deviation]:
 def _layers(members: Sequence[Seen]) -> Iterator[_Deviation]:
     """Yield who has another version of a layer than more than half of a group has."""
     stacks = [_without_addresses(member.verdict.stack) for member in members]
-    for layer in dict.fromkeys(name for stack in stacks for name in stack):
+    layers: dict[str, str] = {}
+    for stack in stacks:
+        layers |= stack
+    for layer in layers:
         versions = [stack.get(layer, "absent") for stack in stacks]
         ((usual, count),) = Counter(versions).most_common(1)
         if 2 * count <= len(members):
@@ -109,13 +112,16 @@ def _numbers(members: Iterable[Seen]) -> Iterator[_Deviation]:
 
 def _worse_places(column: _Column, middle: float) -> Iterator[int]:
     """Yield where a number is worse than the middle one; where both extremes are good, nowhere."""
-    extremes = min(column.values), max(column.values)
-    kinds = set(column.kinds)
-    if any(worse(kind, extreme, middle) for kind in kinds for extreme in extremes):
-        found = zip(column.kinds, column.values, strict=True)
-        for place, (kind, value) in enumerate(found):
-            if worse(kind, value, middle):
-                yield place
+    least, most = min(column.values), max(column.values)
+    suspect: set[Kind] = set()
+    for kind in set(column.kinds):
+        if worse(kind, least, middle) or worse(kind, most, middle):
+            suspect.add(kind)
+    if not suspect:
+        return
+    for place, value in enumerate(column.values):
+        if worse(column.kinds[place], value, middle):
+            yield place
 
 
 def _columns(members: Iterable[Seen]) -> dict[tuple[str, str, str], _Column]:

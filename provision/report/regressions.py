@@ -67,11 +67,14 @@ class Comparison:
     @property
     def word(self) -> Literal["passed", "slower", "worse"]:
         """How the run compares with the earlier ones."""
-        bad = [finding for finding in self.findings if finding.bad]
-        # A speed is an error only where it was asked to count.
-        if any((each.code, each.level) != (SLOWED, Level.WARNING) for each in bad):
-            return "worse"
-        return "slower" if bad else "passed"
+        word: Literal["passed", "slower"] = "passed"
+        for finding in self.findings:
+            # A speed is an error only where it was asked to count.
+            if finding.level is Level.ERROR or (finding.bad and finding.code != SLOWED):
+                return "worse"
+            if finding.bad:
+                word = "slower"
+        return word
 
     @property
     def suspects(self) -> set[str]:

@@ -50,21 +50,30 @@ _IMPORT = "identity.import"  # which the suite runs without a function
 
 def families_of(content: Statement, target: Target, devices: Devices) -> list[str]:
     """Return the families that a statement's device can be of; none if the target has no such one."""
-    shown = content.predicate.device
-    name, capability = str(shown.get("name") or ""), str(shown.get("capability") or "")
+    device = content.predicate.device
+    name = str(device.get("name") or "")
+    capability = str(device.get("capability") or "")
     match target.accelerator:
-        case "cpu":
-            return [] if capability or shown.get("driver") else ["cpu"]
-        case "cuda":
-            return [capability] if _is_compiled_for(capability, target) else []
-        case "mps":
-            return ["apple"] if "Apple" in name else []
-    # Drivers older than a device give it no name; the system's list of GPUs has one.
-    names = [name, *(v for k, v in content.predicate.stack.items() if k[:4] == "GPU ")]
-    found = next(
-        filter(None, (_intel_families(each, devices) for each in names)), set()
-    )
-    return sorted(found & set(target.hardware.families))
+        case "xpu":
+            families = _xpu_families(name, content.predicate, devices)
+            return sorted(families.intersection(target.hardware.families))
+        case "cpu" if not (capability or device.get("driver")):
+            return ["cpu"]
+        case "cuda" if _is_compiled_for(capability, target):
+            return [capability]
+        case "mps" if "Apple" in name:
+            return ["apple"]
+    return []
+
+
+def _xpu_families(name: str, seen: Predicate, devices: Devices) -> set[str]:
+    """Return the families of an Intel GPU, by its own name or that in the system's list of GPUs."""
+    families = _intel_families(name, devices)
+    # Drivers older than a device give it no name.
+    for layer, text in seen.stack.items():
+        if not families and layer.startswith("GPU "):
+            families = _intel_families(text, devices)
+    return families
 
 
 def _is_compiled_for(capability: str, target: Target) -> bool:
@@ -79,15 +88,18 @@ def _intel_families(name: str, devices: Devices) -> set[str]:
     by_id = re.search(r"\[0x([0-9a-f]{4})\]", name, re.IGNORECASE)
     if by_id and (device := devices.find("intel", by_id[1].lower())):
         return {device.family} if device.family else set()
-    ours = {each.family for each in devices.intel.values() if each.name == name}
-    if listed := {family for family in ours if family}:  # as the host's list names it
-        return listed
-    short = _essence(name)
-    return {
-        family
-        for family, names in devices.intel_names.items()
-        if short and any(short in map(_essence, _models(each)) for each in names)
-    }
+    families = set[str]()
+    for device in devices.intel.values():
+        if device.family and device.name == name:  # as the host's list names it
+            families.add(device.family)
+    essence = _essence(name)
+    if families or not essence:
+        return families
+    for family, names in devices.intel_names.items():
+        for marketed in names:
+            if essence in map(_essence, _models(marketed)):
+                families.add(family)
+    return families
 
 
 def _models(name: str) -> list[str]:
@@ -144,35 +156,38 @@ def of_driver(content: Statement, target: Target, devices: Devices) -> Iterator[
     vendor = ACCELERATORS[target.accelerator].vendor
     if not vendor or not required:
         return
-    told = list(filter(None, (str(seen.device.get("driver") or ""), _installed(seen))))
-    judged = [judge_version(version, required, vendor, devices) for version in told]
-    verdicts = {each.verdict for each in judged}
-    for each in judged:
-        if each.verdict is DriverVerdict.TOO_OLD:
-            yield each.reason
+    versions = list[str]()
+    is_unknown = True
+    for version in (str(seen.device.get("driver") or ""), _installed(seen)):
+        if version:
+            versions.append(version)
+            judged = judge_version(version, required, vendor, devices)
+            is_unknown &= judged.verdict is DriverVerdict.UNKNOWN
+            if judged.verdict is DriverVerdict.TOO_OLD:
+                yield judged.reason
     # A container can hide the version: the check says so with a warning.
     warned = {check.id for check in seen.checks if check.outcome == "warned"}
-    if verdicts <= {DriverVerdict.UNKNOWN} and "device.driver" not in warned:
-        driver = " and ".join(told) or "none"
+    if is_unknown and "device.driver" not in warned:
+        driver = " and ".join(versions) or "none"
         yield f"it has driver {driver}, and {target.name} needs one {required}"
 
 
 def _installed(seen: Predicate) -> str:
     """Return the version of the driver that is installed, which torch may number otherwise."""
-    own = (
-        version
-        for name, version in seen.stack.items()
-        if name.startswith("driver ") and version != seen.stack.get("kernel")
-    )
-    runtime = seen.stack.get("compute-runtime")
-    return runtime or next(own, seen.stack.get("CUDA driver library", ""))
+    stack = seen.stack
+    if runtime := stack.get("compute-runtime"):
+        return runtime
+    for layer, version in stack.items():
+        if layer.startswith("driver ") and version != stack.get("kernel"):
+            return version
+    return stack.get("CUDA driver library", "")
 
 
 def _unknown_fields(seen: Predicate) -> Iterator[str]:
     """Yield the fields of device and host that no evidence has: their names could say anything."""
-    for name in {name for each in (seen.device, *seen.devices) for name in each}:
-        if name not in SHOWN:
-            yield f"evidence has no {name!r} of a device"
+    fields = set(seen.device).union(*seen.devices)
+    for name in fields.difference(SHOWN):
+        yield f"evidence has no {name!r} of a device"
     for layer in seen.stack:
         if not _LAYERS.fullmatch(layer):
             yield f"{layer!r} is no layer of a host"
@@ -193,12 +208,15 @@ def _unfit(place: str, text: str, names: Iterable[str]) -> Iterator[str]:
 
 def _words(seen: Predicate) -> set[str]:
     """Return the words that evidence has whoever made it: of its fields, checks and devices."""
-    fields = (*Predicate.model_fields, *SHOWN, *seen.stack, *WORDS)
-    named = (str(each.get("name")) for each in (seen.device, *seen.devices))
-    gpus = (text for layer, text in seen.stack.items() if layer.startswith("GPU "))
-    checks = (name for check in seen.checks for name in (check.id, *check.numbers))
-    text = " ".join((*fields, *named, *gpus, *checks))
-    return set(re.findall(r"[^\W_]+", text.casefold()))
+    texts = [*Predicate.model_fields, *SHOWN, *seen.stack, *WORDS]
+    for device in (seen.device, *seen.devices):
+        texts.append(str(device.get("name")))
+    for layer, text in seen.stack.items():
+        if layer.startswith("GPU "):
+            texts.append(text)
+    for check in seen.checks:
+        texts += [check.id, *check.numbers]
+    return set(re.findall(r"[^\W_]+", " ".join(texts).casefold()))
 
 
 def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON
@@ -217,11 +235,14 @@ def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
 
 def contradictions(content: Statement, lock: Lock) -> Iterator[str]:
     """Yield what a statement says of its environment that its own lock does not have."""
-    locked, said = lock.versions.get("torch", ""), content.predicate.torch or ""
+    locked = lock.versions.get("torch", "")
+    torch = content.predicate.torch or ""
+    release = torch
     # The default index names no local part, which the torch of such a wheel has nevertheless.
-    same = said if "+" in locked else said.partition("+")[0]
-    if same != locked or (said and not _VERSION.fullmatch(said)):
-        yield f"it was made with torch {said or 'none'}, and its lock has {locked or 'none'}"
+    if "+" not in locked:
+        release = torch.partition("+")[0]
+    if release != locked or (torch and not _VERSION.fullmatch(torch)):
+        yield f"it was made with torch {torch or 'none'}, and its lock has {locked or 'none'}"
 
 
 def unchecked(
@@ -235,15 +256,15 @@ def unchecked(
     ran = {check.id for check in content.predicate.checks}
     reasons = {entry.id: entry.reason for entry in content.predicate.not_run}
     known = suite.known.get(target.accelerator, {})
-    conditional = {check.id for check in suite.checks if check.conditional}
-    for name in dict.fromkeys([*(check.id for check in suite.checks), *reasons]):
+    conditional = {check.id: check.conditional for check in suite.checks}
+    for name in conditional | reasons:
         reason = reasons.get(name)
         first = name.partition("@")[0]
         if name in ran or (reason and known.get(first) == reason):
             continue
         if reason is None:
             yield f"the check {name} is missing, which the suite has"
-        elif first not in conditional and first == name:
+        elif first == name and not conditional.get(name):
             yield f"the check {name} was not run, and every target requires it"
         elif not is_so(name, reason, target, lock):
             yield f"the check {name} was not run, and {reason!r} is not so of {target.name}"
@@ -252,9 +273,11 @@ def unchecked(
 def _misfits(seen: Predicate, suite: Suite) -> Iterator[str]:
     """Yield the results that no run of the suite has."""
     by_id = {check.id: check for check in suite.checks}
-    names = [*(check.id for check in seen.checks), *(each.id for each in seen.not_run)]
-    for name, count in Counter(names).items():
-        if _of_first(name) not in {*by_id, _IMPORT}:
+    counts = Counter(result.id for result in seen.checks)
+    counts.update(entry.id for entry in seen.not_run)
+    for name, count in counts.items():
+        first = _of_first(name)
+        if first not in by_id and first != _IMPORT:
             yield f"the suite has no check {name}"
         if count > 1:
             yield f"the check {name} is there {count} times"

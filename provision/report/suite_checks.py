@@ -40,8 +40,9 @@ def read_suite(folder: Path) -> Suite:
 
 
 def _checks_in(module: ast.Module) -> Iterator[SuiteCheck]:
-    functions = (each for each in ast.walk(module) if isinstance(each, ast.FunctionDef))
-    for function in functions:
+    for function in ast.walk(module):
+        if not isinstance(function, ast.FunctionDef):
+            continue
         for call in function.decorator_list:
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "check":
                 given = {word.arg for word in call.keywords}
@@ -52,20 +53,25 @@ def _checks_in(module: ast.Module) -> Iterator[SuiteCheck]:
 
 def _measures(body: list[ast.stmt]) -> bool:
     """Whether statements record a number, whatever they find: not in an ``if``, nor as far as known."""
-    return any(
-        _measures(statement.body)
-        if isinstance(statement, ast.With | ast.For)
-        else isinstance(statement, ast.Expr | ast.Assign) and _records(statement)
-        for statement in body
-        if "numbers.measuring" not in ast.unparse(statement)
-    )
+    for statement in body:
+        if "numbers.measuring" in ast.unparse(statement):
+            continue
+        if isinstance(statement, ast.With | ast.For):
+            records = _measures(statement.body)
+        else:
+            is_plain = isinstance(statement, ast.Expr | ast.Assign)
+            records = is_plain and _records(statement)
+        if records:
+            return True
+    return False
 
 
 def _records(statement: ast.stmt) -> bool:
     """Whether a statement records a number, or calls what gets the numbers to record them."""
-    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-    for call in calls:
-        given = [*call.args, *(word.value for word in call.keywords)]
-        if ast.unparse(call.func) in _RECORDING or "numbers" in map(ast.unparse, given):
-            return True
+    for call in ast.walk(statement):
+        if isinstance(call, ast.Call):
+            values = [*call.args, *(word.value for word in call.keywords)]
+            gets_numbers = "numbers" in map(ast.unparse, values)
+            if gets_numbers or ast.unparse(call.func) in _RECORDING:
+                return True
     return False

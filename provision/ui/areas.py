@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -44,12 +43,14 @@ class Areas(Thread):
 
 def _ended(results: Sequence[Mapping[str, Any]]) -> str:
     """Return how the checks of an area ended, with the names of those that did not pass."""
-    counts = Counter(result["outcome"] for result in results)
     parts = []
     for outcome in _OUTCOMES:
-        names = [each["id"] for each in results if each["outcome"] == outcome]
-        named = f" ({', '.join(names)})" if outcome != "passed" else ""
-        if names:
-            parts.append(f"{counts[outcome]} {outcome}{named}")
+        names = [result["id"] for result in results if result["outcome"] == outcome]
+        if not names:
+            continue
+        part = f"{len(names)} {outcome}"
+        if outcome != "passed":
+            part += f" ({', '.join(names)})"
+        parts.append(part)
     seconds = sum(result["seconds"] for result in results)
     return f"{', '.join(parts)}, {seconds:.1f} s"

@@ -16,8 +16,8 @@ def plan_lines(result: Bisection) -> list[str]:
     """Return what a search would build, in lines."""
     first, last = result.releases[0], result.releases[-1]
     count = plural(len(result.releases), "release")
-    found = f"{count} of {result.package} in {result.offered}"
-    lines = [f"{result.target}: {found}, from {first.version} to {last.version}"]
+    offered = f"{count} of {result.package} in {result.offered}"
+    lines = [f"{result.target}: {offered}, from {first.version} to {last.version}"]
     for release in result.releases:
         lines.append(f"  {release.version}: {_cost(release)}")
     lines.append(
@@ -38,7 +38,9 @@ def _cost(release: Release) -> str:
 
 
 def _unsized(files: int) -> str:
-    return f" and {plural(files, 'file')} of unknown size" if files else ""
+    if not files:
+        return ""
+    return f" and {plural(files, 'file')} of unknown size"
 
 
 def show_bisection(result: Bisection, console: Console) -> None:
@@ -48,10 +50,10 @@ def show_bisection(result: Bisection, console: Console) -> None:
             console.line(line)
         _show_drivers(result, console)
         return
-    rows = [
-        (f"{result.package} {release.version}", release.outcome, release.why)
-        for release in result.releases
-    ]
+    rows = []
+    for release in result.releases:
+        name = f"{result.package} {release.version}"
+        rows.append((name, release.outcome, release.why))
     console.table(("release", "is", "why"), rows, spare=("why",))
     console.verdict(_answer(result), good=result.state == "found")
     if result.changes:
@@ -68,7 +70,6 @@ def show_bisection(result: Bisection, console: Console) -> None:
 
 def _answer(result: Bisection) -> str:
     package, first, last = result.package, result.releases[0], result.releases[-1]
-    tried = [one for one in result.releases if one.outcome == "bad"]
     if result.state == "found":
         return (
             f"{package} {result.bad} is the first bad release; {result.good} is good "
@@ -78,13 +79,16 @@ def _answer(result: Bisection) -> str:
         names = ", ".join(result.suspects)
         return f"the first bad release of {package} is one of {names}: not all could be tried"
     if result.state == "unstable":
-        release = next(one for one in result.releases if "; run again, " in one.why)
+        release = next(each for each in result.releases if "; run again, " in each.why)
         return f"{package} {release.version} did not end twice in the same way: {release.why}"
     if result.state == "good":
         return f"{package} {last.version} is good, so there is nothing to search: {last.why}"
     if result.state == "bad":
-        oldest = tried[0].version
-        return f"{package} {oldest} is bad, too: name an older release with --good, or another package"
+        oldest = next(each for each in result.releases if each.outcome == "bad")
+        return (
+            f"{package} {oldest.version} is bad, too: name an older release with --good, or"
+            " another package"
+        )
     end = last if last.outcome == "skipped" else first
     return f"there is no verdict on {package} {end.version}: {end.why}"
 
@@ -96,5 +100,6 @@ def _show_drivers(result: Bisection, console: Console) -> None:
         "the driver is no package: an image has one of these by `drivers` in [docker] of the spec, "
         "then `provision docker`"
     )
-    for one in result.drivers:
-        console.line(f"  {one.name}: driver {one.version}, {size(one.download)}")
+    for driver in result.drivers:
+        cost = size(driver.download)
+        console.line(f"  {driver.name}: driver {driver.version}, {cost}")

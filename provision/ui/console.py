@@ -55,8 +55,9 @@ class Console:
         self.err = _screen("stderr")
         self.out = self.err if aside else _screen("stdout")
         # Whether progress is drawn again and again; not where commands are printed in between.
-        self.alive = bool(columns_of(self.err)) and os.environ.get("TERM") != "dumb"
-        self.alive = self.alive and not detailed
+        self.alive = not detailed and os.environ.get("TERM") != "dumb"
+        if columns_of(self.err) is None:
+            self.alive = False
         self.told = set[str]()  # checks that the terminal of the results has shown
         self._steps: Steps | None = None
         self._areas: Areas | None = None  # of the run of checks that this step is
@@ -67,10 +68,7 @@ class Console:
 
     def verdict(self, text: str, *, good: bool) -> None:
         """Print a line of the result that says good or bad."""
-        if good:
-            self.line(text, "bold green")
-        else:
-            self.line(text, "bold red")
+        self.line(text, "bold green" if good else "bold red")
 
     def command(self, text: str) -> None:
         """Print what is to be copied: it is never parted."""
@@ -88,15 +86,15 @@ class Console:
         A narrow terminal gets it without ``spare`` columns, in their order, as far as need be;
         where its last column still were too narrow, each row is lines of ``name: value``.
         """
-        flat = tuple(tuple(" ".join(cell.splitlines()) for cell in row) for row in rows)
-        table = Table(tuple(columns), flat)
+        flat = [tuple(map(_in_one_line, row)) for row in rows]
+        table = Table(tuple(columns), tuple(flat))
         if width := columns_of(self.out):
             table = table.narrowed(width, spare)
         if width and not table.has_room(width):
             self._records(table)
         else:
-            styles = ("bold", *(styles or ("",) * len(rows)))
-            for line, style in zip(table.lines(), styles, strict=True):
+            styles = styles or ("",) * len(rows)
+            for line, style in zip(table.lines(), ("bold", *styles), strict=True):
                 self.line(line, style, table.last)
         if left_out := [name for name in spare if name not in table.columns]:
             self.line(f"a wider terminal shows also: {', '.join(left_out)}", "dim")
@@ -232,6 +230,10 @@ def _show_parts(
             show(screen, f"  {name + ':':<10}{below}", hang=12)
 
 
+def _in_one_line(text: str) -> str:
+    return " ".join(text.splitlines())
+
+
 def _indented(text: str) -> str:
     """A text whose further lines cannot be taken for lines of this program."""
     return text.replace("\n", "\n    ")
@@ -265,9 +267,8 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
     except OSError as error:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), stream.fileno()
-        )  # the rest has nowhere to go
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())  # the rest goes there
         # A reader that has gone, as that of `| head`, changes no result; nor does a lost message.
         # Windows calls that an invalid argument.
         if stream is sys.stdout and error.errno not in {errno.EPIPE, errno.EINVAL}:
@@ -285,16 +286,16 @@ def open_streams() -> None:
 def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
     """A result in JSON's types: dataclasses and models become objects."""
     if isinstance(value, ProvisionError):
-        return {
-            name: getattr(value, name)
-            for name in ("what", "evidence", "cause", "remedy")
-        }
+        names = ("what", "evidence", "cause", "remedy")
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, BaseModel):
-        return to_jsonable(value.model_dump(mode="json"))
+        value = value.model_dump(mode="json")
     if is_dataclass(value):
         return {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, dict):
         return {str(key): to_jsonable(item) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
         return [to_jsonable(item) for item in value]
-    return redact(str(value)) if isinstance(value, Path | str) else value
+    if isinstance(value, Path | str):
+        return redact(str(value))
+    return value

@@ -107,11 +107,13 @@ def within_run(report: Report) -> list[Course]:
 
 def sparkline(values: Sequence[float]) -> str:
     """Return the course of some values as characters, each the mean of its part."""
-    parts = [
-        values[len(values) * at // _WIDE : len(values) * (at + 1) // _WIDE]
-        for at in range(_WIDE)
-    ]
-    means = [sum(part) / len(part) for part in parts if part]
+    means = []
+    start = 0
+    for place in range(_WIDE):
+        end = len(values) * (place + 1) // _WIDE
+        if start < end:
+            means.append(sum(values[start:end]) / (end - start))
+        start = end
     low = min(means)
     step = (max(means) - low) / (len(_LEVELS) - 1) or 1.0
     return "".join(_LEVELS[round((mean - low) / step)] for mean in means)

@@ -16,11 +16,12 @@ _FITS = {"fits": "green", "blocked": "yellow", "no": "dim"}
 
 def show_choice(result: Detection, console: Console) -> None:
     """Print the machine, and the targets that a build may choose from."""
-    possible = tuple(fit for fit in result.fits if fit.verdict != "no")
-    if result.chosen is None or console.detailed:
-        possible = result.fits
+    possible = result.fits
+    if result.chosen and not console.detailed:
+        possible = tuple(fit for fit in result.fits if fit.verdict != "no")
     show_detection(replace(result, fits=possible), console)
-    if others := len(result.fits) - len(possible):
+    others = len(result.fits) - len(possible)
+    if others:
         why = f"`{console.program} detect` says why"
         console.line(f"{plural(others, 'target')} for other machines: {why}", "dim")
 

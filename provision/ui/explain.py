@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -12,7 +13,7 @@ from provision.core.text import size
 from provision.ui.console import Console
 
 if TYPE_CHECKING:  # a verb loads what makes its own result
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from provision.commands.explanation import Chain, Explanation, Limit
 
@@ -24,13 +25,16 @@ _COLUMNS = ("version", "index", "required by", "targets")
 
 def show_explanations(results: Sequence[Explanation], console: Console) -> None:
     """Print why a package is in each lock, or why not; of many locks only an overview."""
-    for error in filter(None, (result.error for result in results)):
-        console.error(error)
-    found = [result for result in results if not result.error]
-    if len(found) > _FEW and not console.detailed:
-        _show_overview(found, console)
+    explained: list[Explanation] = []
+    for result in results:
+        if result.error:
+            console.error(result.error)
+        else:
+            explained.append(result)
+    if len(explained) > _FEW and not console.detailed:
+        _show_overview(explained, console)
         return
-    for number, result in enumerate(found):
+    for number, result in enumerate(explained):
         if number:
             console.line()
         _show(result, console)
@@ -53,9 +57,10 @@ def _show_overview(results: Sequence[Explanation], console: Console) -> None:
 
 
 def _row(result: Explanation) -> tuple[str, ...]:
-    users = ", ".join(result.required_by)
+    required = ", ".join(result.required_by)
     direct = [chain.line for chain in result.why if not chain.packages]
-    required = direct[0] if direct else users
+    if direct:
+        required = direct[0]
     return result.version, result.index, required
 
 
@@ -68,41 +73,44 @@ def _show(result: Explanation, console: Console) -> None:
         console.line(f"{name} ({_LAYERS[result.layer]}): {names}", "bold")
     for note in result.notes:
         console.remark(note)
-    rows = {
-        "file": [*_files(result)],
-        "variant": [*_variant(result)],
-        "index": [*_index(result)],
-        "required by": [*map(_chain, result.why)],
-        "limits": [*_limits(result.limits)],
-        "newer": [*_newer(result)],
-        "to change it": [*_changes(result)],
-    }
-    for head, lines in rows.items():
-        _show_row(head, lines, console)
-
-
-def _show_row(head: str, lines: Sequence[str], console: Console) -> None:
-    most = len(lines) if console.detailed or head != "required by" else _FEW
-    for number, line in enumerate(lines[:most]):
-        begin = "" if number else head
-        console.line(f"  {begin:<{_HANG - 2}}{line}", hang=_HANG)
-    if lines[most:]:
-        more = f"… and {len(lines) - most} more ways; -v shows them"
+    _show_row("file", _files(result), console)
+    _show_row("variant", _variant(result), console)
+    _show_row("index", _index(result), console)
+    ways = [_way(chain) for chain in result.why]
+    most = len(ways) if console.detailed else _FEW
+    _show_row("required by", ways[:most], console)
+    if ways[most:]:
+        more = f"… and {len(ways) - most} more ways; -v shows them"
         console.line(f"{'':<{_HANG}}{more}", "dim", hang=_HANG)
+    _show_row("limits", _limits(result.limits), console)
+    _show_row("newer", _newer(result), console)
+    _show_row("to change it", _changes(result), console)
+
+
+def _show_row(head: str, lines: Iterable[str], console: Console) -> None:
+    for line in lines:
+        console.line(f"  {head:<{_HANG - 2}}{line}", hang=_HANG)
+        head = ""
 
 
 def _files(result: Explanation) -> Iterator[str]:
     for file in result.files:
-        length = f", {size(file.size)}" if file.size else ""
-        whose = f" ({', '.join(file.targets)})" if result.files[1:] else ""
-        yield f"{file.name}{length}{whose}"
+        line = file.name
+        if file.size:
+            line += f", {size(file.size)}"
+        if len(result.files) > 1:
+            line += f" ({', '.join(file.targets)})"
+        yield line
         yield f"sha256 {file.sha256}"
 
 
 def _variant(result: Explanation) -> Iterator[str]:
-    if result.variant or result.variants:
-        others = f"; the catalog also has {', '.join(result.variants)}"
-        yield f"{result.variant or 'none'}{others if result.variants else ''}"
+    line = result.variant
+    if result.variants:
+        others = ", ".join(result.variants)
+        line = f"{line or 'none'}; the catalog also has {others}"
+    if line:
+        yield line
 
 
 def _index(result: Explanation) -> Iterator[str]:
@@ -111,35 +119,44 @@ def _index(result: Explanation) -> Iterator[str]:
     elif result.assigned:
         yield f"{result.index} and no other, by [pip.index] of {result.assigned}"
     elif result.cutoff:
-        where = f" ({result.cutoff_place})" if result.cutoff_place else ""
-        yield f"{result.index}, uploads before {result.cutoff}{where}"
+        line = f"{result.index}, uploads before {result.cutoff}"
+        if result.cutoff_place:
+            line += f" ({result.cutoff_place})"
+        yield line
     elif result.index:
         yield result.index
 
 
-def _chain(chain: Chain) -> str:
+def _way(chain: Chain) -> str:
     """Return a way as a line: the last package is that of the line, but for one of the project."""
-    inherited = ", inherited" if chain.source == "inherited" else ""
-    *users, last = [*chain.packages, chain.line][: len(chain.packages) or 1]
-    line = chain.line
-    if last != line and not _is_of(line, last):
-        line = f"{last}: {line}"
-    way = " <- ".join([*users, line])
-    return f"{way} ({chain.place}{inherited})"
+    line, place = chain.line, chain.place
+    if chain.packages:
+        package = chain.packages[-1]
+        if package != line and not _is_of(line, package):
+            line = f"{package}: {line}"
+    way = " <- ".join([*chain.packages[:-1], line])
+    if chain.source == "inherited":
+        place += ", inherited"
+    return f"{way} ({place})"
 
 
 def _is_of(line: str, package: str) -> bool:
     """Whether a requirement is one of a distribution."""
-    found = re.match(r"[\w.-]+", line)
-    return found is not None and canonicalize_name(found[0]) == package
+    name = re.match(r"[\w.-]+", line)
+    return name is not None and canonicalize_name(name[0]) == package
 
 
 def _limits(limits: Sequence[Limit]) -> Iterator[str]:
+    unknown = []
     for limit in limits:
-        kind = f" ({limit.kind})" if limit.kind in {"constraint", "override"} else ""
-        if limit.versions is not None:
-            yield f"{limit.by}{kind}: {limit.versions or 'any version'}"
-    if unknown := [limit.by for limit in limits if limit.versions is None]:
+        name = limit.by
+        if limit.kind in {"constraint", "override"}:
+            name += f" ({limit.kind})"
+        if limit.versions is None:
+            unknown.append(limit.by)
+        else:
+            yield f"{name}: {limit.versions or 'any version'}"
+    if unknown:
         yield f"{', '.join(unknown)}: not stored in the lock"
 
 
@@ -148,9 +165,9 @@ def _newer(result: Explanation) -> Iterator[str]:
         yield f"not known here: `provision outdated {result.targets[0]}` asks the index"
     if result.newer == ():
         yield "the catalog has nothing newer"
-    for held, releases in groupby(result.newer or (), key=lambda each: each.held_by):
-        versions = ", ".join(each.version for each in releases)
-        reasons = "; ".join(held) or "nothing that is known here holds it back"
+    for holders, releases in groupby(result.newer or (), attrgetter("held_by")):
+        versions = ", ".join(release.version for release in releases)
+        reasons = "; ".join(holders) or "nothing that is known here holds it back"
         yield f"{versions}: {reasons}"
 
 
@@ -158,5 +175,7 @@ def _changes(result: Explanation) -> Iterator[str]:
     if result.changes and result.targets[1:]:
         yield f"in {result.targets[0]}; in the others likewise:"
     for change in result.changes:
-        do = change.do
-        yield f"{f'`{do}`' if do.startswith('provision ') else do}: {change.effect}"
+        action = change.do
+        if action.startswith("provision "):
+            action = f"`{action}`"
+        yield f"{action}: {change.effect}"

@@ -27,9 +27,9 @@ EARLIER_FLEET = """<!DOCTYPE html>
 
 
 def _written(value: object) -> object:
-    return (
-        value if hasattr(value, "__html__") else harmless(str(value))
-    )  # a macro's is markup
+    if hasattr(value, "__html__"):  # markup of a macro
+        return value
+    return harmless(str(value))
 
 
 # What a report says comes from elsewhere: each text of it passes `_written`, then the autoescape.
@@ -48,25 +48,29 @@ def render_page(reports: Sequence[Report]) -> str:
     """Return the page about the last of some reports of one target, oldest first."""
     last = reports[-1]
     history = [*comparable(reports[:-1], last), last]
-    # Quick and full runs apart: load and heat of the longer one differ.
-    suites = ("quick", "full", "health")
-    runs = {suite: [run for run in history if run.suite == suite] for suite in suites}
-    drawn = {suite: courses.courses_of(some) for suite, some in runs.items()}
     now = courses.seconds(last.started)
-    groups = [
-        (suite, runs[suite], several, courses.layer_changes(runs[suite]))
-        for suite, each in drawn.items()
-        if (several := [course for course in each if len(course.dots) > 1])
-    ]
+    groups, rates = [], []
+    # Quick and full runs apart: load and heat of the longer one differ.
+    for suite in ("quick", "full", "health"):
+        runs = [run for run in history if run.suite == suite]
+        drawn = courses.courses_of(runs)
+        several = [course for course in drawn if len(course.dots) > 1]
+        if several:
+            groups.append((suite, runs, several, courses.layer_changes(runs)))
+        for course in drawn:
+            if suite == last.suite and course.usual and course.dots[-1].at == now:
+                rates.append(course)
+    compared = None
+    if len(history) > 1:
+        compared = compare_reports(history[:-1], last)
+    same_suite = [run for run in history if run.suite == last.suite]
     return _PAGES.get_template("report.html.j2").render(
         last=last,
         load=courses.within_run(last),
-        rates=[
-            each for each in drawn[last.suite] if each.usual and each.dots[-1].at == now
-        ],
-        rate_changes=courses.layer_changes(runs[last.suite]),
+        rates=rates,
+        rate_changes=courses.layer_changes(same_suite),
         groups=groups,
-        compared=compare_reports(history[:-1], last) if history[1:] else None,
+        compared=compared,
     )
 
 

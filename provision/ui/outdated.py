@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from provision.core.text import plural
 from provision.ui.console import Console
@@ -11,7 +11,6 @@ from provision.ui.console import Console
 if TYPE_CHECKING:  # a verb loads what makes its own result
     from provision.commands.outdated import Newer, Outdated, Vulnerability
 
-Key = TypeVar("Key")
 _COLUMNS = ("package", "locked", "newest", "uploaded", "required as", "targets")
 
 
@@ -28,15 +27,16 @@ def show_outdated(results: list[Outdated], console: Console) -> None:
 
 
 def _show_newer(results: list[Outdated], console: Console) -> None:
-    newer = _targets_of(
-        (_newer_row(each), result.target)
-        for result in results
-        for each in result.newer or ()
-    )
-    rows = [(*row, ", ".join(targets)) for row, targets in sorted(newer.items())]
+    targets: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    current = []
+    for result in results:
+        for newer in result.newer or ():
+            targets[_newer_row(newer)].append(result.target)
+        if result.newer == ():
+            current.append(result.target)
+    rows = [(*row, ", ".join(names)) for row, names in sorted(targets.items())]
     if rows:
         console.table(_COLUMNS, rows, spare=("uploaded", "required as"))
-    current = [result.target for result in results if result.newer == ()]
     if current:
         console.line(f"nothing is newer for {', '.join(current)}", "green")
 
@@ -48,19 +48,23 @@ def _newer_row(newer: Newer) -> tuple[str, ...]:
 
 
 def _show_vulnerabilities(results: list[Outdated], console: Console) -> None:
-    reasons = _targets_of((result.not_looked_up, result.target) for result in results)
-    clean = reasons.pop("", [])
+    reasons: dict[str, list[str]] = defaultdict(list)
+    vulnerable: dict[Vulnerability, list[str]] = defaultdict(list)
+    clean = []
+    for result in results:
+        if result.not_looked_up:
+            reasons[result.not_looked_up].append(result.target)
+        elif not result.vulnerabilities:
+            clean.append(result.target)
+        for vulnerability in result.vulnerabilities:
+            vulnerable[vulnerability].append(result.target)
     for reason, targets in reasons.items():
-        line = (
-            f"known vulnerabilities of {plural(len(targets), 'target')}: not looked up"
-        )
-        console.line(f"{line} ({reason})", "yellow")
-    known = _targets_of(
-        (bad, result.target) for result in results for bad in result.vulnerabilities
-    )
-    for bad, targets in known.items():
-        console.line(f"{_vulnerability(bad)} ({', '.join(targets)})")
-        clean = [target for target in clean if target not in targets]
+        count = plural(len(targets), "target")
+        line = f"known vulnerabilities of {count}: not looked up ({reason})"
+        console.line(line, "yellow")
+    for vulnerability, targets in vulnerable.items():
+        line = f"{_vulnerability(vulnerability)} ({', '.join(targets)})"
+        console.line(line)
     if clean:
         console.line(f"no known vulnerability: {', '.join(clean)}", "green")
 
@@ -69,12 +73,6 @@ def _vulnerability(bad: Vulnerability) -> str:
     line = f"{bad.state} {bad.id}: {bad.package} {bad.version}"
     if bad.fixed:
         line += f", fixed in {', '.join(bad.fixed)}"
-    return f"{line}: {bad.reason}" if bad.reason else line
-
-
-def _targets_of(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
-    """Return for each thing the targets that have it."""
-    targets: dict[Key, list[str]] = {}
-    for key, target in pairs:
-        targets.setdefault(key, []).append(target)
-    return targets
+    if bad.reason:
+        line += f": {bad.reason}"
+    return line

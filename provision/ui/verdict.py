@@ -114,10 +114,7 @@ def prometheus(of: Verdict) -> str:
     template = Template(
         page, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    at, since = (
-        dt.datetime.fromisoformat(time or of.time).timestamp()
-        for time in (of.time, of.since)
-    )
-    return str(
-        template.render(of=of, at=at, since=since, numbers=numbers, labels=labels)
-    )
+    at = dt.datetime.fromisoformat(of.time).timestamp()
+    since = dt.datetime.fromisoformat(of.since or of.time).timestamp()
+    text = template.render(of=of, at=at, since=since, numbers=numbers, labels=labels)
+    return str(text)

@@ -65,10 +65,15 @@ def words_of(call: Call) -> Words:
     options = call.arguments
     if not (options.words or options.files):
         raise UsageError("nothing is named", remedy="name a requirement, or `-r FILE`")
-    folders = [word for word in options.words if _is_path(word)]
+    requirements, folders = [], []
+    for word in options.words:
+        if _is_path(word):
+            folders.append(Path(with_slashes(word)))
+        else:
+            requirements.append(word)
     return Words(
-        [word for word in options.words if word not in folders],
-        [Path(with_slashes(folder)) for folder in folders],
+        requirements,
+        folders,
         [Path(with_slashes(file)) for file in options.files],
         index=getattr(options, "index", None),
         only_here=options.only_here,
@@ -89,13 +94,15 @@ def edit(change: Callable[[Path], object], call: Call) -> Outcome:
     for name in names:
         load_target(project.specs, name)
     locks = edit_and_lock(names, change, project, make_resolver(call))
-    host, edited = host_reader(project), []
+    host = host_reader(project)
+    edited = []
+    failed = False
     for lock in locks:
         built = None
         if _is_built(call, load_target(project.specs, lock.target), host):
             built = _build(call, lock.target, host)
+            failed |= built.generation is None
         edited.append(Edited(lock, built))
-    failed = any(one.build and not one.build.generation for one in edited)
     return Outcome(edited, each(show_edited), findings_if(failed))
 
 

@@ -43,7 +43,8 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    options, hosts = call.arguments, []
+    options = call.arguments
+    hosts = list[str]()
     if not options.folder.is_dir():
         raise UsageError(
             f"{options.folder} is no folder", remedy="name that of the verdicts"
@@ -53,8 +54,10 @@ def handle(call: Call) -> Outcome:
             options.hosts, "--hosts names a text file with a node in each line"
         ):
             lines = read_text(options.hosts).splitlines()
-        names = (line.partition("#")[0].strip() for line in lines)
-        hosts = [name for name in names if name]
+        for line in lines:
+            name = line.partition("#")[0].strip()
+            if name:
+                hosts.append(name)
     oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=options.max_age)
     fleet = report_fleet(options.folder, hosts, oldest)
     if options.html:

@@ -20,7 +20,7 @@ _STABLE = {"torchaudio": "2.11", "torchvision": "0.29"}
 _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)")
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
-_BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
+BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
 # Packages that install the module triton.
 TRITONS = (
     "triton",
@@ -103,7 +103,7 @@ def _release_of(dist: Dist) -> str:
 
 def _other_build(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     """Return the build of torch that a companion is for, or "" if it is the installed one."""
-    builds = _BUILD.fullmatch(dist.local) and _BUILD.fullmatch(torch.local)
+    builds = BUILD.fullmatch(dist.local) and BUILD.fullmatch(torch.local)
     # The CUDA of xformers may have another minor version than torch's.
     if builds and dist.local != torch.local and dist.name != "xformers":
         return f"{torch.version.partition('+')[0]}+{dist.local}"
@@ -113,7 +113,7 @@ def _other_build(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     ):
         return ""
     pins = pinned(dist, "torch", extras=False)  # a build from source has none
-    of_cpu = torch.local in ("cpu", "xpu") and _is_on_linux(context)
+    of_cpu = torch.local in ("cpu", "xpu") and context.env.platform == "linux-64"
     if of_cpu and pins and not dist.local:  # the default index has CUDA for Linux
         return f"{sorted(pins)[0]} with CUDA"
     if dist.index != torch.index and not _is_stable_beside(dist, torch):
@@ -130,20 +130,19 @@ def _is_stable_beside(dist: Dist, torch: Dist) -> bool:
     since = _STABLE.get(dist.name)
     if not since or dist.is_before(since):
         return False
-    majors = {
-        re.fullmatch(r"cu(\d+)\d", index or "") for index in (dist.index, torch.index)
-    }
-    return None not in majors and len({found[1] for found in majors if found}) == 1
+    major = _cuda_major(dist.index)
+    return major != "" and major == _cuda_major(torch.index)
+
+
+def _cuda_major(index: str) -> str:
+    """Return the major CUDA version of an index such as cu128, or ""."""
+    build = re.fullmatch(r"cu(\d+)\d", index)
+    return build[1] if build else ""
 
 
 def _is_own_build(torch: Dist) -> bool:
     """Whether torch is a vendor's alpha, as for Jetson: its companions have other versions."""
     return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
-
-
-def _is_on_linux(context: DoctorContext) -> bool:
-    markers = context.env.markers
-    return (markers["sys_platform"], markers["platform_machine"]) == ("linux", "x86_64")
 
 
 @unless("half-installed")
@@ -192,10 +191,10 @@ def _other_torch(wheel: str, torch: Dist) -> str:
 def _other_abi(wheel: str, torch: Dist, context: DoctorContext) -> str:
     """Return the C++ ABI in the name of a wheel, or "" if it is that of the installed torch."""
     abi = _ABI.search(wheel)
-    published = _BUILD.fullmatch(torch.local) or any(
+    published = BUILD.fullmatch(torch.local) or any(
         "nvidia-" in line for line in torch.requires
     )
-    if not (abi and published and _is_on_linux(context)):
+    if not (abi and published and context.env.platform == "linux-64"):
         return ""
     # The new ABI came to some builds in 2.6, to all in 2.7: https://pytorch.org/blog/pytorch2-6/
     since = "2.6" if torch.local.startswith(("cu126", "xpu", "rocm")) else "2.7"

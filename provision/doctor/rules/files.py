@@ -1,14 +1,11 @@
 """The rule on files that are not as they were installed, and the way back for each package."""
 
-import re
 from collections.abc import Iterable
 from shlex import quote
 
 from provision.doctor.context import DoctorContext, Findings, case
+from provision.doctor.rules.companions import BUILD
 from provision.environment.installed import InstalledDistribution
-
-# Local versions of torch's own builds.
-_OWN_INDEX = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
 
 
 def installation(context: DoctorContext) -> Findings:
@@ -49,7 +46,7 @@ def _reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution]) -
         elif dist.origin:
             pin = f"{dist.name} @ {dist.origin}"
         index = ""
-        if _OWN_INDEX.fullmatch(dist.local):
+        if BUILD.fullmatch(dist.local):
             index = f" --index-url https://download.pytorch.org/whl/{dist.local}"
         options = f"--python {prefix} --reinstall --no-deps{index}"
         commands.append(f"`uv pip install {options} {quote(pin)}`")

@@ -120,9 +120,11 @@ def cuda_packages_with_xpu(context: DoctorContext) -> Findings:
     if torch is None or torch.accelerator != "xpu":
         return
     for_cuda = env.present(CUDA_ONLY)
-    nvidia = [dist for dist in env.dists if dist.name.startswith("nvidia-cuda-runtime")]
-    if for_cuda or nvidia:
-        names = [dist.name for dist in (*for_cuda, *nvidia)]
+    for dist in env.dists:
+        if dist.name.startswith("nvidia-cuda-runtime"):
+            for_cuda.append(dist)
+    if for_cuda:
+        names = [dist.name for dist in for_cuda]
         yield Finding(
             code="torch-companion-mismatch",
             level=Level.ERROR,
@@ -131,10 +133,7 @@ def cuda_packages_with_xpu(context: DoctorContext) -> Findings:
             " replaces torch by a CUDA build",
             remedy=f"{env.leave_out(*names)}; a clean environment for Intel GPUs:"
             f" {build_command('xpu', env.platform)}",
-            evidence=(
-                f"{torch} is {env.state}",
-                *(env.says(dist) for dist in (*for_cuda, *nvidia)[:4]),
-            ),
+            evidence=(f"{torch} is {env.state}", *map(env.says, for_cuda[:4])),
         )
 
 

@@ -142,15 +142,18 @@ def _environment(choice: Choice) -> Environment:
             where = f"{first.where}, with {name}"
             package = replace(first, name=brought, version="", where=where)
             distributions[brought] = (package,)
-    cuda = f"{build[2:-1]}.{build[-1]}" if build.startswith("cu") else None
-    xpu = build if build == "xpu" else None
+    cuda = xpu = None
+    if build.startswith("cu"):
+        cuda = f"{build[2:-1]}.{build[-1]}"
+    elif build == "xpu":
+        xpu = build
     return Environment(
         torch.folder,
         torch.folder,
         windows=windows,
         markers=PLATFORMS[choice.platform].markers | {"python_version": "3.11"},
         distributions=distributions,
-        torch=Torch(torch.version, cuda, xpu, None),
+        torch=Torch(torch.version, cuda, xpu),
         state="required",
         source=torch.where.rpartition(":")[0],
     )
