@@ -49,8 +49,11 @@ class Contract:
     """One verdict: reached, stored and printed, whatever happens meanwhile."""
 
     def __init__(self, call: Call) -> None:
-        self._call, self._options, self._why = call, call.arguments, "interrupted"
-        self._started, self._ended = time.monotonic(), threading.Event()
+        self._call = call
+        self._options = call.arguments
+        self._why = "interrupted"
+        self._started = time.monotonic()
+        self._ended = threading.Event()
         host = _UNFIT.sub("-", platform.node()).lstrip("-")
         self._node = self._options.node or os.environ.get("SLURMD_NODENAME") or host
         if getattr(self._options, "repair", False):
@@ -72,11 +75,9 @@ class Contract:
         try:
             return self._give(self._judge())
         except KeyboardInterrupt as ended:
-            words = [
-                f"the run was ended: {self._why}",
-                *getattr(ended, "__notes__", ()),
-            ]
-            return self._give(self._none(self._why, ", ".join(words)))
+            notes = getattr(ended, "__notes__", ())
+            reason = ", ".join([f"the run was ended: {self._why}", *notes])
+            return self._give(self._none(self._why, reason))
         finally:
             self._ended.set()
 
@@ -84,7 +85,8 @@ class Contract:
         try:
             if self._options.idle and (users := self._occupants()):
                 return self._none("busy", f"the device is used by {', '.join(users)}")
-            return self._verdict(**self._parts(self._options.handle(self._call).result))
+            outcome = self._options.handle(self._call)
+            return self._verdict(**self._parts(outcome.result))
         except Exception as raised:  # noqa: BLE001 - none of them says anything about the node
             error = as_error(raised)
             self._call.console.error(error)
@@ -176,7 +178,8 @@ class Contract:
 
     def _occupants(self) -> list[str]:
         """Who uses the device, once what is about to end has had its time."""
-        accelerator, notes = self._call.target.accelerator, set[str]()
+        accelerator = self._call.target.accelerator
+        notes = set[str]()
         until = time.monotonic() + _PATIENCE
         users = self._users(accelerator, notes)
         while users and time.monotonic() < until:

@@ -24,8 +24,8 @@ class Formatter(argparse.HelpFormatter):
 
     def _format_usage(self, *parts: Any) -> str:  # noqa: ANN401 - as argparse has them
         usage = " ".join(super()._format_usage(*parts).split())
-        first, *others = self._split_lines(usage, self._width - 7)
-        return "\n".join([first, *(" " * 7 + line for line in others)]) + "\n\n"
+        lines = self._split_lines(usage, self._width - 7)
+        return ("\n" + " " * 7).join(lines) + "\n\n"
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(

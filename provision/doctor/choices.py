@@ -45,11 +45,12 @@ def choices(file: RepositoryFile) -> Iterator[Choice]:
         return
     resolve = _of_uv if file.name == "uv.lock" else _by_marker
     # Of uv.lock and of pylock.toml.
-    served = file.document.get("supported-markers") or file.document.get("environments")
+    supported = file.document.get("supported-markers")
+    markers = supported or file.document.get("environments") or [""]
     for platform in FORMATS["default_build"]:
         if file.platform not in ("", platform):
             continue
-        if not any(_holds(marker, platform, file.python) for marker in served or [""]):
+        if not any(_holds(marker, platform, file.python) for marker in markers):
             continue
         for extra, packages in resolve(file, platform):
             by_name = _by_name(packages)
@@ -111,7 +112,8 @@ def _reached(
     """Return the packages that a need of a uv.lock installs, directly or not."""
     by_name = _by_name(file.packages)
     needs = [first]
-    reached = dict[tuple[str, str], Package]()
+    reached = set[tuple[str, str]]()
+    packages = list[Package]()
     while needs:
         need = needs.pop()
         if not _holds(need.get("marker", ""), platform, file.python, extra):
@@ -122,17 +124,19 @@ def _reached(
             optional = {"": package.row.get("dependencies", ())}
             optional |= package.row.get("optional-dependencies", {})
             for part in {"", *need.get("extra", ())}:
-                if (package.where, part) not in reached:
-                    reached[package.where, part] = package
-                    needs += optional.get(part, ())
-    return [package for (_, part), package in reached.items() if not part]
+                if (package.where, part) in reached:
+                    continue
+                reached.add((package.where, part))
+                needs += optional.get(part, ())
+                if not part:
+                    packages.append(package)
+    return packages
 
 
 def _is_meant(package: Package, need: Table) -> bool:
     """Whether a need, which names what several packages of a name differ in, is of this one."""
-    same_version = need.get("version") in (None, package.row.get("version"))
-    same_source = need.get("source") in (None, package.row.get("source"))
-    return same_version and same_source
+    keys = ("version", "source")
+    return all(need.get(key) in (None, package.row.get(key)) for key in keys)
 
 
 def _by_marker(

@@ -111,7 +111,8 @@ class Environment:
     def leave_out(self, *names: str) -> str:
         """Return how to get rid of distributions, in an environment or in what requires them."""
         if self.built_for:
-            every = ", ".join(f'"{name}"' for name in (*self.excluded, *names))
+            excluded = (*self.excluded, *names)
+            every = ", ".join(f'"{name}"' for name in excluded)
             steps = f"then `provision lock {self.built_for}`"
             if self.state == "installed":
                 steps += f" and `provision build {self.built_for}`"
@@ -163,7 +164,9 @@ def read_environment(
             cause="nothing is there, or it has no site-packages folder",
             remedy="give the path of its interpreter, for instance .venv/bin/python",
         )
-    site = next((folder for folder in sites if (folder / "torch").is_dir()), sites[0])
+    with_torch = [folder for folder in sites if (folder / "torch").is_dir()]
+    site = (with_torch or sites)[0]
+    leftovers = [name for name in list_names(site) if name.startswith("~")]
     config = venv_settings(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
@@ -179,7 +182,7 @@ def read_environment(
         markers=markers_of(version, distributions, windows=windows),
         distributions=distributions,
         torch=_torch(site),
-        leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
+        leftovers=tuple(leftovers),
         user_site=distributions_by_name(_user_sites(home, minor, base)),
         built_for=built_for(prefix),
     )

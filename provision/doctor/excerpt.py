@@ -75,7 +75,10 @@ def _quoted(findings: Sequence[Finding]) -> Iterator[int]:
 
 def _distinct(lines: Sequence[Line]) -> list[int]:
     """Return the indices of lines, last first, that are no others with other numbers."""
-    by_shape = {re.sub(r"\d+", "0", line.text): at for at, line in enumerate(lines)}
+    by_shape = dict[str, int]()
+    for at, line in enumerate(lines):
+        shape = re.sub(r"\d+", "0", line.text)
+        by_shape[shape] = at
     return sorted(by_shape.values(), reverse=True)
 
 

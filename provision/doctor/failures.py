@@ -29,36 +29,55 @@ def any_of(name: str) -> re.Pattern[str]:
 
 def matching(name: str, lines: Sequence[Line]) -> list[int]:
     """Return the indices of the lines that match a list of ``failures.toml``."""
-    needed = frozenset[str]().union(*map(literals, data("failures")[name]))
+    needed = set[str]()
+    for pattern in data("failures")[name]:
+        needed |= literals(pattern)
     candidates = Search(lines).lines_with(needed)
     return [at for at in candidates if any_of(name).search(lines[at].text)]
 
 
 def last_failure(lines: Sequence[Line], errors: Container[int]) -> Failure:
     """Return the last failure of a log; a logger calls the lines of some numbers errors."""
-    ends = {*matching("ending", lines)}
-    tracebacks = list[int]()
-    for at, line in enumerate(lines):
-        if _TRACEBACK in line.text:
-            tracebacks.append(at)
-            ends.add(_end_of_traceback(lines, at))
-        elif line.text and line.number in errors:
-            ends.add(at)
-    reporters = set(matching("reporter", lines))
-    ended = max(ends - reporters or ends, default=-1)
+    ends = _ends(lines, errors)
+    causes = ends.difference(matching("reporter", lines))
+    ended = max(causes or ends, default=-1)
     worked = max(matching("at_work", lines), default=-1)
     if ended <= worked or matching("ended_well", lines[ended + 1 :]):
         return Failure(worked + 1, None)
-    starts = [at for at in tracebacks if at <= ended]
-    start = starts.pop() if starts else 0
-    while starts and matching("chain", lines[starts[-1] : start]):
-        start = starts.pop()
+    until_end = lines[: ended + 1]
+    earlier = [at for at, line in enumerate(until_end) if _TRACEBACK in line.text]
+    start = _first_of_chain(lines, earlier)
     if matching("wrapper", lines[start : ended + 1]):
         return Failure(worked + 1, ended)
     # A library often prints the cause just before it raises.
-    earlier = _end_of_traceback(lines, starts[-1]) if starts else worked
-    near = [at for at in ends if max(earlier, start - _NEAR) < at < start]
-    return Failure(min([*near, start]), ended)
+    bound = max(worked, start - _NEAR)
+    if earlier:
+        bound = max(_end_of_traceback(lines, earlier[-1]), start - _NEAR)
+    for at in sorted(ends):
+        if bound < at < start:
+            return Failure(at, ended)
+    return Failure(start, ended)
+
+
+def _ends(lines: Sequence[Line], errors: Container[int]) -> set[int]:
+    """Return the lines that report a failure, by their indices."""
+    ends = {*matching("ending", lines)}
+    for at, line in enumerate(lines):
+        if _TRACEBACK in line.text:
+            ends.add(_end_of_traceback(lines, at))
+        elif line.text and line.number in errors:
+            ends.add(at)
+    return ends
+
+
+def _first_of_chain(lines: Sequence[Line], tracebacks: list[int]) -> int:
+    """Take the last traceback, with those that led to it, from a list; return the first's line."""
+    if not tracebacks:
+        return 0
+    start = tracebacks.pop()
+    while tracebacks and matching("chain", lines[tracebacks[-1] : start]):
+        start = tracebacks.pop()
+    return start
 
 
 def _end_of_traceback(lines: Sequence[Line], start: int) -> int:

@@ -40,9 +40,9 @@ def read_installation(env: Environment) -> Faults:
         elif path.endswith(".py") and size not in (None, entry.size):
             changed[dist].append(entry.path)
     # Of another version, which was copied over this one.
-    mixed = {dist: paths for dist, paths in changed.items() if len(paths) >= _MIXED}
-    for dist, paths in mixed.items():
-        faults["damaged"][dist] += paths
+    for dist, paths in changed.items():
+        if len(paths) >= _MIXED:
+            faults["damaged"][dist] += paths
     return faults
 
 

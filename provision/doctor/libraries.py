@@ -86,9 +86,12 @@ def _loader_folders(host: Host, root: Path) -> list[Path]:
     system = list[str](data("packages")["folders"]["system"])
     etc = root / "etc"
     for path in (*etc.glob("ld.so.conf"), *etc.glob("ld.so.conf.d/*")):
-        lines = read_text(path).splitlines()
-        system += [line.strip() for line in lines if line.startswith("/")]
-    return folders + [root / folder.lstrip("/") for folder in system]
+        for line in read_text(path).splitlines():
+            if line.startswith("/"):
+                system.append(line.strip())
+    for folder in system:
+        folders.append(root / folder.lstrip("/"))
+    return folders
 
 
 def _imports(path: Path, *, windows: bool) -> tuple[list[str], list[Path]]:
@@ -96,8 +99,8 @@ def _imports(path: Path, *, windows: bool) -> tuple[list[str], list[Path]]:
     with contextlib.suppress(*BROKEN):
         elf = Elf(path)
         origin = re.compile(r"\$ORIGIN|\$\{ORIGIN\}")
-        folders = [origin.sub(str(path.parent), folder) for folder in elf.folders]
-        return elf.needed, [Path(folder) for folder in folders]
+        folder = str(path.parent)
+        return elf.needed, [Path(origin.sub(folder, text)) for text in elf.folders]
     if windows:
         # Since 3.8 Python does not search PATH for the DLLs of a module.
         return _imported_dlls(path), [path.parent]

@@ -170,18 +170,20 @@ def diagnose_built(prefix: Path, target: Target) -> list[Finding]:
 def _bad(env: Environment, target: Target) -> list[Finding]:
     # What works together does not depend on the machine that locks or builds: it is left out.
     context = DoctorContext(env, Host(target.platform, ""), _NO_DEVICES, target=target)
-    return [finding for finding in apply_rules(context, PACKAGE_RULES) if finding.bad]
+    findings = apply_rules(context, PACKAGE_RULES)
+    return [finding for finding in findings if finding.bad]
 
 
 def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistribution:
     plain, _ = split_variant(artifact.filename)
+    parts = plain.removesuffix(".whl").split("-")
     return LockedDistribution(
         artifact.name,
         artifact.version,
         folder=Path(),
         index=artifact.index,
         requires=requires,
-        tags=("-".join(plain.removesuffix(".whl").split("-")[-3:]),),
+        tags=("-".join(parts[-3:]),),
         origin=artifact.filename,
     )
 
@@ -217,13 +219,15 @@ def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
 
 def _one_index(target: Target, lock: Lock, spec: str) -> str:
     """Return the line that assigns torch and its companions to one index; "" if they are."""
-    locked = [name for name in ("torch", *COMPANIONS) if name in lock.versions]
-    indexes = [target.pip.index_of(name) for name in locked]
-    if len(set(indexes)) < 2:
+    indexes = dict[str, str]()
+    for name in ("torch", *COMPANIONS):
+        if name in lock.versions:
+            indexes[name] = target.pip.index_of(name)
+    if len(set(indexes.values())) < 2:
         return ""
     # torch's own, unless torch comes from the default index
-    index = next(index for index in indexes if index != "default")
-    assigned = dict.fromkeys([*target.pip.index[index], *locked])
+    index = next(index for index in indexes.values() if index != "default")
+    assigned = dict.fromkeys([*target.pip.index[index], *indexes])
     names = ", ".join(f'"{name}"' for name in assigned)
     return f"assign them to one index: write `{index} = [{names}]` into [pip.index] of {spec}"
 

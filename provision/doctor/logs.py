@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from provision.core.findings import Finding, Level, worst_first
 from provision.doctor.data import data
-from provision.doctor.failures import any_of, frames
+from provision.doctor.failures import any_of, frames, matching
 from provision.doctor.machine import Machine
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.reading import Log, read_log
@@ -194,7 +194,7 @@ def _level(match: Match, log: Log, *, smoke: bool) -> Level:
     if warned and rule.code not in states and not _is_beside_failure(match, log):
         return Level.NOTE
     near = log.lines[match.at : match.at + 2]
-    if rule.transient and any(any_of("handled").search(line.text) for line in near):
+    if rule.transient and matching("handled", near):
         return Level.NOTE
     return rule.graded(smoke=smoke)
 

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -96,7 +96,7 @@ class Search:
             self._hits[pattern] = hits[-_MOST_HITS:]
         return self._hits[pattern]
 
-    def lines_with(self, texts: Literals) -> list[int]:
+    def lines_with(self, texts: Iterable[str]) -> list[int]:
         """Return the indices of lines with one of some texts, which are in lower case."""
         indices = set[int]()
         for text in texts:

@@ -95,7 +95,9 @@ def _environment(env: Environment) -> dict[str, str]:
     """Return who installed the environment, and the packages that torch needs or that need it."""
     kind = "virtual environment" if env.virtual else "conda or system"
     torch = env.get("torch")
-    required = {name_of(line) for line in torch.requires} if torch else set()
+    required = set[str]()
+    if torch:
+        required.update(map(name_of, torch.requires))
     near = list[str]()
     for dist in env.dists:
         needs_torch = "torch" in map(name_of, dist.requires)

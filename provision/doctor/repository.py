@@ -104,28 +104,32 @@ def read_repository(folder: Path) -> list[RepositoryFile]:
 
 def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     document: Table = {}
-    unread, platform = list[str](), ""
+    unread = list[str]()
+    platforms = list[str]()
     require_inside(path, path.parent)
     if path.suffix == ".txt":
         lines = list(_lines(path, path.parent, (), set()))
         packages, unread = _required(path, lines)
-        platform = "".join(re.findall(_PATTERNS["platform"], read_text(path))[:1])
+        platforms = re.findall(_PATTERNS["platform"], read_text(path))
     elif "line" in form:
         document = parse_toml(read_text(path))
         packages = list(_locked(path, form, at(document, form["rows"]) or []))
     else:
-        own = read_pyproject(path, path.parent)
-        document, said = own.document, own.says("dependencies")
-        asked = own.requirements(()) if said else ()
-        places = [(f"{path.name}:{line.number}", line.text) for line in asked]
-        packages, unread = _required(path, places)
-    pythons = re.findall(r"\b3\.\d+", str(at(document, form.get("python", ""))))
+        project = read_pyproject(path, path.parent)
+        document = project.document
+        lines = list[tuple[str, str]]()
+        if project.says("dependencies"):
+            for line in project.requirements(()):
+                lines.append((f"{path.name}:{line.number}", line.text))
+        packages, unread = _required(path, lines)
+    allowed = at(document, form.get("python", ""))
+    pythons = re.findall(r"\b3\.\d+", str(allowed))
     return RepositoryFile(
         name=path.name,
         document=document,
         manifest=manifest,
         python=min(pythons, default="3.11", key=Version),
-        platform=platform,
+        platform=platforms[0] if platforms else "",
         complete="line" in form or any("--hash" in p.line for p in packages),
         packages=packages,
         unread=unread,
@@ -194,8 +198,10 @@ def _from_requirement(path: Path, where: str, text: str) -> Package | None:
     wanted = requirement(re.sub(r"\s--?\w.*", "", text))
     if wanted is None or "$" in text:
         return None
-    pins = [s.version for s in wanted.specifier if s.operator in ("==", "===")]
-    version = pins[0] if pins else ""
+    version = ""
+    for bound in wanted.specifier:
+        if not version and bound.operator in ("==", "==="):
+            version = bound.version
     url = wanted.url or ""
     return Package(
         name=wanted.name,
@@ -240,8 +246,10 @@ def requirements_of(name: str, version: str) -> tuple[str, ...]:
 
 def _locked(path: Path, form: Table, rows: Sequence[Table]) -> Iterator[Package]:
     """Yield the packages of a lock."""
-    lines = enumerate(read_text(path).splitlines(), 1)
-    numbers = [number for number, line in lines if line.startswith(form["line"])]
+    numbers = list[int]()
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if line.startswith(form["line"]):
+            numbers.append(number)
     for number, row in zip(numbers, rows, strict=True):
         if not isinstance(row.get("source", {}), dict):
             raise TypeError(f"the source of {row['name']} is no table")

@@ -27,9 +27,8 @@ def locate(python: str, run: Run) -> Path:
     try:
         # -S: no site-packages, so that nothing in them runs. A wrapper needs its own variables.
         argv = [str(path), "-I", "-S", "-c", "import sys; print(sys.executable)"]
-        answer = run(argv, env=dict(os.environ), timeout=_TIMEOUT).require(
-            f"{path} does not run"
-        )
+        answer = run(argv, env=dict(os.environ), timeout=_TIMEOUT)
+        answer.require(f"{path} does not run")
     except ToolError as error:
         raise UsageError(
             f"{path} does not report which environment it belongs to",
@@ -58,7 +57,8 @@ def sites_of(python: Path) -> list[Path]:
             return []
         prefix = prefix_of(python)
         config = venv_settings(prefix)
-        minor = _minor(python, config.get("version_info") or config.get("version", ""))
+        version = config.get("version_info") or config.get("version", "")
+        minor = _minor(python, version)
         sites = _folders(prefix, minor)
         if config.get("include-system-site-packages") == "true" and "home" in config:
             sites += _folders(prefix_of(prefix / config["home"] / "python"), minor)

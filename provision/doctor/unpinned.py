@@ -38,5 +38,6 @@ def newest(name: str, specifier: SpecifierSet) -> str:
 @cache
 def _locked_torch() -> tuple[int, int]:
     """Return the major and minor number of the newest torch of the shipped locks."""
-    version = Version(read_lock(shipped().lock(_NEWEST_TORCH)).versions["torch"])
+    lock = read_lock(shipped().lock(_NEWEST_TORCH))
+    version = Version(lock.versions["torch"])
     return version.major, version.minor

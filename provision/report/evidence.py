@@ -157,12 +157,6 @@ class Statement(Table):
     predicate: Predicate
 
 
-def statement_schema() -> dict[str, Any]:
-    """Make the JSON Schema of what a file of evidence signs (draft 2020-12)."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return schema | Statement.model_json_schema()
-
-
 def require_proof(report: Report) -> None:
     """Raise UsageError, with the reason, if a report proves nothing."""
     bad = [check.id for check in report.failed]

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from provision.core.filesystem import is_link
 from provision.core.limits import read_bytes
+from provision.report.model import utc
 from provision.report.peers import Facts, Seen, deviations, seen
 from provision.report.verdict import Verdict, short, verdict_of
 
@@ -96,13 +97,13 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     expected = frozenset(hosts)
     newest = _newest(_read(folder, expected, files), files)
     fresh = {key: new for key, new in newest.items() if _is_fresh(new.verdict, oldest)}
-    differs: dict[_Key, list[str]] = defaultdict(list)
+    differences: dict[_Key, list[str]] = defaultdict(list)
     for new, text in deviations(fresh.values()):
-        differs[_key(new.verdict)].append(text)
+        differences[_key(new.verdict)].append(text)
     nodes: list[Node] = []
     for key, new in newest.items():
-        nodes.append(_node(new.verdict, differs[key], fresh=key in fresh))
-    for name in expected - {node.node for node in nodes}:
+        nodes.append(_node(new.verdict, differences[key], fresh=key in fresh))
+    for name in expected.difference(node.node for node in nodes):
         nodes.append(Node(name, "silent", reason="no verdict of it was found"))
     nodes.sort(key=lambda node: (_STATES.index(node.state), node.code, node.node))
     counts = Counter(node.state for node in nodes)
@@ -122,7 +123,7 @@ def _newest(
         verdict = new.verdict
         key = _key(verdict)
         other = newest.get(key, new)
-        if other != new and _when(other.verdict) == _when(verdict):
+        if other != new and utc(other.verdict.time) == utc(verdict.time):
             fault = f"another verdict of {verdict.node} at {verdict.time}"
             files.append((_name(place), fault))
         newest[key] = _newer(other, new)
@@ -191,14 +192,6 @@ def _key(verdict: Verdict) -> _Key:
     return verdict.node, verdict.target, verdict.suite
 
 
-def _when(verdict: Verdict) -> dt.datetime:
-    return _utc(verdict.time)
-
-
-def _utc(moment: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(moment).astimezone(dt.UTC)
-
-
 def _newer(other: Seen, new: Seen) -> Seen:
     return new if other is new else max(other, new, key=_rank)
 
@@ -208,7 +201,7 @@ def _rank(new: Seen) -> tuple[bool, dt.datetime, int]:
 
     One of the future hides no other, or a wrong clock would rule for years.
     """
-    when = _when(new.verdict)
+    when = utc(new.verdict.time)
     return not _is_ahead(when), when, -_STATES.index(new.verdict.verdict)
 
 
@@ -217,11 +210,11 @@ def _is_ahead(when: dt.datetime) -> bool:
 
 
 def _is_fresh(verdict: Verdict, oldest: dt.datetime) -> bool:
-    when = _when(verdict)
+    when = utc(verdict.time)
     if _is_ahead(when):
         return False
     if verdict.since:  # as old as the last one that said something
-        when = min(when, _utc(verdict.since))
+        when = min(when, utc(verdict.since))
     return when >= oldest
 
 

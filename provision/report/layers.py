@@ -29,16 +29,21 @@ def changed_layers(
     before: Report | Verdict, stack: dict[str, str], lock: str | None
 ) -> tuple[LayerChange, ...]:
     """The layers that differ between a report and a machine as it is now."""
-    old, new = dict(before.stack), dict(stack)
-    # 16 digits tell two locks apart, and a person has to read them.
-    for layers, digest in ((old, before.lock), (new, lock)):
-        if digest:
-            layers["lock"] = digest[:16]
+    old, new = _with_lock(before.stack, before.lock), _with_lock(stack, lock)
     changes: list[LayerChange] = []
-    for layer in dict.fromkeys((*old, *new)):
-        if old.get(layer) != new.get(layer):
-            changes.append(LayerChange(layer, old.get(layer), new.get(layer)))
+    for layer in old | new:
+        change = LayerChange(layer, old.get(layer), new.get(layer))
+        if change.before != change.after:
+            changes.append(change)
     return tuple(changes)
+
+
+def _with_lock(stack: dict[str, str], lock: str | None) -> dict[str, str]:
+    """Return layers with the lock among them, if there is one."""
+    if not lock:
+        return stack
+    # 16 digits tell two locks apart, and a person has to read them.
+    return stack | {"lock": lock[:16]}
 
 
 def cause_of(before: Report, until: Report, earlier: Sequence[Report]) -> str:

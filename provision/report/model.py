@@ -135,10 +135,15 @@ class NotRun(Part):
         return f"not required: {self.reason}"
 
 
+def utc(moment: str) -> dt.datetime:
+    """Return the time that a text in ISO 8601 names."""
+    return dt.datetime.fromisoformat(moment).astimezone(dt.UTC)
+
+
 def moment(text: str) -> str:
     """Return a text that is a time in ISO 8601; ValueError if it is none."""
     try:
-        dt.datetime.fromisoformat(text).astimezone(dt.UTC)
+        utc(text)
     except OverflowError as error:  # before year 1 or after 9999 in UTC
         raise ValueError("it is no time that has a place in UTC") from error
     if not text.isprintable():  # any sign may separate day and hour, a line end too
@@ -226,8 +231,7 @@ class Report(Part):
     @property
     def age(self) -> float:
         """Seconds since it was started."""
-        started = dt.datetime.fromisoformat(self.started).astimezone(dt.UTC)
-        return (dt.datetime.now(dt.UTC) - started).total_seconds()
+        return (dt.datetime.now(dt.UTC) - utc(self.started)).total_seconds()
 
     @property
     def word(self) -> Word:
@@ -257,6 +261,22 @@ class Report(Part):
     @property
     def facts(self) -> dict[str, str]:
         """Where and under which load the run was made, and what the CPU computed; as texts."""
+        texts = {"host": self.host, "node": self.node}
+        texts |= self._device_facts
+        texts["started"] = self.started
+        for name, value in self.load.items():
+            texts[name] = f"{value:.2f}"
+            if name == "steal" or name.endswith("pressure"):  # parts of the time
+                texts[name] = f"{value:.1%}"
+        operators: set[str] = set()
+        for check in self.checks:
+            operators.update(check.on_cpu)
+        texts["computed by the CPU"] = ", ".join(sorted(operators))
+        return {name: text for name, text in texts.items() if text}
+
+    @property
+    def _device_facts(self) -> dict[str, str]:
+        """The names and addresses of the devices, as texts."""
         names: list[str] = []
         addresses: list[str] = []
         for device in self.devices or (self.device,):
@@ -268,20 +288,8 @@ class Report(Part):
         for layer, text in self.stack.items():
             if layer.startswith("GPU ") and not addresses:
                 names.append(f"{text} at {layer.removeprefix('GPU ')}")
-        texts = {
-            "host": self.host,
-            "node": self.node,
-            "device": ", ".join(dict.fromkeys(names)),
-            "address": ", ".join(addresses),
-            "started": self.started,
-        }
-        for name, value in self.load.items():
-            texts[name] = f"{value:.2f}"
-            if name == "steal" or name.endswith("pressure"):  # parts of the time
-                texts[name] = f"{value:.1%}"
-        operators = {name for check in self.checks for name in check.on_cpu}
-        texts["computed by the CPU"] = ", ".join(sorted(operators))
-        return {name: text for name, text in texts.items() if text}
+        device_names = ", ".join(dict.fromkeys(names))
+        return {"device": device_names, "address": ", ".join(addresses)}
 
     @property
     def failed(self) -> tuple[Check, ...]:

@@ -87,14 +87,13 @@ def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
     comparer = _Comparer(earlier, after)
     comparer.compare()
     standard = _standard(earlier, after)
-    ids = [check.id for check in _ran(after)]
     return Comparison(
         target=after.target,
         since=standard.started,
         changes=changed_layers(standard, after.stack, after.lock),
         findings=tuple(worst_first(comparer.findings)),
-        compared=tuple(name for name in ids if name in comparer.past),
-        new=tuple(name for name in ids if name not in comparer.past),
+        compared=tuple(comparer.compared),
+        new=tuple(comparer.new),
         speeds=tuple(comparer.speeds),
         vanished=tuple(comparer.vanished),
     )
@@ -133,21 +132,28 @@ class _Comparer:
         self._earlier = earlier
         self._after = after
         self.findings: list[Finding] = []
+        self.compared: list[str] = []
+        self.new: list[str] = []
         self.speeds: list[CheckSpeed] = []
         self.vanished: list[str] = []
         self.past: dict[str, list[_Result]] = {}
         for report in earlier:
             for check in _ran(report):
-                self.past.setdefault(check.id, []).append(_Result(report, check))
+                results = self.past.setdefault(check.id, [])
+                results.append(_Result(report, check))
 
     def compare(self) -> None:
         """Go through the checks: those that are gone, then those that ran."""
         self._find_vanished()
         for check in _ran(self._after):
             past = self.past.get(check.id)
-            if past and check.outcome == "failed":
+            if past is None:
+                self.new.append(check.id)
+                continue
+            self.compared.append(check.id)
+            if check.outcome == "failed":
                 self._find_failure(check, past)
-            elif past:
+            else:
                 self._find_changes(check, past)
 
     def _find(

@@ -38,16 +38,21 @@ class Speed(Part):
 
 def speeds_of(report: Report) -> tuple[Speed, ...]:
     """Return the bandwidths of the memory and of the link that a run measured."""
-    devices = report.devices or (report.device,)
-    names = {facts.get("index", 0): facts.get("name", "") for facts in devices}
+    names: dict[int, str] = {}
+    for device in report.devices or (report.device,):
+        names[device.get("index", 0)] = device.get("name", "")
     speeds: list[Speed] = []
     for check in report.checks:
         index = check.id.partition("@")[2] or "0"
-        device = names.get(int(index), "")
         for name, number in check.numbers.items():
             if number.unit in _UNITS and number.comparable:
-                facts = {"device": device, "check": check.id, "name": name}
-                speed = Speed(**facts, value=number.value, unit=number.unit)
+                speed = Speed(
+                    device=names.get(int(index), ""),
+                    check=check.id,
+                    name=name,
+                    value=number.value,
+                    unit=number.unit,
+                )
                 speeds.append(speed)
     return tuple(speeds)
 
@@ -61,15 +66,15 @@ def continued(speeds: Iterable[Speed], before: Iterable[Speed]) -> tuple[Speed, 
     before = tuple(before)
     for speed in before:
         history[_key(speed)] = (*speed.earlier, speed.value)[-_KEPT:]
-    found: list[Speed] = []
+    merged: list[Speed] = []
     for speed in speeds:
         earlier = history.get(_key(speed), ())
-        found.append(speed.model_copy(update={"earlier": earlier}))
-    measured = {(speed.check, speed.name) for speed in found}
+        merged.append(speed.model_copy(update={"earlier": earlier}))
+    measured = {(speed.check, speed.name) for speed in merged}
     for speed in before:
         if (speed.check, speed.name) not in measured:
-            found.append(speed.model_copy(update={"measured": False}))
-    return tuple(found)
+            merged.append(speed.model_copy(update={"measured": False}))
+    return tuple(merged)
 
 
 def _key(speed: Speed) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from provision.host.drivers import DriverVerdict, judge_version
 from provision.lockfile.pip import Lock
 from provision.report.evidence import SHOWN, Predicate, Statement
 from provision.report.excuses import WORDS, is_so
+from provision.report.model import utc
 from provision.report.suite_checks import Suite
 from provision.spec.model import Target
 
@@ -145,8 +146,7 @@ def objections(
     platform = seen.stack.get("platform")
     if platform != target.platform:
         yield f"it was made on {platform}, and {target.name} is for {target.platform}"
-    started = dt.datetime.fromisoformat(seen.started).astimezone(dt.UTC)
-    if started > dt.datetime.now(dt.UTC) + _CLOCK:
+    if utc(seen.started) > dt.datetime.now(dt.UTC) + _CLOCK:
         yield f"it was made on {seen.started}, which is in the future"
 
 

@@ -32,10 +32,12 @@ def read_suite(folder: Path) -> Suite:
     checks: list[SuiteCheck] = []
     for file in sorted((folder / "checks").glob("test_*.py")):
         checks += _checks_in(ast.parse(read_text(file)))
-    file, known = folder / "engine" / "known.json", {}
+    known: dict[str, dict[str, str]] = {}
+    file = folder / "engine" / "known.json"
     if file.is_file():
-        table = read_parsed(file, json.loads)
-        known = {name: row["checks"] for name, row in table.items() if "checks" in row}
+        for accelerator, row in read_parsed(file, json.loads).items():
+            if "checks" in row:
+                known[accelerator] = row["checks"]
     return Suite(tuple(checks), known)
 
 

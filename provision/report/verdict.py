@@ -232,11 +232,9 @@ def most_devices(report: Report) -> int:
 
 
 def _problem(check: str, finding: Any) -> Problem:  # noqa: ANN401 - of the suite or the toolkit
-    texts = {"symptom": finding.symptom, "remedy": finding.remedy}
-    return Problem(check=check, code=finding.code, **texts)
-
-
-def verdict_schema() -> dict[str, Any]:
-    """Make the JSON Schema of a stored verdict (draft 2020-12)."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return schema | Verdict.model_json_schema()
+    return Problem(
+        check=check,
+        code=finding.code,
+        symptom=finding.symptom,
+        remedy=finding.remedy,
+    )

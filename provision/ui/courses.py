@@ -121,8 +121,11 @@ def sparkline(values: Sequence[float]) -> str:
 
 def layer_changes(runs: Sequence[Report]) -> list[float]:
     """Return when the host or the lock changed between two runs, in seconds since 1970."""
-    layers = [(seconds(run.started), run.stack, run.lock) for run in runs]
-    return [new[0] for old, new in pairwise(layers) if old[1:] != new[1:]]
+    changes = []
+    for before, after in pairwise(runs):
+        if before.stack != after.stack or before.lock != after.lock:
+            changes.append(seconds(after.started))
+    return changes
 
 
 def seconds(moment: str) -> float:

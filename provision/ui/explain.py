@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -41,16 +42,18 @@ def show_explanations(results: Sequence[Explanation], console: Console) -> None:
 
 
 def _show_overview(results: Sequence[Explanation], console: Console) -> None:
-    present = [result for result in results if result.layer != "none"]
-    targets: dict[tuple[str, ...], list[str]] = {}
-    for result in present:
-        targets.setdefault(_row(result), []).extend(result.targets)
+    targets: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    absent = []
+    for result in results:
+        if result.layer == "none":
+            absent.append(result)
+        else:
+            targets[_row(result)] += result.targets
     rows = [(*row, ", ".join(names)) for row, names in targets.items()]
     if rows:
         console.table(_COLUMNS, rows, spare=("required by", "index"))
-    for result in results:
-        if result not in present:
-            _show(result, console)
+    for result in absent:
+        _show(result, console)
     first = results[0]
     command = f"{console.program} explain {first.package} -t {first.targets[0]}"
     console.line(f"`{command}` says the rest of one target, -v of all", "dim")

@@ -49,12 +49,12 @@ class Steps(Progress):
 
     def get_renderables(self) -> list[Text]:
         """Return each step in a line, or in two where it does not fit."""
+        lines = []
+        style = "dim" if self._shown.err.color_system else ""
         for task in self.tasks:
             self._look(task)
-        style = "dim" if self._shown.err.color_system else ""
-        return [
-            Text(_drawn(task, self.console.width - 1), style) for task in self.tasks
-        ]
+            lines.append(Text(_drawn(task, self.console.width - 1), style))
+        return lines
 
     def _look(self, task: Task) -> None:
         progress = task.fields["look"]()

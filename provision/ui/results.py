@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -160,16 +161,28 @@ def show_initialized(
             console.line(f"{target.name}: {file} exists and stays as it is")
         elif target.inherited:
             console.line(_inheritance(target))
-    for text, names in _together({t.name: t.changed for t in result.targets}):
-        console.line(f"{names}: {text}")
-    for text, names in _together({t.name: t.left_out for t in result.targets}):
-        console.line(f"{names}: left out: {text}", "yellow")
+    _show_differences(result.targets, console)
     for text in result.to_do:
         console.line(f"to do by hand: {text}", "yellow")
     if result.empty:
         console.line("none of the repository's requirements is in a spec", "red")
     else:
         _show_next(result.targets, console, platforms)
+
+
+def _show_differences(targets: Sequence[InitializedTarget], console: Console) -> None:
+    """Print what new specs change and leave out, each text once, with the names of its targets."""
+    changed: dict[str, list[str]] = defaultdict(list)
+    left_out: dict[str, list[str]] = defaultdict(list)
+    for target in targets:
+        for text in target.changed:
+            changed[text].append(target.name)
+        for text in target.left_out:
+            left_out[text].append(target.name)
+    for text, names in changed.items():
+        console.line(f"{', '.join(names)}: {text}")
+    for text, names in left_out.items():
+        console.line(f"{', '.join(names)}: left out: {text}", "yellow")
 
 
 def _inheritance(target: InitializedTarget) -> str:
@@ -207,15 +220,6 @@ def _show_build(name: str, platform: str, console: Console) -> None:
     console.command(f"{console.program} bundle {name} -o DIR")
 
 
-def _together(said: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
-    """Return each text once, with the names of the targets that it is said of."""
-    names: dict[str, list[str]] = {}
-    for name, texts in said.items():
-        for text in texts:
-            names.setdefault(text, []).append(name)
-    return [(text, ", ".join(of)) for text, of in names.items()]
-
-
 def show_export(result: Export, console: Console) -> None:
     """Print the text, or where it was written; and what the format does not hold."""
     if result.file:
@@ -247,18 +251,23 @@ def show_verification(result: Verification, console: Console) -> None:
 
 def differences(findings: Sequence[Finding]) -> Finding:
     """Return all that a repair found as one finding, without the advice to repair it."""
-    remedies = [f.remedy for f in findings if "--repair" not in f.remedy]
-    remedy = "\n".join(dict.fromkeys(filter(None, remedies)))
+    codes, causes, remedies, lines = [], [], [], []
+    for finding in findings:
+        codes.append(finding.code)
+        causes.append(finding.cause)
+        lines.append(f"{finding.symptom}: {', '.join(finding.evidence)}")
+        if finding.remedy and "--repair" not in finding.remedy:
+            remedies.append(finding.remedy)
+    remedy = "\n".join(dict.fromkeys(remedies))
     first = worst_first([*findings])[0]
     if len(findings) == 1:
         return replace(first, remedy=remedy)
-    lines = [f"{f.symptom}: {', '.join(f.evidence)}" for f in findings]
     return replace(
         first,
         symptom=f"{len(findings)} differences from the lock",
-        code=", ".join(dict.fromkeys(f.code for f in findings)),
+        code=", ".join(dict.fromkeys(codes)),
         evidence=tuple(lines),
-        cause="\n".join(dict.fromkeys(f.cause for f in findings)),
+        cause="\n".join(dict.fromkeys(causes)),
         remedy=remedy,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -42,11 +42,7 @@ def show_report(result: Report, console: Console) -> None:
         ends = f"{number.rounds[0]:.4g} to {number.rounds[-1]:.4g} {number.unit}"
         line = f"     {course.name:<26} {sparkline(number.rounds)} {ends}"
         console.line(line, "dim")
-    for ran in sorted({check.ran for check in result.reused}):
-        same = [check.id for check in result.reused if check.ran == ran]
-        names = ", ".join(same) if console.detailed else _areas(same)
-        line = f"reused from {ran}, same host, driver and packages: {names}"
-        console.line(f"same {line}", "dim")
+    _show_reused(result, console)
     _show_missing(result, console)
     _show_left_out(result, console)
     facts = result.facts
@@ -98,6 +94,17 @@ def verdict(result: Report) -> str:
     return text
 
 
+def _show_reused(result: Report, console: Console) -> None:
+    """Print which checks of earlier runs are still valid, by run."""
+    by_run: dict[str, list[str]] = defaultdict(list)
+    for check in result.reused:
+        by_run[check.ran].append(check.id)
+    for ran, ids in sorted(by_run.items()):
+        names = ", ".join(ids) if console.detailed else _areas(ids)
+        line = f"same reused from {ran}, same host, driver and packages: {names}"
+        console.line(line, "dim")
+
+
 def _show_missing(result: Report, console: Console) -> None:
     """Print each required check that was not run, and what checks could not compare."""
     for entry in result.missing:
@@ -111,9 +118,9 @@ def _show_missing(result: Report, console: Console) -> None:
 def _show_left_out(result: Report, console: Console) -> None:
     """Print how many checks the run did not require, and the main reason; -v shows each reason."""
     left_out = [entry for entry in result.not_run if not entry.required]
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = defaultdict(list)
     for entry in left_out:
-        reasons.setdefault(entry.reason, []).append(entry.id)
+        reasons[entry.reason].append(entry.id)
     most_first = sorted(reasons.items(), key=lambda each: -len(each[1]))
     if console.detailed:
         for reason, ids in most_first:

@@ -41,9 +41,9 @@ class Table:
         if table.columns[-1] not in spare:
             return table
         room = width - table.last
-        rows = [
-            (*row, shorten(last, room, placeholder=" …")) for *row, last in table.rows
-        ]
+        rows = []
+        for *cells, last in table.rows:
+            rows.append((*cells, shorten(last, room, placeholder=" …")))
         return Table(table.columns, tuple(rows))
 
     def _without(self, name: str) -> Table:

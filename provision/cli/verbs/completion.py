@@ -74,10 +74,9 @@ def _script(shell: str) -> str:
             elif action.type is Path:
                 is_folder = action.metavar == "DIR"
                 action.complete = shtab.DIRECTORY if is_folder else shtab.FILE
-    functions = _FUNCTION[shell] % _program(shell)
-    kinds = dict.fromkeys(_KINDS.values())
-    preamble = "\n".join(functions.replace("WORD", kind) for kind in kinds)
-    return shtab.complete(whole, shell, preamble=preamble)
+    function = _FUNCTION[shell] % _program(shell)
+    functions = [function.replace("WORD", kind) for kind in ("targets", "packages")]
+    return shtab.complete(whole, shell, preamble="\n".join(functions))
 
 
 def _program(shell: str) -> str:

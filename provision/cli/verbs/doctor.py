@@ -44,8 +44,10 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    options, found, host, prefix = call.arguments, None, None, None
-    log = None if options.log is None else read_log_file(options.log)
+    options = call.arguments
+    found = host = prefix = log = None
+    if options.log is not None:
+        log = read_log_file(options.log)
     environment = options.python or options.target
     _note_locks(call)
     if options.project and not (environment or log or options.report):

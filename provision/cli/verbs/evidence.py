@@ -68,12 +68,12 @@ def handle(call: Call) -> Outcome:
         found = check_folder(project, options.since)
         if not found:
             call.console.note(f"there are no files in {project.evidence}")
-        return _outcome(found, {"refused"})
+        return _outcome(found, "refused")
     if options.action == "verify":
-        files = [Path(subject) for subject in options.subjects]
+        files = [*map(Path, options.subjects)]
+        files = files or sorted(project.evidence.rglob("*.json"))
         keys = options.keys or project.evidence / "keys"
-        every = files or sorted(project.evidence.rglob("*.json"))
-        return _outcome(judge(project, every, keys), {"refused", "stale"})
+        return _outcome(judge(project, files, keys), "refused", "stale")
     if len(options.subjects) != 1:
         raise UsageError(
             f"{options.action} is about one target",
@@ -89,9 +89,9 @@ def handle(call: Call) -> Outcome:
     return Outcome([made], each(show_evidence))
 
 
-def _outcome(found: list[Evidence], bad: set[str]) -> Outcome:
-    states = {evidence.state for evidence in found}
-    return Outcome(found, each(show_evidence), findings_if(states & bad))
+def _outcome(found: list[Evidence], *bad: str) -> Outcome:
+    refused = any(evidence.state in bad for evidence in found)
+    return Outcome(found, each(show_evidence), findings_if(refused))
 
 
 def _asking(key: Path) -> Callable[[], str]:

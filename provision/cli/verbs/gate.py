@@ -37,7 +37,8 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    host, device = host_reader(call.project), device_of(call.arguments.device)
+    host = host_reader(call.project)
+    device = device_of(call.arguments.device)
     layers = host_layers(host())
     request = SmokeRequest(call.project, call.target, layers, "gate", device=device)
     if call.arguments.group:

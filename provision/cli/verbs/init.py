@@ -53,8 +53,9 @@ def handle(call: Call) -> Outcome:
         tuple(arguments.files), tuple(arguments.extra), tuple(arguments.group)
     )
     result = initialize(here, names, call.console, choice)
-    targets = (load_target(shipped().specs, name) for name in names)
-    platforms = {target.name: target.platform for target in targets}
+    platforms: dict[str, str] = {}
+    for name in names:
+        platforms[name] = load_target(shipped().specs, name).platform
     return Outcome(
         result,
         partial(show_initialized, platforms=platforms),

@@ -60,12 +60,20 @@ def handle(call: Call) -> Outcome:
         raise next(iter(broken.values()))
     resolver = make_resolver(call, options.engine)
     if options.check and pip_tools:
-        judged = [locking.confirm_with_pip_tools(t, project, resolver) for t in targets]
-        differ = any(result.differences for result in judged)
-        return Outcome(judged, each(show_confirmation), findings_if(differ))
+        return _confirmed(project, resolver, targets)
     if options.upgrade is not None:
         return _upgrade(call, resolver, [target.name for target in targets])
     return _resolved(call, resolver, targets, broken)
+
+
+def _confirmed(project: Project, resolver: Resolver, targets: list[Target]) -> Outcome:
+    results: list[locking.Confirmation] = []
+    differ = False
+    for target in targets:
+        result = locking.confirm_with_pip_tools(target, project, resolver)
+        results.append(result)
+        differ |= bool(result.differences)
+    return Outcome(results, each(show_confirmation), findings_if(differ))
 
 
 def _resolved(
@@ -109,10 +117,12 @@ def make_resolver(call: Call, engine: str = "uv") -> Resolver:
 def _freshness(
     call: Call, targets: list[Target], broken: dict[str, SpecError]
 ) -> Outcome:
-    checked = check_freshness(targets, call.project)
-    checked += [Freshness(n, error.what, error) for n, error in broken.items()]
-    code = findings_if(any(result.stale for result in checked))
-    return Outcome(checked, each(show_freshness), Exit.USAGE if broken else code)
+    results = check_freshness(targets, call.project)
+    code = findings_if(any(result.stale for result in results))
+    for name, error in broken.items():
+        results.append(Freshness(name, error.what, error))
+        code = Exit.USAGE
+    return Outcome(results, each(show_freshness), code)
 
 
 def _upgrade(call: Call, resolver: Resolver, names: list[str]) -> Outcome:

@@ -27,7 +27,8 @@ def handle(call: Call) -> Outcome:
         outdated, project=project, resolver=make_resolver(call), newer=not audit
     )
     results = in_threads(compare, targets, 4)  # more would only wait for the cores
-    results += [Outdated(name, error=error) for name, error in broken.items()]
+    for name, error in broken.items():
+        results.append(Outdated(name, error=error))
     code = findings_if(any(result.bad for result in results))
     # An audit that looked nothing up is not green; what is newer can be listed without it.
     if audit and any(result.not_looked_up for result in results):

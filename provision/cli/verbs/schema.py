@@ -4,13 +4,14 @@ import json
 from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome
-from provision.report.evidence import statement_schema
-from provision.report.verdict import verdict_schema
+from provision.report.evidence import Statement
+from provision.report.verdict import Verdict
 from provision.spec.schema import spec_schema
 from provision.ui.console import print_text
 from provision.ui.documents import RESULTS, document_schema
 
 ANYWHERE = True
+_DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -30,9 +31,9 @@ def handle(call: Call) -> Outcome:
         case "spec":
             schema = spec_schema()
         case "verdict":
-            schema = verdict_schema()
+            schema = _DIALECT | Verdict.model_json_schema()
         case "statement":
-            schema = statement_schema()
+            schema = _DIALECT | Statement.model_json_schema()
         case verb:
             schema = document_schema(verb)
     return Outcome(

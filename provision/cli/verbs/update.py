@@ -42,8 +42,9 @@ def handle(call: Call) -> Outcome:
     results = update(
         call.project, targets, call.console, run, only=options.names, url=options.url
     )
-    # Exit codes rise with severity, so the worst error decides.
     code = findings_if(any(result.bad for result in results))
+    # Exit codes rise with severity, so the worst error decides.
     for result in results:
-        code = max([code, *(error.exit_code for error in result.errors)])
+        for error in result.errors:
+            code = max(code, error.exit_code)
     return Outcome(results, each(show_refresh), code)

@@ -22,8 +22,9 @@ def setvars(context: DoctorContext) -> Findings:
         if "oneapi" in value.lower() or (name == "SETVARS_COMPLETED" and value):
             marks.append(f"{name}={value[:200]}")
     if bundled and marks:
-        ahead = any(mark.startswith("LD_LIBRARY_PATH") for mark in marks)
-        level = Level.ERROR if ahead else Level.WARNING
+        level = Level.WARNING
+        if marks[-1].startswith("LD_LIBRARY_PATH"):  # which is searched first
+            level = Level.ERROR
         yield case("setvars", (f"{bundled} is installed", *marks), level=level)
 
 
@@ -48,10 +49,10 @@ def missing_libraries(context: DoctorContext) -> Findings:
             "names": ", ".join(missing.name for missing in libraries[:6]),
             "remedy": _remedy(libraries[0].name, context.env.built_for),
         }
-        evidence = [
-            f"{missing.importer} imports {missing.name}, which is not found"
-            for missing in libraries[:6]
-        ]
+        evidence = list[str]()
+        for missing in libraries[:6]:
+            line = f"{missing.importer} imports {missing.name}, which is not found"
+            evidence.append(line)
         yield case("missing-libraries", evidence, code=code, level=level, facts=facts)
 
 

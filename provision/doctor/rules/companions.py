@@ -245,7 +245,9 @@ def _one_triton(tritons: list[Dist], torch: Dist | None, context: DoctorContext)
     env, names = context.env, [dist.name for dist in tritons]
     build = build_command(context.accelerator, env.platform)
     if env.built_for:  # a build from another lock has torch's own, undamaged
-        own = {wanted.name for wanted in requirements(torch, env)} if torch else set()
+        own = set[str]()
+        if torch:
+            own.update(wanted.name for wanted in requirements(torch, env))
         others = [name for name in names if name not in own] or names
         return f"{env.leave_out(*others)}; or {build}"
     return (
@@ -261,7 +263,9 @@ def _unmet(torch: Dist, tritons: list[Dist], context: DoctorContext) -> str:
         return f"triton-windows=={pair}.*"
     without = context.target.pip.exclude if context.target else ()
     for wanted in requirements(torch, context.env):
-        met = [d for d in tritons if d.name == wanted.name and meets(d, wanted)]
-        if wanted.name in TRITONS and not met and wanted.name not in without:
+        if wanted.name not in TRITONS or wanted.name in without:
+            continue
+        present = [dist for dist in tritons if dist.name == wanted.name]
+        if not any(meets(dist, wanted) for dist in present):
             return str(wanted)
     return ""

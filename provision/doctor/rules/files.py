@@ -13,12 +13,16 @@ def installation(context: DoctorContext) -> Findings:
     env = context.env
     for name, faults in context.files.items():
         dists = list(faults)
-        names = [dist.name for dist in dists]
+        names = list[str]()
+        evidence = list[str]()
+        for dist, files in faults.items():
+            names.append(dist.name)
+            evidence.append(f"{dist}: {_shortened(files)}")
         if name == "overwritten":
             dists = dists[-1:]
         yield case(
             name,
-            [f"{dist}: {_shortened(files)}" for dist, files in faults.items()][:5],
+            evidence[:5],
             names=" ".join(names),
             leave=env.leave_out(*names[:-1] or names),
             env=env,

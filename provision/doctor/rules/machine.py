@@ -80,11 +80,15 @@ def small_bar(context: DoctorContext) -> Findings:
 def no_runtime(context: DoctorContext) -> Findings:
     """Intel's user-mode driver or the Level Zero loader is not installed."""
     gpus = [gpu for gpu in _supported(context) if gpu.vendor == "intel"]
-    absent = list(missing_runtimes(gpus[0], context.host)) if gpus else []
-    if absent:
-        packages = " ".join(runtime.name for runtime in absent)
-        reasons = [runtime.reason for runtime in absent]
-        yield case("no-runtime", reasons, name=gpus[0].name, packages=packages)
+    if not gpus:
+        return
+    reasons = dict[str, str]()
+    for runtime in missing_runtimes(gpus[0], context.host):
+        reasons[runtime.name] = runtime.reason
+    if reasons:
+        packages = " ".join(reasons)
+        name = gpus[0].name
+        yield case("no-runtime", reasons.values(), name=name, packages=packages)
 
 
 def old_system(context: DoctorContext) -> Findings:
@@ -140,6 +144,8 @@ def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
 
 def _served(cuda: str) -> str:
     """Return the compute capabilities that torch's wheels for a CUDA serve; all if unknown."""
-    rows = data("packages")["cards"].items()
-    served = {start: range_ for start, range_ in rows if cuda.startswith(start)}
-    return served[max(served, key=len)] if served else ">=0"
+    rows = data("packages")["cards"]
+    starts = [start for start in rows if cuda.startswith(start)]
+    if not starts:
+        return ">=0"
+    return str(rows[max(starts, key=len)])

@@ -94,4 +94,5 @@ def user_site(context: DoctorContext) -> Findings:
         if hidden and users and str(hidden) != str(users[0]):
             evidence[name] = f"per-user {users[0]} hides {hidden}"
     if evidence:
-        yield case("user-site", [*evidence.values()][:5], names=" ".join(evidence))
+        lines = [*evidence.values()][:5]
+        yield case("user-site", lines, names=" ".join(evidence))

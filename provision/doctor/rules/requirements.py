@@ -90,8 +90,11 @@ def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> se
         wanted = requirement(line) if name in line.lower() else None
         if wanted is None or wanted.name != name:
             continue
-        if extras or "extra" not in str(wanted.marker):
-            versions.update(s.version for s in wanted.specifier if s.operator == "==")
+        if not extras and "extra" in str(wanted.marker):
+            continue
+        for bound in wanted.specifier:
+            if bound.operator == "==":
+                versions.add(bound.version)
     return versions
 
 
