@@ -59,6 +59,11 @@ class DoctorContext:
         """The GPUs that the environment's accelerator is for."""
         return self.gpus(ACCELERATORS.get(self.accelerator, Accelerator()).vendor)
 
+    @property
+    def usable_gpus(self) -> list[Gpu]:
+        """Of these, the GPUs that torch supports."""
+        return [gpu for gpu in self.own_gpus if gpu.supported]
+
     def summary(self) -> dict[str, str]:
         """The versions of the environment and the layers of the machine, for display."""
         env = self.env

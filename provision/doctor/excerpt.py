@@ -58,7 +58,9 @@ def _by_weight(
     yield from range(5)
     telling = {*matching("ending", lines), *matching("telling", lines)}
     distinct = _distinct(lines)
-    yield from filter(telling.__contains__, distinct)
+    for at in distinct:
+        if at in telling:
+            yield at
     for at in quoted:
         yield from range(at - 3, at + 4)
     yield from distinct

@@ -157,11 +157,9 @@ def _fires(rule: LogRule, search: Search) -> Match | None:
     """Return the last match of a rule whose conditions hold."""
     hits = list[Hit]()
     for pattern in rule.any:
-        hits += search.find(pattern)
-    if rule.next:
-        hits = [hit for hit in hits if _matches_next(rule.next, search, hit)]
-    if rule.beside:
-        hits = [hit for hit in hits if search.find(_filled(rule.beside, hit))]
+        for hit in search.find(pattern):
+            if _is_confirmed(rule, search, hit):
+                hits.append(hit)
     excluded = any(map(search.find, rule.unless))
     if not hits or excluded or not all(map(search.find, rule.also)):
         return None
@@ -169,11 +167,13 @@ def _fires(rule: LogRule, search: Search) -> Match | None:
     return Match(rule, at, match.groupdict(""))
 
 
-def _matches_next(pattern: str, search: Search, hit: Hit) -> bool:
-    after = hit[0] + 1
-    if after == len(search.lines):
-        return False
-    return bool(re.search(pattern, search.lines[after].text, re.IGNORECASE))
+def _is_confirmed(rule: LogRule, search: Search, hit: Hit) -> bool:
+    """Whether the line after a match, and one beside it, are as the rule says."""
+    if rule.next:
+        after = search.lines[hit[0] + 1 : hit[0] + 2]
+        if not after or not re.search(rule.next, after[0].text, re.IGNORECASE):
+            return False
+    return not rule.beside or bool(search.find(_filled(rule.beside, hit)))
 
 
 def _filled(pattern: str, hit: Hit) -> str:

@@ -23,11 +23,15 @@ def read_log(source: str | BinaryIO) -> Log:
     raw = sample(source)
     lines = normalize_log(raw)
     # A level may be a part of a prefix.
-    warnings = {raw[at].number for at in matching("warned", raw)}
-    warnings |= {lines[at].number for at in matching("warned", lines)}
+    warnings = _numbers("warned", raw) | _numbers("warned", lines)
     for at in matching("harmless", lines):
         number, text = lines[at]
         if not any_of("never_harmless").match(text):
             lines[at] = Line(number, "")
-    errors = {raw[at].number for at in matching("error_level", raw)}
-    return Log(raw, lines, last_failure(lines, errors), warnings)
+    failure = last_failure(lines, _numbers("error_level", raw))
+    return Log(raw, lines, failure, warnings)
+
+
+def _numbers(name: str, lines: list[Line]) -> set[int]:
+    """Return the numbers of the lines that match a list of ``failures.toml``."""
+    return {lines[at].number for at in matching(name, lines)}

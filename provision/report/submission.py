@@ -136,7 +136,8 @@ def objections(
     ``names`` are those of this machine and of its user, where the statement was made here.
     """
     seen = content.predicate
-    telling = [name for name in names if name.casefold() not in _words(seen)]
+    words = _words(seen)
+    telling = [name for name in names if name.casefold() not in words]
     for place, text in _texts(seen.model_dump(mode="json"), "predicate"):
         yield from _unfit(place, text, telling)
     yield from _unknown_fields(seen)

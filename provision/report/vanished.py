@@ -23,8 +23,8 @@ def lost_by(check: Check, before: Check) -> list[str]:
 
 def comparable_runs(before: Report, after: Report) -> bool:
     """Whether two runs asked for the same: the same suite, files of it and devices."""
-    asked = after.suite, after.scope, after.files
-    return bool(after.files) and (before.suite, before.scope, before.files) == asked
+    same_checks = before.suite == after.suite and before.scope == after.scope
+    return same_checks and bool(after.files) and before.files == after.files
 
 
 def _not_offered(check: Check) -> set[str]:

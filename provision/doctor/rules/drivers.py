@@ -1,6 +1,5 @@
 """The rule on GPU drivers: whether they are new enough for the environment's torch and target."""
 
-from provision.core.findings import Finding
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.host.compatibility import missing_runtimes
@@ -12,22 +11,30 @@ from provision.host.known_wrong import known_wrong
 def old_driver(context: DoctorContext) -> Findings:
     """The driver is older than what this torch was built with, or nobody can tell."""
     host = context.host
-    unknown = list[Finding]()
-    for gpu in context.own_gpus:
+    unknown = None
+    for gpu in context.usable_gpus:
         bounds = [*_required_drivers(context), gpu.least_driver]
-        for required in filter(None, bounds if gpu.supported else ()):
+        for required in filter(None, bounds):
             judged = judge_driver(gpu, host, required, context.devices)
-            evidence, reason = judged.evidence, judged.reason
             if judged.verdict is DriverVerdict.TOO_OLD:
-                remedy = driver_remedy(gpu, host, required)
-                yield case("old-driver", evidence, required=required, remedy=remedy)
+                yield case(
+                    "old-driver",
+                    judged.evidence,
+                    required=required,
+                    remedy=driver_remedy(gpu, host, required),
+                )
                 return
             # Without a runtime there is no driver to ask.
             undecided = judged.verdict is DriverVerdict.UNKNOWN
             if undecided and not any(missing_runtimes(gpu, host)):
-                name = "unknown-driver"
-                unknown.append(case(name, evidence, required=required, reason=reason))
-    yield from unknown[:1]
+                unknown = unknown or case(
+                    "unknown-driver",
+                    judged.evidence,
+                    required=required,
+                    reason=judged.reason,
+                )
+    if unknown:
+        yield unknown
 
 
 def known_wrong_numbers(context: DoctorContext) -> Findings:

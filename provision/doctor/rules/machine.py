@@ -35,7 +35,7 @@ def hidden_card(context: DoctorContext) -> Findings:
     covered = hidden(context.host)
     visible = [gpu for gpu in context.own_gpus if gpu.address not in covered]
     evidence = list[str]()
-    for gpu in _supported(context):
+    for gpu in context.usable_gpus:
         if gpu.address in covered:
             evidence.append(f"{covered[gpu.address]} hides {gpu.name}")
     if not evidence:
@@ -48,29 +48,26 @@ def hidden_card(context: DoctorContext) -> Findings:
         yield case("hidden-discrete-card", evidence, name=name, variable=variable)
 
 
-def _supported(context: DoctorContext) -> list[Gpu]:
-    return [gpu for gpu in context.own_gpus if gpu.supported]
-
-
 def unusable(context: DoctorContext) -> Findings:
     """Something keeps every GPU that the environment could use from working."""
-    causes = list[tuple[Gpu, Obstacle]]()
-    for gpu in _supported(context):
+    causes = list[Obstacle]()
+    lines = list[str]()
+    for gpu in context.usable_gpus:
         cause = next(hindrances(gpu, context.host), None)
         # One that works is enough: another may belong to a virtual machine, or to the display.
         if cause is None:
             return
-        causes.append((gpu, cause))
+        causes.append(cause)
+        lines.append(f"{gpu.name} at {gpu.address}: {cause.reason}")
     if causes:
-        first = causes[0][1]
-        lines = [f"{gpu.name} at {gpu.address}: {it.reason}" for gpu, it in causes]
+        first = causes[0]
         remedy = first.remedy[0].upper() + first.remedy[1:]
         yield case(first.name, lines[:4], remedy=remedy)
 
 
 def small_bar(context: DoctorContext) -> Findings:
     """A card of Intel's maps its memory through a small window, which is slow with i915."""
-    for gpu in _supported(context):
+    for gpu in context.usable_gpus:
         i915 = gpu.driver is not None and gpu.driver.name == "i915"
         if i915 and gpu.resizable_bar is False:
             yield case("slow-bar", (f"{gpu.name} at {gpu.address}",))
@@ -79,7 +76,7 @@ def small_bar(context: DoctorContext) -> Findings:
 @unless("driver-missing", "oneapi-runtime-missing")
 def no_runtime(context: DoctorContext) -> Findings:
     """Intel's user-mode driver or the Level Zero loader is not installed."""
-    gpus = [gpu for gpu in _supported(context) if gpu.vendor == "intel"]
+    gpus = [gpu for gpu in context.usable_gpus if gpu.vendor == "intel"]
     if not gpus:
         return
     reasons = dict[str, str]()

@@ -20,20 +20,23 @@ def cpu_build(context: DoctorContext) -> Findings:
     env, target = context.env, context.target
     if env.torch is None or env.accelerator != "cpu":
         return
-    evidence = [f"torch {env.torch.version} is a CPU build"]
+    torch = f"torch {env.torch.version} is a CPU build"
     if target:
-        if target.accelerator in ("cpu", "mps"):  # a Mac's build is for both
-            return
-        why = f"the target is for {target.accelerator}"
-        level = Level.ERROR
-    else:
-        gpus = [*context.gpus("intel"), *context.gpus("nvidia")]
-        gpus = [gpu for gpu in gpus if gpu.supported]
-        cuda = env.present(CUDA_ONLY)
-        evidence += [f"the machine has {gpu.name}" for gpu in gpus[:3]]
-        evidence += [f"{dist} is installed" for dist in cuda]
-        why = "the machine has a GPU" if gpus else "other packages are for CUDA"
-        level = Level.WARNING
-    if target or len(evidence) > 1:
-        name = target.name if target else "auto"
-        yield case("cpu-build", evidence, level=level, why=why, target=name)
+        if target.accelerator not in ("cpu", "mps"):  # a Mac's build is for both
+            yield case(
+                "cpu-build",
+                [torch],
+                level=Level.ERROR,
+                why=f"the target is for {target.accelerator}",
+                target=target.name,
+            )
+        return
+    machine = list[str]()
+    for gpu in (*context.gpus("intel"), *context.gpus("nvidia")):
+        if gpu.supported:
+            machine.append(f"the machine has {gpu.name}")
+    packages = [f"{dist} is installed" for dist in env.present(CUDA_ONLY)]
+    if machine or packages:
+        why = "the machine has a GPU" if machine else "other packages are for CUDA"
+        evidence = [torch, *machine[:3], *packages]
+        yield case("cpu-build", evidence, why=why, target="auto")
