@@ -139,7 +139,8 @@ class Pyproject:
                 lines["key", key[1]].append(number)
             for escaped, literal in _TEXTS.findall(line):
                 text = escaped.replace('\\"', '"') or literal
-                lines["text", text].append(number)
+                if text:  # no comment
+                    lines["text", text].append(number)
         return lines
 
     def _dependencies(self) -> list[Line]:

@@ -484,6 +484,16 @@ def test_lines_are_counted_as_toml_and_editors_count_them(tmp_path: Path) -> Non
     assert "pyproject.toml, line 3: " in fault(tmp_path, 'files = ["pyproject.toml"]')
 
 
+def test_the_line_of_a_key_is_not_that_of_a_comment_below_it(tmp_path: Path) -> None:
+    file = tmp_path / "pyproject.toml"
+    file.write_text(
+        '[project]\nrequires-python = ">=3.11"\nversion = "1"\n# a comment\n'
+    )
+    manifest = read_pyproject(file, tmp_path)
+    assert manifest.line("project", "requires-python") == 2
+    assert manifest.line("project", "requires-python", ">=3.11") == 2
+
+
 def test_attack_a_setup_file_has_a_long_word(tmp_path: Path) -> None:
     """A clone's setup.py repeats the word that is looked for: `lock` reads it all the same."""
     write(tmp_path, "setup.py", f'"{"require" * 20_000}", "requirements.txt"')
