@@ -32,11 +32,12 @@ def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
     """Read pip's configuration files and variables, as pip 25 orders them: variables win."""
     # Links of ``find-links`` that are no folders of this machine are left out.
     settings = pip_settings(os.environ if env is None else env)
-    links = (_folder(link) for link in settings.get("find-links", "").split())
-    return PipConfig(
-        index_url=settings.get("index-url") or None,
-        wheelhouses=tuple(folder for folder in links if folder and folder.is_dir()),
-    )
+    wheelhouses = []
+    for link in settings.get("find-links", "").split():
+        folder = _folder(link)
+        if folder and folder.is_dir():
+            wheelhouses.append(folder)
+    return PipConfig(settings.get("index-url") or None, tuple(wheelhouses))
 
 
 def pip_settings(env: Mapping[str, str]) -> dict[str, str]:

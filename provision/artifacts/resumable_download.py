@@ -34,7 +34,8 @@ def download(
     # A part is resumed only if the server confirms by its ETag that the file is unchanged
     # (``If-Range``): else the halves of two files would show at the end, by a wrong hash.
     folder.mkdir(parents=True, exist_ok=True)
-    part, tag = folder / f"{filename}.part", folder / f"{filename}.etag"
+    part = folder / f"{filename}.part"
+    tag = folder / f"{filename}.etag"
     arrived = {filename: (0, most or 0)}
     progress.step(f"  {filename}", lambda: {"files": arrived})
     for attempt in range(1, _ATTEMPTS + 1):
@@ -85,7 +86,8 @@ def _save(
         part.unlink(missing_ok=True)
         tag.unlink(missing_ok=True)
         # A weak ETag promises equivalent content, not the same bytes (RFC 9110, 8.8.1).
-        if (etag := reply.headers.get("ETag", "")) and not etag.startswith("W/"):
+        etag = reply.headers.get("ETag", "")
+        if etag and not etag.startswith("W/"):
             tag.write_text(etag, encoding="utf-8")
     done = part.stat().st_size if resumed else 0
     total = done + (stated_length(reply) or -done)

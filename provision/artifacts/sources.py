@@ -22,6 +22,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -127,7 +128,8 @@ class SourceBuilder:
         wheels = sorted(self.folder(source, requires).glob("*.whl"))
         for pattern in ("*-*any.whl", f"*-*{fitting}.whl"):
             for wheel in wheels:
-                if fnmatch(split_variant(wheel.name)[0], pattern):
+                name, _ = split_variant(wheel.name)
+                if fnmatch(name, pattern):
                     return wheel
         return None
 
@@ -181,11 +183,11 @@ class SourceBuilder:
             if not fragment or archive.suffix == ".whl":
                 return archive
             folder = _unpacked(archive, folder)
-        below = parse_qs(fragment.lstrip("#")).get("subdirectory", [""])[0]
-        return _inside(folder, below, source)
+        return _inside(folder, _subdirectory(fragment.lstrip("#")), source)
 
     def _archive(self, name: str, place: str, sha256: str) -> Path:
-        filename, folder = _filename(place), self._cache(sha256)
+        filename = _filename(place)
+        folder = self._cache(sha256)
         if place.startswith(ARCHIVE):
             path = self.project.root / place.removeprefix(ARCHIVE)
             if not path.is_file() or sha256_file(path) != sha256:
@@ -244,15 +246,16 @@ class SourceBuilder:
 def pack_again(wheel: Path, target: Path) -> None:
     """Write a wheel again so that its bytes depend on the contents of its files only."""
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w") as new:
-        for entry in sorted(old.infolist(), key=lambda entry: entry.filename):
+        for entry in sorted(old.infolist(), key=attrgetter("filename")):
             data = old.read(entry)
             # In the order of a folder listing.
             if entry.filename.endswith(".dist-info/RECORD"):
                 data = b"".join(sorted(data.splitlines(keepends=True)))
-            plain = zipfile.ZipInfo(entry.filename, (1980, 1, 1, 0, 0, 0))
+            plain = zipfile.ZipInfo(entry.filename)  # by default of 1980
             plain.create_system = 3  # Unix: else it would name that of the build
             runs = entry.external_attr >> 16 & 0o111
-            plain.external_attr = (0o100755 if runs else 0o100644) << 16
+            mode = 0o100755 if runs else 0o100644
+            plain.external_attr = mode << 16
             if not entry.is_dir():
                 new.writestr(plain, data)
 
@@ -280,8 +283,12 @@ def _git_parts(url: str) -> tuple[str, str, str]:
 
 def _below(fragment: str) -> str:
     """Return the part of a URL's fragment that names the folder of the package, or ""."""
-    folder = parse_qs(fragment).get("subdirectory", [""])[0]
+    folder = _subdirectory(fragment)
     return f"#subdirectory={folder}" if folder else ""
+
+
+def _subdirectory(fragment: str) -> str:
+    return parse_qs(fragment).get("subdirectory", [""])[0]
 
 
 def _unpacked(archive: Path, folder: Path) -> Path:

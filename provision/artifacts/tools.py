@@ -39,7 +39,8 @@ def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
     tools: dict[Tool, None] = {}  # without doubles: uv is in both
     for name in LOCKS:
-        for _, line in logical_lines((folder / name).read_text(encoding="utf-8")):
+        text = (folder / name).read_text(encoding="utf-8")
+        for _, line in logical_lines(text):
             if tool := _tool(line, platform, python):
                 tools[tool] = None
     return list(tools)

@@ -66,8 +66,11 @@ def remote_records(
 
     with network.session() as session:
         records = in_threads(read, sized, network.PARALLEL_REQUESTS)
-    read_ones = zip(sized, records, strict=True)
-    return {artifact.sha256: record for artifact, record in read_ones if record}
+    by_hash = {}
+    for artifact, record in zip(sized, records, strict=True):
+        if record:
+            by_hash[artifact.sha256] = record
+    return by_hash
 
 
 def remote_record(

@@ -58,7 +58,7 @@ def as_error(error: Exception) -> ProvisionError:
 
 
 def _of_system(error: OSError) -> ToolError:
-    names = [str(name) for name in (error.filename, error.filename2) if name]
+    names = list(map(str, filter(None, (error.filename, error.filename2))))
     what = "the system refused what was needed"
     if names:
         what = f"cannot read or write {' and '.join(names)}"

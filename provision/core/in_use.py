@@ -28,7 +28,8 @@ def hold(folder: Path) -> int | None:
             with contextlib.suppress(OSError):  # the file system has no locks
                 fcntl.flock(tag, fcntl.LOCK_SH)
             # While this waited, a removal may have renamed the folder.
-            if os.path.samestat(os.fstat(tag.fileno()), (folder / TAG).stat()):
+            held = os.fstat(tag.fileno())
+            if os.path.samestat(held, (folder / TAG).stat()):
                 return fcntl.fcntl(tag, fcntl.F_DUPFD, _HIGH)
         else:
             return os.dup(tag.fileno())
@@ -87,16 +88,20 @@ def _paths(process: Path) -> Iterator[str]:
         path = _search_path(process)
         program = Path(shutil.which(str(program), path=path) or program)
     yield os.path.realpath(where / program.parent) + os.sep
-    for line in os.fsdecode((process / "maps").read_bytes()).splitlines():
+    for line in _text(process / "maps").splitlines():
         yield line[line.find("/") :]
 
 
 def _search_path(process: Path) -> str:
-    for variable in os.fsdecode((process / "environ").read_bytes()).split("\0"):
+    for variable in _text(process / "environ").split("\0"):
         if variable.startswith("PATH="):
             return variable.removeprefix("PATH=")
     return ""
 
 
 def _program(process: Path) -> Path:
-    return Path(os.fsdecode((process / "cmdline").read_bytes()).partition("\0")[0])
+    return Path(_text(process / "cmdline").partition("\0")[0])
+
+
+def _text(file: Path) -> str:
+    return os.fsdecode(file.read_bytes())

@@ -48,7 +48,8 @@ def open_regular(path: str | Path, *, follow: bool = True) -> BinaryIO:
 def read_bytes(path: Path, *, follow: bool = True) -> bytes:
     """Return the content of a file of at most ``FILE`` bytes."""
     with open_regular(path, follow=follow) as stream:
-        return b"".join(bounded([stream.read(FILE + 1)], FILE, str(path)))
+        (content,) = bounded([stream.read(FILE + 1)], FILE, str(path))
+        return content
 
 
 def read_if_any(path: Path) -> bytes | None:
@@ -61,7 +62,8 @@ def read_if_any(path: Path) -> bytes | None:
 
 def read_text(path: Path) -> str:
     """Return the content of a text file of at most ``FILE`` bytes."""
-    return decoded(read_bytes(path)).replace("\r\n", "\n").replace("\r", "\n")
+    text = decoded(read_bytes(path))
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def decoded(content: bytes) -> str:

@@ -44,13 +44,14 @@ def begins_with(*marks: str, earlier: str = "") -> IsOurs:
     A mark that ends with a newline is a whole line. ``earlier`` is the first text of files that an
     earlier version wrote without a mark.
     """
-    known = tuple(mark.encode() for mark in marks)
+    ours = tuple(mark.encode() for mark in marks)
 
     def is_ours(file: Path) -> bool:
         with open_regular(file) as stream:
             lines = stream.read(_HEAD).splitlines()
-        if earlier and b"\n".join(lines).lstrip().startswith(earlier.encode()):
+        text = b"\n".join(lines)
+        if not lines or (earlier and text.lstrip().startswith(earlier.encode())):
             return True
-        return not lines or any((line + b"\n").startswith(known) for line in lines)
+        return any((line + b"\n").startswith(ours) for line in lines)
 
     return is_ours

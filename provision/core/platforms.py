@@ -34,7 +34,8 @@ class Platform(NamedTuple):
         if glibc is None:
             return self
         minor = int(glibc.partition(".")[2])
-        newer = [f"manylinux_2_{m}_{self.arch}" for m in range(minor, LEAST_GLIBC, -1)]
+        numbers = range(minor, LEAST_GLIBC, -1)
+        newer = [f"manylinux_2_{number}_{self.arch}" for number in numbers]
         uv = self.uv.replace(f"_{LEAST_GLIBC}", f"_{minor}")
         return self._replace(uv=uv, tags=newer + self.tags)
 

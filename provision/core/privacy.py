@@ -77,7 +77,8 @@ def anonymize(text: str, prefix: Path | None, user: str) -> str:
         text = pattern.sub(mark, text)
     common = _table()["part"]["common"]
     node = platform.node()
-    own = {(node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")}
+    host = node.partition(".")[0]
+    own = {(node, "HOST"), (host, "HOST"), (user, "USER")}
     # Those of a log may be another machine's. One with a domain comes first.
     for name, mark in sorted(names - own, reverse=True):
         # Who is called as a package keeps its name.

@@ -59,9 +59,10 @@ class Completed:
         if self.returncode == 0:
             return self
         # Its options are internal, and in the log of --debug.
-        words = [Path(self.argv[0]).name, *takewhile(str.isalpha, self.argv[1:])]
-        cause = f"`{' '.join(words)}` ended with {describe_exit(self.returncode)}"
-        if words[0].startswith("uv") and _UNREACHED.search(self.stderr):
+        program = Path(self.argv[0]).name
+        command = " ".join([program, *takewhile(str.isalpha, self.argv[1:])])
+        cause = f"`{command}` ended with {describe_exit(self.returncode)}"
+        if program.startswith("uv") and _UNREACHED.search(self.stderr):
             remedy = (
                 "check the network, or set pip's index-url to a mirror that answers"
             )

@@ -94,7 +94,8 @@ def shipped() -> Project:
 
 def fact(catalog: Path, name: str) -> Path:
     """Return a file of a catalog: the project's own, or else the shipped one."""
-    own, common = catalog / name, shipped().catalog / name
+    own = catalog / name
+    common = shipped().catalog / name
     return common if common.is_file() and not own.is_file() else own
 
 

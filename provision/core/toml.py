@@ -47,9 +47,11 @@ def _fault(lines: Sequence[str], message: str) -> str:
     said = message[: at.start()] if at else message
     words = _WORDS.get(said, said)
     if at and at[1]:
-        number, column = int(at[1]), int(at[2])
+        number = int(at[1])
+        column = int(at[2])
     else:  # only at the end it is clear that something never ended: it began after what is whole
-        number, column = _whole(lines) + 1, 1
+        number = _whole(lines) + 1
+        column = 1
         if said == "Invalid value":
             words = "a value is missing, or the `]` of a list"
     return f"{words}\n  {_quoted(lines, number, column)}"
@@ -110,8 +112,9 @@ def _has(data: Any, keys: Keys) -> bool:  # noqa: ANN401 - TOML's values
 def _column(line: str, keys: Keys) -> int:
     """Return where the key of a value begins in its line, or the line itself."""
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    found = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line)
-    return 1 + (found.start() if found else len(line) - len(line.lstrip()))
+    match = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line)
+    start = match.start() if match else len(line) - len(line.lstrip())
+    return start + 1
 
 
 def _quoted(lines: Sequence[str], number: int, column: int) -> str:

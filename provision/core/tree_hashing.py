@@ -26,7 +26,8 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
         return _sha256_share(str(folder), names)
     # Largest first, dealt out in turn, so that each share has its part of the largest libraries;
     # several shares per worker, so that one slow share does not decide when all are done.
-    shares = [names[start :: workers * 8] for start in range(workers * 8)]
+    count = workers * 8
+    shares = [names[start::count] for start in range(count)]
     function = functools.partial(_sha256_share, str(folder))
     hashes: dict[str, str] = {}
     try:

@@ -53,7 +53,8 @@ def clean_environment(
         elif upper in _KEPT or upper.startswith("LC_"):
             kept[name] = value or kept.get(name, "")
     kept["PATH"] = _search_path(base, prefix)
-    return {name: value for name, value in kept.items() if value} | dict(extra or {})
+    kept = {name: value for name, value in kept.items() if value}
+    return kept | dict(extra or {})
 
 
 def program_environment(
@@ -84,7 +85,7 @@ def program_environment(
 def fallback_settings(base: Mapping[str, str], accelerator: str) -> dict[str, str]:
     """Return the variables by which torch computes on the CPU what a device has no kernel for."""
     names = ACCELERATORS[accelerator].fallback
-    return {name: base[name] for name in names if base.get(name, "0") not in ("", "0")}
+    return {name: base[name] for name in names if base.get(name) not in {None, "", "0"}}
 
 
 def _folded(name: str) -> str:
@@ -120,10 +121,15 @@ def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:
     """Return the entries of a search path, without those of the caller's active environment."""
     # Its programs would shadow those of the environment that is run, and on Windows its DLLs too.
     # `conda activate` puts its folders into CC and INCLUDE as well, setvars into INCLUDE and LIB.
-    roots = [base.get(name, "").rstrip(os.sep) for name in _ACTIVE]
-    active = tuple(root + os.sep for root in roots if root)
-    entries = filter(None, paths.split(os.pathsep))
-    return [entry for entry in entries if not (entry + os.sep).startswith(active)]
+    active = []
+    for name in _ACTIVE:
+        if root := base.get(name, "").rstrip(os.sep):
+            active.append(root + os.sep)
+    outside = []
+    for entry in filter(None, paths.split(os.pathsep)):
+        if not (entry + os.sep).startswith(tuple(active)):
+            outside.append(entry)
+    return outside
 
 
 def _program_folders(prefix: Path) -> list[Path]:

@@ -30,7 +30,8 @@ class InstalledCondaPackage(NamedTuple):
 def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPackage]:
     """Return every package of a prefix's conda layer, if any; SpecError if a file is damaged."""
     inside = f"/{site.relative_to(prefix).as_posix()}"
-    return [_package(file, inside) for file in sorted((prefix / FOLDER).glob("*.json"))]
+    files = sorted((prefix / FOLDER).glob("*.json"))
+    return [_package(file, inside) for file in files]
 
 
 def _package(file: Path, site: str) -> InstalledCondaPackage:
@@ -60,12 +61,13 @@ def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
         # It has to exist; the target of a link has its own entry.
         return RecordEntry(path, "", "")
     # Installers that write the prefix into a file record both hashes; the one on disk counts here.
-    digest = entry.get("sha256_in_prefix") or entry.get("sha256") or ""
+    digest = entry.get("sha256_in_prefix") or entry.get("sha256")
+    hash_ = encoded(bytes.fromhex(digest)) if digest else ""
     # The recorded size is that of the archive; writing the prefix into a file changes it.
     length = str(entry.get("size_in_bytes", ""))
     if entry.get("prefix_placeholder"):
         length = ""
-    return RecordEntry(path, encoded(bytes.fromhex(digest)) if digest else "", length)
+    return RecordEntry(path, hash_, length)
 
 
 def conda_dist_infos(packages: Iterable[InstalledCondaPackage]) -> set[str]:

@@ -214,6 +214,6 @@ def _launchers(dist: InstalledDistribution) -> set[str]:
 def _first_line(prefix: Path) -> re.Pattern[bytes]:
     """Return what the first line of a script is that runs in an environment."""
     # Both, since the caller may know the environment by a link to it.
-    paths = (re.escape(str(path).encode()) for path in (prefix, prefix.resolve()))
-    interpreter = b"(?:" + b"|".join(paths) + b")" + _PROGRAM
+    places = [str(prefix).encode(), str(prefix.resolve()).encode()]
+    interpreter = b"(?:" + b"|".join(map(re.escape, places)) + b")" + _PROGRAM
     return re.compile(_FIRST_LINE.replace(b"{0}", interpreter))

@@ -42,7 +42,11 @@ class InstalledDistribution:
     @cached_property
     def requires(self) -> tuple[str, ...]:
         """Its ``Requires-Dist`` lines."""
-        return tuple(value for key, value in self._headers if key == "Requires-Dist")
+        requires = []
+        for key, value in self._headers:
+            if key == "Requires-Dist":
+                requires.append(value)
+        return tuple(requires)
 
     @cached_property
     def requires_python(self) -> str:
@@ -85,7 +89,8 @@ class InstalledDistribution:
     @property
     def minor(self) -> str:
         """The first two numbers of the version, such as ``2.9``."""
-        return ".".join(self.version.partition("+")[0].split(".")[:2])
+        release = self.version.partition("+")[0]
+        return ".".join(release.split(".")[:2])
 
     @cached_property
     def _headers(self) -> list[tuple[str, str]]:
@@ -200,8 +205,11 @@ def _headers(metadata: Path) -> list[tuple[str, str]]:
     """Return the header fields of a METADATA file; none if it cannot be read."""
     # An empty line ends the headers. One of blanks does not: it continues a licence.
     head = read_text(metadata).replace("\r\n", "\n").partition("\n\n")[0]
-    fields = (line.partition(":") for line in head.split("\n"))
-    return [(key, value.strip()) for key, _, value in fields]
+    fields = []
+    for line in head.split("\n"):
+        key, _, value = line.partition(":")
+        fields.append((key, value.strip()))
+    return fields
 
 
 def _pythons(paths: Iterable[str]) -> frozenset[str]:

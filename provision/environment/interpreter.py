@@ -77,16 +77,23 @@ def python_version(prefix: Path) -> str:
 
 
 def _digest(base: Path, library: Path) -> str:
-    near = (*base.glob("*python3*"), *(base / "lib").glob("*python3*"))
-    files = [path for path in near if _LIBRARY.fullmatch(path.name)]
-    for folder, inner, names in os.walk(library):
-        inner[:] = [name for name in inner if not _LEFT_OUT.fullmatch(name)]
-        files += [Path(folder, name) for name in names if not name.endswith(".pyc")]
     total = hashlib.sha256()
-    for path in sorted(filter(Path.is_file, files)):
+    for path in sorted(filter(Path.is_file, _files(base, library))):
         place = path.relative_to(base).as_posix()
         total.update(f"{place} {sha256_file(path)}\n".encode())
     return total.hexdigest()
+
+
+def _files(base: Path, library: Path) -> Iterator[Path]:
+    for folder in (base, base / "lib"):
+        for path in folder.glob("*python3*"):
+            if _LIBRARY.fullmatch(path.name):
+                yield path
+    for place, folders, names in os.walk(library):
+        folders[:] = [name for name in folders if not _LEFT_OUT.fullmatch(name)]
+        for name in names:
+            if not name.endswith(".pyc"):
+                yield Path(place, name)
 
 
 def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Finding]:

@@ -124,10 +124,9 @@ def mark_verified(generation: Generation) -> Generation:
 
 def mark_proof(generation: Generation, proof: Proof, reason: str) -> Generation:
     """Record whether a generation is proven, unless its record says so already."""
-    if (generation.record.proof, generation.record.reason) == (proof, reason):
+    record = generation.record.model_copy(update={"proof": proof, "reason": reason})
+    if record == generation.record:
         return generation
-    changed = {"proof": proof, "reason": reason}
-    record = generation.record.model_copy(update=changed)
     return write_record(generation.folder, record)
 
 

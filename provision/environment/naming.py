@@ -23,9 +23,12 @@ def is_native(path: str) -> bool:
 
 def modules_of(dist: InstalledDistribution) -> list[str]:
     """Return the top-level modules and packages that a distribution has installed."""
-    paths = [entry.path for entry in dist.entries]
-    code = [path for path in paths if path.endswith(".py") and path[:3] != "../"]
-    return sorted({path.partition("/")[0].removesuffix(".py") for path in code})
+    modules = set()
+    for entry in dist.entries:
+        top = entry.path.partition("/")[0]
+        if top != ".." and entry.path.endswith(".py"):
+            modules.add(top.removesuffix(".py"))
+    return sorted(modules)
 
 
 def requires_any(dist: InstalledDistribution, names: Iterable[str]) -> bool:
@@ -44,7 +47,8 @@ def code_of(
 
 def is_named(words: Iterable[str], files: Iterable[Path]) -> bool:
     """Whether a file imports or quotes one of some words; true if one cannot be read."""
-    spelled, in_library = set[bytes](), list[bytes]()
+    spelled = set[bytes]()
+    in_library = list[bytes]()
     for word in words:
         for form in (word, word.replace("-", "_"), word.replace("_", "-")):
             spelled.add(form.lower().encode())

@@ -14,7 +14,8 @@ def read_text(path: Path, limit: int = _MOST_BYTES) -> str:
     try:
         with open_regular(path) as stream:
             if limit < 0:
-                stream.seek(max(0, stream.seek(0, os.SEEK_END) + limit))
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(max(0, size + limit))
             return stream.read(abs(limit)).decode("utf-8", "replace")
     except (OSError, ValueError):  # ValueError: the path holds a NUL
         return ""

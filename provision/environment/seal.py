@@ -141,9 +141,10 @@ def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
     if seal is None:
         yield finding("unsealed", str(beside(prefix)))
         return
-    changed = dict(generated_files(prefix).items() ^ seal.files.items())
+    now = generated_files(prefix)
+    changed = {name for name, _ in now.items() ^ seal.files.items()}
     if not seal.has_manifest(prefix):
-        changed[RECORD] = ""
+        changed.add(RECORD)
     if changed:
         shown = sorted(changed)[:5]
         yield finding("changed-prefix", *shown, files=plural(len(changed), "file"))

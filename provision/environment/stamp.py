@@ -27,8 +27,9 @@ def stamp(prefix: Path) -> str:
         inner, states = _listed(folder)
         if not place:
             states = {name: states[name] for name in states.keys() - LATER}
-        lines = [f"{name}\0{states[name]}" for name in sorted(states)]
-        text = "\n".join([place, *lines, ""])
+        text = f"{place}\n"
+        for name in sorted(states):
+            text += f"{name}\0{states[name]}\n"
         total.update(text.encode("utf-8", "surrogateescape"))
         for name in sorted(inner):
             folders.append((os.path.join(folder, name), f"{place}{name}/"))  # noqa: PTH118 - 20,000

@@ -50,7 +50,8 @@ def before_notes(home: Path) -> list[Generation]:
 
 def forget_removed(home: Path) -> None:
     """Leave out what is gone: a later build of the same lock has the same name."""
-    _note(home, [name for name in _noted(home) if (home / name).is_dir()])
+    names = [name for name in _noted(home) if (home / name).is_dir()]
+    _note(home, names)
 
 
 def _noted(home: Path) -> list[str]:

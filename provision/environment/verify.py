@@ -55,7 +55,7 @@ def verify(
     return Verification(
         findings=of_target(findings, lock.folder.name),
         distributions=len(packages),
-        files=sum(len(contents.records[dist.folder]) for dist in packages),
+        files=sum(len(contents.records[package.folder]) for package in packages),
         size=sum(contents.sizes.values()),
         drifted=tuple(sorted(drifted)),
         unlocked_records=unlocked_records,

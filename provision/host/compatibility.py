@@ -36,7 +36,8 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     # A chip newer than the catalog has no family: only its compute capability is compared.
     if target.families and gpu.family and gpu.family not in target.families:
         return f"its family {gpu.family} is not one of {', '.join(target.families)}"
-    capability, required = gpu.compute_capability, target.compute_capability
+    capability = gpu.compute_capability
+    required = target.compute_capability
     if required and capability and not satisfies(capability, required):
         return f"compute capability {capability} is not {required}"
     return ""
@@ -129,7 +130,8 @@ def missing_runtimes(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
 def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
     texts = toml_table(Path(__file__).with_name("obstacles.toml"))[name]
     layers = [layer for layer in host.surroundings if layer not in ("wsl", "vm")]
-    remedy, where = texts["remedy"], "on this machine"
+    remedy = texts["remedy"]
+    where = "on this machine"
     place = host.platform
     if layers:
         place = "kubernetes" if "kubernetes" in layers else layers[-1]

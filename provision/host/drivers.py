@@ -101,7 +101,8 @@ def smoke_expectation(
     target: TargetHardware, host: Host, devices: Devices
 ) -> dict[str, Any] | None:
     """Return the verdict that the check ``device.driver`` reports; None without a requirement."""
-    vendor, required = ACCELERATORS[target.accelerator].vendor, target.driver
+    vendor = ACCELERATORS[target.accelerator].vendor
+    required = target.driver
     if not vendor or required is None:
         return None
     judged = []

@@ -77,8 +77,8 @@ def behind_wsl(machine: Machine) -> Iterator[Gpu]:
         if name.startswith("iigd"):
             inf = root.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
             # The file is UTF-16; read as UTF-8, it has a NUL beside each ASCII character.
-            version = _INF_VERSION.search(inf.replace("\0", ""))
-            driver = Driver("dxg", version[1] if version else None)
+            match = _INF_VERSION.search(inf.replace("\0", ""))
+            driver = Driver("dxg", match[1] if match else None)
             yield Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver)
 
 
@@ -150,15 +150,17 @@ def hidden(host: Host) -> dict[str, str]:
 
 
 def _missing(before: Sequence[Gpu], after: Sequence[Gpu], why: str) -> dict[str, str]:
-    kept = {gpu.address for gpu in after}
-    return {gpu.address: why for gpu in before if gpu.address not in kept}
+    missing = {gpu.address: why for gpu in before}
+    for gpu in after:
+        missing.pop(gpu.address, None)
+    return missing
 
 
 def selects(selector: str, index: int) -> bool:
     """Whether an ``ONEAPI_DEVICE_SELECTOR`` selects the Level Zero GPU of this number."""
     if malformed(selector):
         return False  # the runtime aborts the program, so it uses no GPU
-    terms = [term.strip() for term in selector.lower().split(";") if term.strip()]
+    terms = list(filter(None, map(str.strip, selector.lower().split(";"))))
     # Without a term that selects, all are selected that no term excludes.
     selected = all(term.startswith("!") for term in terms)
     for term in terms:

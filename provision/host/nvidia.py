@@ -101,23 +101,26 @@ def occupants(notes: set[str], _proc: Path) -> list[str]:
 
 def hidden(host: Host) -> dict[str, str]:
     """Return the GPUs that a variable hides: address to ``NAME=value``."""
-    cards = [gpu for gpu in host.gpus if gpu.vendor == "nvidia"]
-    value = host.variables.get("NVIDIA_VISIBLE_DEVICES")
+    addresses = [gpu.address for gpu in host.gpus if gpu.vendor == "nvidia"]
+    value = host.variables.get("NVIDIA_VISIBLE_DEVICES", "")
     # Only NVIDIA's container runtime reads this variable.
-    if host.surroundings and value is not None and value.strip().lower() in _NONE:
-        return {gpu.address: f"NVIDIA_VISIBLE_DEVICES={value}" for gpu in cards}
+    if host.surroundings and value.strip().lower() in _NONE:
+        return dict.fromkeys(addresses, f"NVIDIA_VISIBLE_DEVICES={value}")
     visible = host.variables.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return {}
-    why = f"CUDA_VISIBLE_DEVICES={visible}"
     numbers = _cuda_numbers(visible)
-    alike = len({gpu.device_id for gpu in cards}) < 2
+    models = {gpu.device_id for gpu in host.gpus if gpu.vendor == "nvidia"}
     by_bus = host.variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if numbers is None or (numbers and not alike and not by_bus):
+    if numbers is None or (numbers and len(models) > 1 and not by_bus):
         # By UUID, or numbered by speed (CUDA's default order for unlike GPUs): neither is known
         # here, and a wrong "hidden" would be worse than none.
         return {}
-    return {gpu.address: why for i, gpu in enumerate(cards) if i not in numbers}
+    covered = {}
+    for number, address in enumerate(addresses):
+        if number not in numbers:
+            covered[address] = f"CUDA_VISIBLE_DEVICES={visible}"
+    return covered
 
 
 def _cuda_numbers(visible: str) -> set[int] | None:

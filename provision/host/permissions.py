@@ -20,10 +20,10 @@ def this_user(groups: dict[int, str]) -> User:
         # Windows has no permissions on device files.
         return User(os.environ.get("USERNAME", ""), 0)
     # getgroups() need not contain the effective group (POSIX).
-    gids = tuple(sorted({os.getegid(), *os.getgroups()}))
+    gids = sorted({os.getegid(), *os.getgroups()})
     names = tuple(groups.get(gid, str(gid)) for gid in gids)
     user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
-    return User(user, os.geteuid(), gids, names)
+    return User(user, os.geteuid(), tuple(gids), names)
 
 
 def group_names(root: Root) -> dict[int, str]:

@@ -21,7 +21,8 @@ _WINDOW = 256 * 2**20
 
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with the display and compute devices of its PCI bus, by address."""
-    root, groups = machine.root, group_names(machine.root)
+    root = machine.root
+    groups = group_names(root)
     nvidia_numbers = itertools.count()
     gpus = []
     for address in root.names(_DEVICES):
@@ -89,5 +90,6 @@ def largest_bar(resource: str) -> int:
     for line in resource.splitlines()[:6]:
         match = re.match(r"0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16}) ", line)
         if match and match[2] != match[1]:
-            sizes.append(int(match[2], 16) - int(match[1], 16) + 1)
+            size = int(match[2], 16) - int(match[1], 16) + 1
+            sizes.append(size)
     return max(sizes)

@@ -109,12 +109,14 @@ def _memory(root: Root, host: Host) -> Iterator[tuple[str, int]]:
     # In a container the path can be that of the host, of which it sees the end as its root.
     for folder in (own, *own.parents):
         place = f"sys/fs/cgroup{folder}/memory"
-        most, now = root.text(f"{place}.max"), root.text(f"{place}.current")
+        most = root.text(f"{place}.max")
+        now = root.text(f"{place}.current")
         if most.isdecimal() and now.isdecimal():  # "max" is no limit
+            free = int(most) - int(now)
             stat = root.text(f"{place}.stat")
-            cache = re.search(r"^inactive_file (\d+)", stat, re.MULTILINE)
-            reclaimable = int(cache[1]) if cache else 0
-            yield f"cgroup {folder}", int(most) - int(now) + reclaimable
+            if cache := re.search(r"^inactive_file (\d+)", stat, re.MULTILINE):
+                free += int(cache[1])
+            yield f"cgroup {folder}", free
     mounts = root.text("proc/mounts")
     shm = re.search(r"^\S+ /dev/shm tmpfs \S*\bsize=(\d+)k", mounts, re.MULTILINE)
     # Docker's 64 MiB are nobody's choice; on a desktop they would be its owner's.

@@ -24,11 +24,10 @@ def hidden(host: Host) -> dict[str, str]:
     return covered
 
 
-def occupants(
-    accelerator: str, notes: set[str], proc: Path = Path("/proc")
-) -> list[str]:
+def occupants(accelerator: str, notes: set[str]) -> list[str]:
     """Return who computes on GPUs of a kind; adds to the notes what cannot be read."""
     module = MODULES[ACCELERATORS[accelerator].vendor]
+    proc = Path("/proc")
     programs = []
     for process in module.occupants(notes, proc):
         name = read_text(proc / process / "comm").strip() or "?"

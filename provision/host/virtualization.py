@@ -32,12 +32,13 @@ def surroundings(root: Root, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_virtual(root: Root) -> bool:
-    dmi = f"{root.text('sys/class/dmi/id/sys_vendor')} {root.text('sys/class/dmi/id/product_name')}"
+    vendor = root.text("sys/class/dmi/id/sys_vendor")
+    product = root.text("sys/class/dmi/id/product_name")
     # The first processor is enough: with hundreds of them the file is megabytes long.
-    flags = re.search(r"^flags\s*:(.*)$", root.text("proc/cpuinfo", 8192), re.MULTILINE)
-    if flags and " hypervisor" in flags[1]:
+    cpuinfo = root.text("proc/cpuinfo", 8192)
+    if re.search(r"^flags\s*:.* hypervisor", cpuinfo, re.MULTILINE):
         return True
-    if re.search(TABLES["virtual"], dmi, re.IGNORECASE):
+    if re.search(TABLES["virtual"], f"{vendor} {product}", re.IGNORECASE):
         return True
     return root.exists("sys/hypervisor/type")
 
@@ -48,8 +49,12 @@ def _containers(root: Root, environ: Mapping[str, str]) -> list[str]:
     layers = []
     if "KUBERNETES_SERVICE_HOST" in environ:
         layers.append("kubernetes")
-    layers += [name for word, name in TABLES["containers"].items() if word in groups]
-    layers += [name for path, name in TABLES["markers"].items() if root.exists(path)]
+    for word, name in TABLES["containers"].items():
+        if word in groups:
+            layers.append(name)
+    for path, name in TABLES["markers"].items():
+        if root.exists(path):
+            layers.append(name)
     if "APPTAINER_CONTAINER" in environ:
         layers.append("apptainer")
     return list(dict.fromkeys(layers))

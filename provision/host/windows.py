@@ -102,7 +102,8 @@ def parse(instances: Tree, devices: Devices) -> list[Gpu]:
     gpus = []
     for instance, values in instances.items():
         if match := _INSTANCE.fullmatch(instance):
-            gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
+            vendor = match[1].lower()
+            gpu = catalogued(devices, vendor, match[2].lower(), instance)
             gpus.append(_completed(gpu, values))
     return sorted(gpus, key=lambda gpu: gpu.address)
 
@@ -131,7 +132,6 @@ def _driver(vendor: str, values: Mapping[str, str | int]) -> Driver | None:
 
 def nvidia_version(windows: str) -> str:
     """Return NVIDIA's own version for the one that Windows shows: 580.88 for 32.0.15.8088."""
-    digits = "".join(windows.split(".")[-2:])[-5:]
-    if not re.fullmatch(r"\d{5}", digits):
-        return windows
-    return f"{digits[:3]}.{digits[3:]}"
+    last = "".join(windows.split(".")[-2:])
+    match = re.search(r"(\d{3})(\d{2})$", last)
+    return f"{match[1]}.{match[2]}" if match else windows

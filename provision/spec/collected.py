@@ -72,7 +72,7 @@ class Collected:
     def _at(self, path: Path, number: int) -> Iterator[None]:
         """Give what is added its place, and what is wrong with it."""
         lists = (self.requirements, self.constraints, self.local)
-        before = [len(texts) for texts in lists]
+        before = list(map(len, lists))
         place = f"{relative(path, self.root)}, line {number}"
         try:
             yield

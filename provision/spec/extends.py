@@ -115,13 +115,13 @@ def _extended(file: SpecFile, base: Data) -> Data:
         pip = base.get("pip", {}) | {"requirements": kept}
         base = base | {"pip": pip}
     for name in base.keys() & file.data.keys():
-        own, inherited = file.data[name], base[name]
+        own = file.data[name]
+        inherited = base[name]
         if isinstance(inherited, dict):
             whole[name] = own | inherited | own
         if name == "conda":
-            inherited = inherited.get("dependencies", [])
-            conda = _added(own.get("dependencies", []), inherited, by_name=True)
-            whole[name]["dependencies"] = conda
+            dependencies = _added(own, inherited, "dependencies", by_name=True)
+            whole[name]["dependencies"] = dependencies
         if name == "pip":
             whole[name] = _extended_pip(file, inherited)
     return whole
@@ -134,7 +134,7 @@ def _extended_pip(file: SpecFile, inherited: Data) -> Data:
         inherited = inherited | {"cutoffs": {}}
     for key, value in inherited.items():
         if isinstance(value, list):
-            pip[key] = _added(own.get(key, []), value, by_name=key in _BY_NAME)
+            pip[key] = _added(own, inherited, key, by_name=key in _BY_NAME)
     pip["cutoffs"] = inherited.get("cutoffs", {}) | own.get("cutoffs", {})
     if "variants" in pip:
         pip["variants"] = inherited.get("variants", {}) | own.get("variants", {})
@@ -142,10 +142,14 @@ def _extended_pip(file: SpecFile, inherited: Data) -> Data:
     return pip
 
 
-def _added(own: list[Any], inherited: list[Any], *, by_name: bool) -> list[Any]:
-    key = _name if by_name else str
-    own_keys = {key(entry) for entry in _checked(own)}
-    return own + [entry for entry in _checked(inherited) if key(entry) not in own_keys]
+def _added(own: Data, inherited: Data, key: str, *, by_name: bool) -> list[Any]:
+    name = _name if by_name else str
+    added = list(_checked(own.get(key, [])))
+    names = set(map(name, added))
+    for entry in _checked(inherited.get(key, [])):
+        if name(entry) not in names:
+            added.append(entry)
+    return added
 
 
 def _checked(entries: list[Any]) -> list[Any]:
@@ -156,7 +160,8 @@ def _checked(entries: list[Any]) -> list[Any]:
 
 def _without_dropped(file: SpecFile, requirements: list[Any]) -> list[Any]:
     drop = file.data["pip"]["drop"]
-    inherited, dropped = set(map(_name, requirements)), set(map(_name, drop))
+    inherited = set(map(_name, requirements))
+    dropped = set(map(_name, drop))
     unknown = sorted(dropped - inherited)
     # What has no base itself is for several specs, whose other bases need not agree.
     if unknown and ("extends" in file.data or not inherited):

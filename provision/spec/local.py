@@ -22,20 +22,12 @@ from provision.spec.pyproject import FAULTS, METADATA, own_package, table
 _NAMED = re.compile(r"""["'\s]([\w./-]{0,200}?require[\w./-]{0,200}\.(?:txt|in))\b""")
 # https://setuptools.pypa.io/en/latest/userguide/declarative_config.html
 _FILE = re.compile(r"file:([^\n]+)")
-_BACKENDS = (
-    "setuptools",
-    "setuptools_scm",
-    "poetry",
-    "hatch",
-    "flit",
-    "pdm",
-    "maturin",
-)
+_BACKENDS = "setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin"
 
 
 def local_digest(target: Target, root: Path) -> str:
     """Return the SHA-256 of what the own packages require; "" where there are none."""
-    parts = [_deciding_part(path) for path in _metadata(target, root)]
+    parts = list(map(_deciding_part, _metadata(target, root)))
     return sha256_bytes(b"\0".join(parts)) if parts else ""
 
 
@@ -131,6 +123,7 @@ def _deciding_part(path: Path) -> bytes:
         document = tomllib.loads(content.decode())
     except ValueError:
         return content
-    tools = {key: document.get("tool", {}).get(key) for key in _BACKENDS}
-    kept = [document.get("project"), document.get("build-system"), tools]
+    tools = document.get("tool", {})
+    backends = {name: tools.get(name) for name in _BACKENDS}
+    kept = [document.get("project"), document.get("build-system"), backends]
     return json.dumps(kept, sort_keys=True, default=str).encode()

@@ -356,7 +356,8 @@ class Target(Table):
     def _lesser_has_a_reason(
         cls, reason: str | None, info: ValidationInfo
     ) -> str | None:
-        if (reason is None) != (info.data.get("status", "supported") == "supported"):
+        is_lesser = info.data.get("status", "supported") != "supported"
+        if is_lesser != (reason is not None):
             raise ValueError(
                 "`reason` goes with status = 'legacy' or 'unlocked', and only with them"
             )

@@ -17,6 +17,7 @@ from provision.spec.pyproject import (
     Pyproject,
     has_metadata,
     local_folder,
+    names_of_extras,
     read_pyproject,
 )
 from provision.spec.submodules import not_fetched
@@ -78,15 +79,15 @@ def own_packages(entries: Sequence[str], root: Path) -> list[OwnPackage]:
 
 
 def _own_package(entry: str, root: Path) -> OwnPackage:
-    path, bracket, extras = entry.removeprefix("-e ").partition("[")
+    path, _, bracket = entry.removeprefix("-e ").partition("[")
     folder = root / path.strip()
     if path.startswith("file:"):
         folder = Path(url2pathname(urlsplit(path).path))
     file = folder.resolve() / "pyproject.toml"
-    names = extras.partition("]")[0].split(",") if bracket else []
+    extras = names_of_extras(bracket.partition("]")[0])
     with contextlib.suppress(OSError, *FAULTS):
         manifest = read_pyproject(file, root)
-        lines = tuple(_lines(manifest, [name.strip() for name in names]))
+        lines = tuple(_lines(manifest, extras))
         is_static = all(map(manifest.says, ("dependencies", "optional-dependencies")))
         return OwnPackage(entry, manifest.name, lines, is_static)
     return OwnPackage(entry)

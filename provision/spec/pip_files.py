@@ -156,7 +156,8 @@ class PipFiles(Collected):
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the logical lines of a requirement file, each with the number of its last line."""
-    begun, length, number = list[str](), 0, 0
+    begun: list[str] = []
+    length = number = 0
     for number, line in enumerate(text.splitlines(), 1):
         part = COMMENT.sub("", line).strip()
         length += len(part)
@@ -183,7 +184,8 @@ def _name_of(path: str) -> str:
 def _name_in(url: str) -> str:
     """Return the distribution that a bare URL names, in its fragment or in its last part."""
     parts = urlsplit(url)
-    last = unquote(parts.path).rstrip("/").rpartition("/")[2].partition("@")[0]
+    last = unquote(parts.path).rstrip("/").rpartition("/")[2]
+    last = last.partition("@")[0]
     name = last.partition("-")[0]
     if url.startswith("git+"):
         name = last.removesuffix(".git")

@@ -76,7 +76,9 @@ class Places(NamedTuple):
                 continue
             if not entry:
                 return _place(file, self.root, key, key)
-            for text in map(_entry_text, data[key]):
+            for value in data[key]:
+                # Of a list, or of a table that names a distribution.
+                text = value["name"] if isinstance(value, dict) else value
                 if entry in {text, canonicalize_name(text)}:
                     return _place(file, self.root, key, text)
         return ""
@@ -86,7 +88,7 @@ def read_places(target: Target, root: Path, read: Read = read_spec_file) -> Plac
     """Read where the lines of a target are; ``root`` is the folder of its project."""
     path = root / "envs" / f"{target.name}.toml"
     chain = spec_chain(path, read) if path.is_file() else []
-    lines = list[Line]()
+    lines = []
     for key, text in _entries(target):
         line = _in_specs(chain[:1], root, key, text, "spec")
         if line is None and text in target.inputs.places:  # though a base says the same
@@ -94,9 +96,14 @@ def read_places(target: Target, root: Path, read: Read = read_spec_file) -> Plac
         line = line or _in_specs(chain[1:], root, key, text, "inherited")
         if line:
             lines.append(line)
-    own = chain[0].data.get("pip", {}) if chain else {}
-    common = _common(chain[1:], root)
-    return Places(_shown(path, root), tuple(lines), root, own, common, tuple(chain))
+    return Places(
+        _shown(path, root),
+        tuple(lines),
+        root,
+        chain[0].data.get("pip", {}) if chain else {},
+        _common(chain[1:], root),
+        tuple(chain),
+    )
 
 
 def _common(bases: Sequence[SpecFile], root: Path) -> str:
@@ -135,11 +142,6 @@ def _place(file: SpecFile, root: Path, key: str, text: str) -> str:
     if number := _line_of(read_text(file.path), key, text):
         place += f", line {number}"
     return place
-
-
-def _entry_text(entry: object) -> str:
-    """Return an entry of a list, or of a table that names a distribution."""
-    return str(entry["name"] if isinstance(entry, dict) else entry)
 
 
 def _line_of(document: str, key: str, entry: str) -> int:

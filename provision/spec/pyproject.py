@@ -146,7 +146,8 @@ class Pyproject:
     def _dependencies(self) -> list[Line]:
         lines = []
         for text in texts_of(self.project, _DEPENDENCIES):
-            lines.append(Line(self.line("project", _DEPENDENCIES, text), text))
+            number = self.line("project", _DEPENDENCIES, text)
+            lines.append(Line(number, text))
         return lines
 
     def _extra(self, extra: str) -> list[Line]:
@@ -155,10 +156,11 @@ class Pyproject:
         if key not in self.extras:
             have = ", ".join(self.extras.values()) or "none"
             raise ValueError(f"it has no extra {extra!r}; it has {have}")
-        name, header = self.extras[key], f"project.{_EXTRAS}"
+        name = self.extras[key]
         lines = []
         for text in texts_of(self.project[_EXTRAS], name):
-            lines.append(Line(self.line(header, name, text), text, ("extra", key)))
+            number = self.line(f"project.{_EXTRAS}", name, text)
+            lines.append(Line(number, text, ("extra", key)))
         return lines
 
     def _expanded(
@@ -224,9 +226,9 @@ def read_pyproject(path: Path, root: Path) -> Pyproject:
     """Read a pyproject.toml of a project; OSError or ValueError if it cannot be read."""
     # An own package may be in its own repository.
     require_inside(path, root if path.is_relative_to(root) else path.parent)
-    text, place = read_text(path), relative(path.parent, root)
+    text = read_text(path)
     try:
-        return Pyproject(path, place, text, parse_toml(text))
+        return Pyproject(path, relative(path.parent, root), text, parse_toml(text))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -267,6 +269,12 @@ def table(data: Data, *keys: str) -> Data:
     return data
 
 
+def names_of_extras(text: str) -> list[str]:
+    """Return the extras that are named between brackets."""
+    names = map(str.strip, text.split(","))
+    return list(filter(None, names))
+
+
 def with_marker(text: str, marker: str) -> str:
     """Return a requirement that holds only where a marker does as well."""
     if not marker:
@@ -281,9 +289,9 @@ def with_marker(text: str, marker: str) -> str:
 def texts_of(data: Data, key: str) -> list[str]:
     """Return the requirements of a list, none where there is none; TypeError if it is another."""
     texts = data.get(key, [])
-    if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
-        raise TypeError(f"{key} is not a list of requirements (is {texts!r})")
-    return texts
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        return texts
+    raise TypeError(f"{key} is not a list of requirements (is {texts!r})")
 
 
 def _normalised(data: Data) -> dict[str, str]:

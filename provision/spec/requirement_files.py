@@ -6,7 +6,7 @@ Options that choose an index are left out and named: the spec assigns each distr
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -30,6 +30,7 @@ from provision.spec.pyproject import (
     Line,
     Pyproject,
     local_folder,
+    names_of_extras,
     own_package,
     relative,
     texts_of,
@@ -75,7 +76,7 @@ class RequirementFiles(PipFiles):
             if group:
                 lines = list(manifest.group(group))
             else:
-                lines = list(manifest.requirements(_split(extras)))
+                lines = list(manifest.requirements(names_of_extras(extras)))
                 self._judge_python(manifest)
         for line in lines:
             with self._at(path, line.number):
@@ -93,20 +94,19 @@ class RequirementFiles(PipFiles):
             lines = list[Line]()
             says_extras = not extras or manifest.says("optional-dependencies")
             if manifest.says("dependencies"):
-                lines += manifest.requirements(_split(extras) if says_extras else ())
+                names = names_of_extras(extras) if says_extras else []
+                lines += manifest.requirements(names)
             if not (manifest.says("dependencies") and says_extras):
                 # Only a build tells which of them it needs.
                 for name, said in sources.by_name.items():
                     lines.append(Line(said[0].number, name))
         for line in lines:
             with self._at(path, line.number):
-                if not self._follow(line, sources):
-                    self._add_if_built(line.text)
-
-    def _add_if_built(self, text: str) -> None:
-        """Add what an own package takes from a URL: it is built like what a spec names."""
-        if parse_requirement(text).url and requirement_name(text) not in self._decided:
-            self.requirements.append(source_requirement(text))
+                if self._follow(line, sources) or not parse_requirement(line.text).url:
+                    continue
+                # What it takes from a URL is built like what a spec names.
+                if requirement_name(line.text) not in self._decided:
+                    self.requirements.append(source_requirement(line.text))
 
     def _judge_python(self, manifest: Pyproject) -> None:
         """Say where a project does not take the Python of the target, whatever patch it is."""
@@ -177,7 +177,7 @@ class RequirementFiles(PipFiles):
         if name in self._decided:
             return False
         if source.kind == "index":
-            if self.target and not is_assigned(self.target, name):
+            if self.target and not _is_assigned(self.target, name):
                 raise ValueError(
                     f"no index is assigned to {name}; write `[pip.index] CATALOG = "
                     f'["{name}"]` into the spec, or for the default index '
@@ -208,14 +208,10 @@ class RequirementFiles(PipFiles):
         place = f"{relative(folder, self.root)}{extras}"
         self.local.append(f"-e {place}" if editable else place)
 
-    def _folder_of(self, text: str) -> Path:
-        if text not in self._folders:  # each is asked for as often as there are others
-            self._folders[text] = local_folder(text, self.root)
-        return self._folders[text]
-
     @functools.cached_property
-    def _folders(self) -> dict[str, Path]:
-        return {}
+    def _folder_of(self) -> Callable[[str], Path]:
+        # Each is asked for as often as there are others.
+        return functools.cache(functools.partial(local_folder, root=self.root))
 
     @functools.cached_property
     def _workspaces(self) -> Workspaces:
@@ -253,7 +249,7 @@ class RequirementFiles(PipFiles):
                     self.faults.append(str(error))
 
 
-def is_assigned(target: Target, name: str) -> bool:
+def _is_assigned(target: Target, name: str) -> bool:
     """Whether a spec itself says which index a distribution comes from, by asking for it too."""
     if target.pip.index_of(name) != "default":
         return True
@@ -266,10 +262,6 @@ def _takes(said: str, python: str) -> bool:
     except InvalidSpecifier:  # which a build refuses
         return True
     return any(takes.contains(f"{python}.{patch}") for patch in (0, 99))
-
-
-def _split(extras: str) -> list[str]:
-    return [name.strip() for name in extras.split(",") if name.strip()]
 
 
 def with_files(target: Target, root: Path) -> Target:

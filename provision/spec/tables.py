@@ -101,11 +101,11 @@ def _instead(kind: str, value: object) -> str:
 
 def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
     """Return the key that is meant, with its table where that is another one."""
-    model = whole
     places = dict.fromkeys(_keys(whole), " above the tables")
     for name, field in whole.model_fields.items():
         for table in _models_in(field.annotation):
             places |= dict.fromkeys(_keys(table), f" of [{name}]")
+    model = whole
     for part in place[:-1]:
         if inner := model.model_fields.get(str(part)):
             model = next(_models_in(inner.annotation), model)

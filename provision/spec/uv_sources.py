@@ -74,6 +74,11 @@ class Source:
             url += f"#subdirectory={folder}"
         return url
 
+    @property
+    def path(self) -> Path:
+        """The folder or the archive that it names, if it is of that kind."""
+        return (self.manifest.folder / str(self.said.get("path", ""))).resolve()
+
     def serves(self, line: Line, markers: Mapping[str, str] | None) -> bool:
         """Whether it is for what requires a package, on a platform where that is known."""
         for kind in ("extra", "group"):
@@ -97,7 +102,10 @@ class Sources:
     def of(self, line: Line, markers: Mapping[str, str] | None) -> list[Source]:
         """Return the sources of what a line requires; ValueError for a member without one."""
         name = requirement_name(line.text)
-        serving = [s for s in self.by_name.get(name, ()) if s.serves(line, markers)]
+        serving = []
+        for source in self.by_name.get(name, ()):
+            if source.serves(line, markers):
+                serving.append(source)
         if not serving and name in self.members:
             raise ValueError(
                 f"{name} is a member of the workspace and has no source; write "
@@ -107,18 +115,17 @@ class Sources:
 
     def archive(self, source: Source, project: Path) -> str:
         """Return the reference of an sdist or a wheel in the project's folder, "" of a folder."""
-        path = (source.manifest.folder / str(source.said.get("path", ""))).resolve()
-        if source.kind != "path" or not path.name.endswith(ARCHIVES):
+        if source.kind != "path" or not source.path.name.endswith(ARCHIVES):
             return ""
+        path = source.path
         if not path.is_file():
             raise ValueError(f"{path} is no file{not_fetched(path, project)}")
         return f"{ARCHIVE}{relative(path, project)}"
 
     def folder(self, source: Source, project: Path) -> Path:
         """Return the folder of a package; ValueError if there is none."""
-        if source.kind == "path":
-            folder = (source.manifest.folder / str(source.said["path"])).resolve()
-        else:
+        folder = source.path
+        if source.kind != "path":
             name = str(canonicalize_name(source.name))
             if name not in self.members:
                 have = ", ".join(self.members) or "none"
@@ -204,7 +211,9 @@ def _of_poetry(manifest: Pyproject) -> dict[str, list[Source]]:
     for name, tables in dependencies.items():
         for said in _listed(tables):
             if isinstance(said, dict) and _ELSEWHERE & said.keys():
-                of_uv = {k: v for k, v in said.items() if k not in _OF_POETRY}
+                of_uv = dict(said)
+                for key in _OF_POETRY:
+                    of_uv.pop(key, None)
                 if "source" in of_uv:
                     of_uv["index"] = of_uv.pop("source")
                 source = Source(name, of_uv, manifest, "tool.poetry.dependencies")
