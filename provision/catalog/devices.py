@@ -27,6 +27,7 @@ class Device:
     least_driver: str = ""
 
 
+Chip = tuple[int, int, Device]  # its first device id, the last one, and what they are
 # The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
 # than the catalog. Such a chip may run: wheels with PTX serve each later generation, and wheels
 # without it the later chips of the same one. Only a driver can tell, so it counts as supported.
@@ -41,8 +42,8 @@ class Devices:
     """The contents of ``devices.toml``, ``drivers.toml`` and ``known-wrong.toml``."""
 
     intel: dict[str, Device]  # by device id
-    # NVIDIA's: first device id, last device id, device.
-    chips: tuple[tuple[int, int, Device], ...]
+    # NVIDIA's.
+    chips: tuple[Chip, ...]
     # Builds of compute-runtime, ascending, and releases.
     releases: tuple[tuple[int, str], ...]
     # Driver number on Windows to the version that Level Zero shows.
@@ -94,12 +95,17 @@ class Devices:
 
     def cuda_of(self, branch: int) -> str | None:
         """Return the CUDA that a branch of NVIDIA's driver reports at least; None before 450."""
-        listed = [cuda for first, cuda in self.branches if first <= branch]
-        return listed[-1] if listed else None
+        reported = None
+        for first, cuda in self.branches:
+            if first <= branch:
+                reported = cuda
+        return reported
 
     def least_driver(self, cuda: str, platform: str) -> str | None:
         """Return the minimum NVIDIA driver for a CUDA version such as ``12.8``, or None."""
-        return self.cuda.get(cuda.partition(".")[0], {}).get(platform)
+        major, _, _ = cuda.partition(".")
+        drivers = self.cuda.get(major, {})
+        return drivers.get(platform)
 
 
 def read_devices(catalog: Path) -> Devices:
@@ -109,7 +115,8 @@ def read_devices(catalog: Path) -> Devices:
     ):
         devices = read_parsed(fact(catalog, "devices.toml"), parse_toml)
         drivers = read_parsed(fact(catalog, "drivers.toml"), parse_toml)
-        names, windows = {}, {}
+        names = {}
+        windows = {}
         for family, row in devices["intel"]["family"].items():
             marketed = [name for name in row["devices"] if name != "unnamed"]
             names[family] = (*marketed, *row.get("other_names", ()))
@@ -163,7 +170,7 @@ def _intel(table: dict[str, Any]) -> dict[str, Device]:
     return devices
 
 
-def _chip(table: dict[str, Any], row: list[str]) -> tuple[int, int, Device]:
+def _chip(table: dict[str, Any], row: list[str]) -> Chip:
     first, last, chip, family, capability = row
     device = Device(
         name=f"NVIDIA {chip.upper()} ({family.capitalize()})",

@@ -1,6 +1,5 @@
 """The digest of the part of the catalog that decides a lock: it shows whether a lock is stale."""
 
-import hashlib
 import json
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -10,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from provision.catalog.snapshot import no_catalog
 from provision.core.errors import damage_in
+from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_parsed
 from provision.core.project import fact
 from provision.spec.model import Target
@@ -38,13 +38,19 @@ def catalog_digest(folder: Path, target: Target) -> str:
         part[channel] = entries(
             path, "packages", lambda entry: entry["subdir"] in subdirs, _PROVENANCE
         )
-    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(part, sort_keys=True)
+    return sha256_bytes(text.encode())
 
 
 def is_of(names: Collection[str]) -> Callable[[Entry], bool]:
     """Return whether a wheel of an index is of one of some distributions."""
-    # The name is all before the first dash of a wheel's file name; to parse it whole costs more.
-    return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
+
+    def is_of_names(entry: Entry) -> bool:
+        # The name is all before the first dash of a wheel's file name; to parse it whole costs more.
+        name, _, _ = entry["filename"].partition("-")
+        return canonicalize_name(name) in names
+
+    return is_of_names
 
 
 def entries(

@@ -72,7 +72,8 @@ def read_known_wrong(catalog: Path) -> dict[str, KnownWrong]:
 
 def read_rows(path: Path, remedy: str) -> dict[str, KnownWrong]:
     """Read the rows of one file by their names; SpecError with all its errors and the remedy."""
-    rows, faults = {}, []
+    rows = {}
+    faults = []
     with damage_in(str(path), remedy):
         tables = read_parsed(path, parse_toml)
     for name, row in tables.items():

@@ -42,7 +42,8 @@ def taken_variant(name: str, labels: Collection[str], target: Target) -> str:
 
     By default a wheel that is no variant, or where there is none, that without properties.
     """
-    return target.pip.variants.get(name, "" if "" in labels else NULL)
+    default = "" if "" in labels else NULL
+    return target.pip.variants.get(name, default)
 
 
 def releases_of(
@@ -69,9 +70,10 @@ def _release(
     """Return what a target can do with a release, by the wheels that the catalog has of it."""
     ours = [wheel for wheel in wheels if wheel.variant == label]
     if not ours:
-        others = ", ".join(sorted({wheel.variant or "no variant" for wheel in wheels}))
+        others = {wheel.variant or "no variant" for wheel in wheels}
         kind = f"variant {label}" if label else "wheel without a variant"
-        return CatalogRelease(version, None, f"it has no {kind}, but {others}")
+        lacks = f"it has no {kind}, but {', '.join(sorted(others))}"
+        return CatalogRelease(version, None, lacks)
     by_file = {wheel.served_name: wheel for wheel in ours}
     whole = {name: wheel for name, wheel in by_file.items() if not wheel.lacks}
     best = best_wheel(whole, *target.machine)

@@ -33,7 +33,8 @@ def list_files(
 
     ToolError: the index lacks the distribution, or does not answer with a page of an index.
     """
-    where, root = url or "the default index", url or pypi_simple.PYPI_SIMPLE_ENDPOINT
+    where = url or "the default index"
+    root = url or pypi_simple.PYPI_SIMPLE_ENDPOINT
     accept = {"Accept": pypi_simple.ACCEPT_ANY}
     try:
         page = f"{root.rstrip('/')}/{canonicalize_name(name)}/"
@@ -57,7 +58,8 @@ def list_files(
 
 def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
     """Return the files of a page, in either form (PEP 503, 691); links are relative to it."""
-    kind, text = reply.headers.get("Content-Type", "none"), reply.text
+    kind = reply.headers.get("Content-Type", "none")
+    text = reply.text
     if "core-metadata" not in text:  # the name that it had before PEP 714
         text = text.replace("dist-info-metadata", "core-metadata")
     if "json" in kind:

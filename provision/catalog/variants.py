@@ -23,7 +23,8 @@ Properties = dict[str, dict[str, tuple[str, ...]]]
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 # The versions that the provider of NVIDIA lists; a major version alone stands for all of its minors.
-_OLDEST_CUDA, _LAST_MINOR = 11, 20
+_OLDEST_CUDA = 11
+_LAST_MINOR = 20
 # What every processor of a platform has; a newer one is not known from the platform.
 BASELINES: Mapping[str, Properties] = {
     "x86_64": {"x86_64": {"level": ("v1",)}},
@@ -143,12 +144,12 @@ def with_static_list(
 
     What needs another namespace is left out: it would be asked for on the machine that resolves.
     """
-    known = [name for name in release.priorities.namespace if name in properties]
+    names = [name for name in release.priorities.namespace if name in properties]
     released = release.variants.items()
-    variants = {label: needs for label, needs in released if needs.keys() <= {*known}}
+    variants = {label: needs for label, needs in released if needs.keys() <= {*names}}
     # The format requires one namespace, even where no variant needs any.
-    asked = known or list(properties)[:1]
-    kept = {name: properties[name] for name in asked}
+    names = names or list(properties)[:1]
+    kept = {name: properties[name] for name in names}
     return {**static_list(kept), "variants": variants}
 
 

@@ -51,7 +51,8 @@ def find_base(request: ImageRequest) -> Base:
 
     UsageError: its glibc is known to be too old, or that of every one of the catalog is.
     """
-    need, listed = required_glibc(request), _listed(request)
+    need = required_glibc(request)
+    listed = _listed(request)
     oldest = Version(need.glibc)
     fitting = [base for base in listed if Version(str(base.glibc)) >= oldest]
     if request.base_image:

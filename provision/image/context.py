@@ -100,7 +100,8 @@ def _quoted(text: str) -> str:
 
 def labels(request: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
-    target, lock = request.target, request.lock
+    target = request.target
+    lock = request.lock
     required = {Requirement(text).name for text in target.pip.requirements}
     locked = sorted(required & lock.versions.keys())
     texts = {
@@ -139,7 +140,8 @@ def _tools(request: ImageRequest, run: Run) -> Path:
         packages = temporary / name
         argv = [uv_program(), "pip", "install", *options]
         argv += ["--target", str(packages), "--python-platform", platform]
-        argv += ["--python-version", request.target.python, "--requirements", str(lock)]
+        argv += ["--python-version", request.target.python]
+        argv += ["--requirements", str(lock)]
         env = uv.index_environment(request.supply.indexes.get("default"))
         run(argv, env=env).require(
             "could not download the packages that the toolkit needs in the build"
@@ -197,17 +199,20 @@ def _copy_system(request: ImageRequest) -> None:
 
 def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     """Copy what runs in the build: the toolkit, and the files of the project for the target."""
-    top, name = request.context / "toolkit", request.target.name
-    shutil.copytree(tools, top / "lib", copy_function=_link, ignore=_BYTECODE)
+    top = request.context / "toolkit"
+    name = request.target.name
+    lib = top / "lib"
+    shutil.copytree(tools, lib, copy_function=_link, ignore=_BYTECODE)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
-    shutil.copytree(PACKAGE, top / "lib" / "provision", ignore=bare)
-    (top / "envs" / "catalog").mkdir(parents=True)
+    shutil.copytree(PACKAGE, lib / "provision", ignore=bare)
+    envs = top / "envs"
+    (envs / "catalog").mkdir(parents=True)
     text = resolved_text(request.project.specs / f"{name}.toml")
-    write_atomic(top / "envs" / f"{name}.toml", text)
+    write_atomic(envs / f"{name}.toml", text)
     # Of the catalog only what the target uses: another index must not change the layer's cache key.
     for index in request.target.pip.index:
         snapshot = fact(request.project.catalog, f"{index}.json")
-        shutil.copy2(snapshot, top / "envs" / "catalog")
+        shutil.copy2(snapshot, envs / "catalog")
     shutil.copytree(request.lock.folder, top / "lockfiles" / name)
     (top / "docker").mkdir()
     scripts = ["bytecode.py", "environment.py", "leave-out.txt"]
@@ -219,7 +224,8 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
 
 def _copy_suite(request: ImageRequest) -> None:
     """Copy what is in the image beside the environment: the checks and the entry point."""
-    root, target = request.context / "root", request.target
+    root = request.context / "root"
+    target = request.target
     home = root / _HOME
     shutil.copytree(request.project.smoke, home / "smoke", ignore=_BYTECODE)
     shutil.copytree(docker_file("bin"), home / "bin")
@@ -237,7 +243,8 @@ def copy_runner(packages: Path, home: Path) -> None:
     """Copy the pytest of the checks, with what it needs and their licences, into a new folder."""
     home.mkdir()
     for name in _RUNNER:
-        for source in (*packages.glob(name), *packages.glob(f"{name}-*.dist-info")):
+        metadata = packages.glob(f"{name}-*.dist-info")
+        for source in (*packages.glob(name), *metadata):
             if source.is_dir():
                 shutil.copytree(source, home / source.name, ignore=_BYTECODE)
             else:

@@ -135,7 +135,8 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
     """Return the command that builds an image in its prepared context."""
     # The URL of a mirror, which may contain a password, and a private certificate authority are
     # secrets: build arguments would stay in the history of the image.
-    target, offline = request.target, request.supply.offline
+    target = request.target
+    offline = request.supply.offline
     argv = [engine, "build", "--platform", PLATFORMS[target.platform].docker]
     argv += ["--tag", request.tag, "--tag", f"{request.name}:latest"]
     arguments = [

@@ -44,8 +44,10 @@ def _require_hashes(drivers: DriverSet, path: Path) -> None:
 
 
 def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
-    target, catalog = request.target, request.project.catalog
-    accelerator, required = ACCELERATORS[target.accelerator], target.hardware.driver
+    target = request.target
+    catalog = request.project.catalog
+    accelerator = ACCELERATORS[target.accelerator]
+    required = target.hardware.driver
     if not accelerator.user_space or not required:
         return
     devices = read_devices(catalog)
@@ -55,7 +57,8 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
     version, origin = _of_distribution(request)
     if drivers:
-        version, origin = drivers.version, "the driver set of its spec"
+        version = drivers.version
+        origin = "the driver set of its spec"
     judged = judge(version)
     if judged.verdict is DriverVerdict.NEW_ENOUGH:
         return

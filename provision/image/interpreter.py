@@ -16,7 +16,8 @@ def find_interpreter(request: ImageRequest) -> Interpreter:
     target = request.target
     machine = PLATFORMS[target.platform].machine
     snapshot = load_snapshot(request.project.catalog, CATALOG, Interpreters)
-    versions, fitting = set(), []
+    versions = set()
+    fitting = []
     for file in snapshot.files:
         if file.processor == machine:
             versions.add(file.version)

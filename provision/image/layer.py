@@ -33,12 +33,14 @@ def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
             while content.islnk():
                 content = named[content.linkname]
             if not content.isreg():  # the second name of a symbolic link
-                entry.type, entry.linkname = content.type, content.linkname
+                entry.type = content.type
+                entry.linkname = content.linkname
                 made.addfile(entry)
                 continue
             entry.linkname = first.setdefault(content.name, member.name)
             if entry.linkname == member.name:
-                entry.type, entry.linkname = tarfile.REGTYPE, ""
+                entry.type = tarfile.REGTYPE
+                entry.linkname = ""
                 entry.size = content.size
                 made.addfile(entry, source.extractfile(content))
             else:
@@ -53,10 +55,14 @@ def _folder_order(member: tarfile.TarInfo) -> list[str]:
 def _plain_header(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Return a header with what decides about a file in a container, and nothing else."""
     entry = tarfile.TarInfo(member.name)
-    entry.type, entry.linkname = member.type, member.linkname
-    entry.mode, entry.mtime = stat.S_IMODE(member.mode), int(member.mtime)
-    entry.uid, entry.gid = member.uid, member.gid
-    entry.devmajor, entry.devminor = member.devmajor, member.devminor
+    entry.type = member.type
+    entry.linkname = member.linkname
+    entry.mode = stat.S_IMODE(member.mode)
+    entry.mtime = int(member.mtime)
+    entry.uid = member.uid
+    entry.gid = member.gid
+    entry.devmajor = member.devmajor
+    entry.devminor = member.devminor
     headers = member.pax_headers.items()
     entry.pax_headers = {k: v for k, v in headers if k.startswith(_ATTRIBUTE)}
     return entry

@@ -159,7 +159,9 @@ class _Layout:
 
     def _folder(self, name: str) -> None:
         entry = tarfile.TarInfo(name)
-        entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, self._epoch
+        entry.type = tarfile.DIRTYPE
+        entry.mode = 0o755
+        entry.mtime = self._epoch
         self._target.addfile(entry)
 
     def _add(self, name: str, document: object) -> None:
@@ -171,16 +173,20 @@ class _Layout:
             return
         self._written.add(name)
         entry = tarfile.TarInfo(name)
-        entry.mtime, entry.size = self._epoch, size
+        entry.mtime = self._epoch
+        entry.size = size
         self._target.addfile(entry, content)
 
 
 def normalized_config(config: dict[str, Any], epoch: int) -> dict[str, Any]:
     """Return an image's configuration with every time set, and without the keys of its engine."""
-    moment = dt.datetime.fromtimestamp(epoch, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    kept = {key: value for key, value in config.items() if key not in _NOISE}
-    history = [entry | {"created": moment} for entry in config.get("history", ())]
-    return kept | {"created": moment, "history": history}
+    moment = dt.datetime.fromtimestamp(epoch, dt.UTC)
+    created = {"created": moment.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    normalized = config | created
+    normalized["history"] = [entry | created for entry in config.get("history", ())]
+    for key in _NOISE:
+        normalized.pop(key, None)
+    return normalized
 
 
 def _plain(stored: io.BufferedReader, unpacked: io.BufferedRandom) -> _Stream:
@@ -196,7 +202,8 @@ def _plain(stored: io.BufferedReader, unpacked: io.BufferedRandom) -> _Stream:
 
 
 def _compact(document: object) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return text.encode()
 
 
 def _path(digest: str) -> str:

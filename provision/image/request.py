@@ -31,7 +31,8 @@ class ImageRequest:
 
     def docker(self) -> Docker:
         """Return the table [docker] of the spec; UsageError if it has none."""
-        target, platform = self.target, PLATFORMS[self.target.platform]
+        target = self.target
+        platform = PLATFORMS[self.target.platform]
         if target.docker is not None:
             return target.docker
         cause = "its spec has no table [docker]"
@@ -60,7 +61,8 @@ class ImageRequest:
     @property
     def context(self) -> Path:
         """The folder of the build context."""
-        return self.project.root / ".cache" / "docker" / self.name.rpartition("/")[2]
+        folder = self.name.removeprefix(IMAGES)
+        return self.project.root / ".cache" / "docker" / folder
 
     @property
     def epoch(self) -> int:

@@ -27,7 +27,8 @@ def copy_verified(
     """
     supply = request.supply
     cache = request.context.parent / catalog  # keeps downloads for the next image
-    houses, offline = supply.wheelhouses, supply.offline
+    houses = supply.wheelhouses
+    offline = supply.offline
     addressed = [file for file in files if file.source]
     missing = fetch_all(addressed, cache, houses, progress, offline=offline)
     others = [file for file in files if not file.source]

@@ -31,7 +31,8 @@ def make_prefix(
     # downloads, but not local files (seen with 0.28.0). Rattler's package cache is a temporary
     # folder that is removed after the installation, so no cache can be tampered with.
     wanted = [wanted_archive(package) for package in packages]
-    houses, offline = supply.wheelhouses, supply.offline
+    houses = supply.wheelhouses
+    offline = supply.offline
     if missing := fetch_all(wanted, archives, houses, progress, offline=offline):
         count = plural(len(missing), "package")
         raise ToolError(

@@ -136,7 +136,8 @@ def _install_variants(
 def _without_label(artifact: Artifact, folder: Path) -> Path:
     """Give a wheel a second name without its variant label; return the folder that has it."""
     house = folder / artifact.sha256
-    wheel, plain = folder / artifact.filename, split_variant(artifact.filename)[0]
+    wheel = folder / artifact.filename
+    plain = split_variant(artifact.filename)[0]
     if is_link(house):  # a repository may bring one, and what is behind it is not ours
         raise ToolError(
             f"{house} is a link",
@@ -244,7 +245,8 @@ def _install_error(
     cause = f"{name} did not provide them"
     remedy = f"check that {supply.indexes.get(index) or name} answers"
     if supply.offline:
-        cause, remedy = "--offline was given", "drop --offline"
+        cause = "--offline was given"
+        remedy = "drop --offline"
     return ToolError(
         f"could not install from {name}; these files are in no wheelhouse",
         evidence="\n".join([*shortened(files, 8), *printed[-8:]]),

@@ -154,7 +154,8 @@ def _escaped(sign: str) -> str:
 
 def _native(target: Target, lock: Lock) -> list[str]:
     """Return the conda packages, with an interpreter and pip in any case."""
-    pins, names = [], set()
+    pins = []
+    names = set()
     for package in conda_packages(lock):
         names.add(package.name)
         pin = f"{package.name}={package.version}={package.build}"

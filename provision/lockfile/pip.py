@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from packaging.utils import InvalidWheelFilename
+from packaging.utils import InvalidWheelFilename, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from provision.core.errors import SpecError
@@ -138,7 +138,8 @@ def read_lock(folder: Path) -> Lock:
 
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     """Return the lock of two texts, whose folder need not exist; SpecError if one was edited."""
-    path, lines = folder / PIP_LAYER, pip.splitlines()
+    path = folder / PIP_LAYER
+    lines = pip.splitlines()
     header = {}
     for line in lines:
         if match := _HEADER.fullmatch(line):
@@ -221,12 +222,14 @@ def _fits(entry: dict[str, str]) -> bool:
     except InvalidWheelFilename:
         return False
     match = _WHEEL.fullmatch(plain)
-    if not match or re.sub(r"[-_.]+", "-", match["name"]).lower() != entry["name"]:
+    if not match or canonicalize_name(match["name"]) != entry["name"]:
         return False
     if match["version"] == entry["version"]:
         return True
-    try:  # 1.0.0rc1 and 1.0.0.rc1 are one version; an escaped local part has underscores (PEP 427)
-        return Version(match["version"].replace("_", "-")) == Version(entry["version"])
+    # 1.0.0rc1 and 1.0.0.rc1 are one version; an escaped local part has underscores (PEP 427).
+    version = match["version"].replace("_", "-")
+    try:
+        return Version(version) == Version(entry["version"])
     except InvalidVersion:
         return False
 

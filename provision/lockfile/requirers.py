@@ -32,10 +32,11 @@ def chains_of(name: str, via: Via) -> list[list[str]]:
 
 def lines_behind(name: str, via: Via) -> set[str]:
     """Return the packages whose lines in the project lead to a package, its own among them."""
-    seen, found = [name], set[str]()
+    seen = [name]
+    roots = set[str]()
     for package in seen:
         users = via.get(package, ())
         if THE_SPEC in users or not users:
-            found.add(package)
+            roots.add(package)
         seen += [user for user in users if user not in {*seen, THE_SPEC}]
-    return found
+    return roots

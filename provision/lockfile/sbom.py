@@ -55,9 +55,12 @@ def _wheel(artifact: Artifact) -> Component:
 
 
 def _native(package: CondaPackage) -> Component:
-    channel, subdir = package.url.split("/")[-3:-1]
-    kind = "conda" if package.filename.endswith(".conda") else "tar.bz2"
-    where = {"build": package.build, "channel": channel, "subdir": subdir, "type": kind}
+    where = {
+        "build": package.build,
+        "channel": package.url.split("/")[-3],
+        "subdir": package.subdir,
+        "type": "conda" if package.filename.endswith(".conda") else "tar.bz2",
+    }
     return _component(package, "conda", f"conda:{package.name}", where, [])
 
 

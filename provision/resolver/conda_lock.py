@@ -30,7 +30,8 @@ _LOCK = "conda-lock.yml"
 
 def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
     """Return one platform of a channel as conda's ``repodata.json``."""
-    archives, conda_archives = {}, {}
+    archives = {}
+    conda_archives = {}
     for package in channel.packages:
         if package.subdir == subdir:
             facts = package.model_dump(

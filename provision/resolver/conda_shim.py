@@ -74,8 +74,10 @@ async def _solve(
 def _fetch_entry(record: RepoDataRecord) -> dict[str, Any]:
     """Return a record as conda writes it in its JSON."""
     fields: dict[str, Any] = json.loads(record.to_json())
-    place = {"url": record.url, "fn": record.file_name, "channel": record.channel}
-    return fields | place
+    fields["url"] = record.url
+    fields["fn"] = record.file_name
+    fields["channel"] = record.channel
+    return fields
 
 
 def emulate_conda(argv: Sequence[str]) -> tuple[int, str]:
@@ -85,11 +87,13 @@ def emulate_conda(argv: Sequence[str]) -> tuple[int, str]:
     if argv[:1] != ["create"]:
         return 2, json.dumps({"message": f"unknown command {' '.join(argv)}"})
     try:
-        options, specs = getopt.gnu_getopt(list(argv[1:]), "c:p:", _OPTIONS)
-        channels = [value for name, value in options if name in {"--channel", "-c"}]
-        records = asyncio.run(_solve(channels, specs, os.environ["CONDA_SUBDIR"]))
+        options, specs = getopt.gnu_getopt(list(argv[1:]), "", _OPTIONS)
+        channels = [value for name, value in options if name == "--channel"]
+        subdir = os.environ["CONDA_SUBDIR"]
+        records = asyncio.run(_solve(channels, specs, subdir))
     except Exception as error:  # noqa: BLE001 - conda-lock reads every failure as JSON
-        return 1, json.dumps({"error": type(error).__name__, "message": str(error)})
+        failure = {"error": type(error).__name__, "message": str(error)}
+        return 1, json.dumps(failure)
     actions = {"FETCH": [_fetch_entry(record) for record in records], "LINK": []}
     return 0, json.dumps({"actions": actions})
 

@@ -73,7 +73,8 @@ def _refuse_tool(target: Target, failed: Completed, places: Places) -> None:
 
 def _error(search: Search, judge: Judge) -> SpecError:
     """Return all that was found as one error."""
-    faults, unbuilt = list(search.faults), list[Fault]()
+    faults = list(search.faults)
+    unbuilt = list[Fault]()
     judged = [judge.judge(fault) for fault in faults]
     for fault in search.unbuilt:
         if of_glibc := judge.of_glibc(fault):
@@ -81,7 +82,9 @@ def _error(search: Search, judge: Judge) -> SpecError:
             judged.append(of_glibc)
         else:
             unbuilt.append(fault)
-    words, build, lines = list[str](), set[str](), list[Line]()
+    words = list[str]()
+    build = set[str]()
+    lines = list[Line]()
     for explained in judged:
         words += explained.words
     for fault in unbuilt:
@@ -127,12 +130,14 @@ def _remedies(
     judged: Sequence[Judged], build: Sequence[str], judge: Judge
 ) -> Iterator[str]:
     """Yield what to do about all errors, of lines of the spec each key once."""
-    keep, follow = Way(), Way()
+    keep = Way()
+    follow = Way()
     for explained in judged:
         if explained.ways:
             keep.add(explained.ways[0])
             follow.add(explained.ways[1])
-    name, places = judge.target.name, judge.places
+    name = judge.target.name
+    places = judge.places
     names = list[str]()
     if build:
         names = sorted({*build, *places.own.get("build", ())})

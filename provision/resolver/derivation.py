@@ -71,7 +71,8 @@ def _reworded(premise: str) -> list[Fact]:
         whole = pattern.replace("ALL", _TABLE["all"])
         whole = whole.replace("SET", _TABLE["set"])
         for match in re.finditer(whole, premise):
-            words, wants = form, ""
+            words = form
+            wants = ""
             for number, ranges in enumerate(match.groups(), 1):
                 words = words.replace(f"\\{number}", _shortened(ranges))
             if " needs " in form:
@@ -139,7 +140,8 @@ def _path(edges: Iterable[Edge], start: str, goals: Sequence[str]) -> list[Edge]
 
 def _merged(facts: Sequence[Fact]) -> str:
     """Return what several versions of a package need of another one, as one fact."""
-    first, last = facts[0], facts[-1]
+    first = facts[0]
+    last = facts[-1]
     if first is last:
         return first.words
     if len({fact.wants for fact in facts}) == 1:

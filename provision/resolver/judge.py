@@ -122,7 +122,8 @@ class Judge:
 
     def _labelled(self, fault: Fault) -> Judged | None:
         """Explain an error of a release that its index has under other variant labels only."""
-        words, steps = list[str](), list[str]()
+        words = list[str]()
+        steps = list[str]()
         variants = f"[pip.variants] of {self.places.spec}"
         for asked in _absent(fault):
             name = requirement_name(asked)
@@ -163,7 +164,8 @@ class Judge:
 
     def _assigned(self, fault: Fault) -> Judged | None:
         """Explain an error of what another catalog has."""
-        words, lines = list[str](), list[str]()
+        words = list[str]()
+        lines = list[str]()
         for asked in _absent(fault):
             name = requirement_name(asked)
             if forbidden := self._forbidden(name, fault):
@@ -206,7 +208,8 @@ class Judge:
 
     def _nearest(self, fault: Fault) -> list[str]:
         """Return which versions next to a single requirement can be installed, as a fact."""
-        asked, bounds = fault.lines[0].name, _bounds(fault)
+        asked = fault.lines[0].name
+        bounds = _bounds(fault)
         if not bounds:
             return []
         near = self.engine.nearest(self.target, asked, min(bounds), max(bounds))
@@ -216,7 +219,8 @@ class Judge:
 
     def with_wheel(self, fault: Fault) -> list[str]:
         """Return the first later version of what would be built that has a wheel, as a fact."""
-        line, bounds = fault.lines[0], _bounds(fault)
+        line = fault.lines[0]
+        bounds = _bounds(fault)
         if not bounds or line.name not in source_only(fault.facts):
             return []
         older = f"has a wheel, and {line.place} requires an older one"
@@ -247,7 +251,8 @@ def _absent(fault: Fault) -> Iterator[str]:
 
 def _bounds(fault: Fault) -> list[Version]:
     """Return the versions in a single requirement that is at fault itself."""
-    asked, bounds = fault.lines[0], list[Version]()
+    asked = fault.lines[0]
+    bounds = list[Version]()
     at_fault = {fact.about for fact in fault.facts} - {""}
     if len(fault.texts) > 1 or asked.name not in at_fault:
         return []

@@ -109,7 +109,8 @@ class Resolver:
         for note in target.inputs.notes:
             self.progress.note(note)
         require_own_packages(target, self._root)
-        asked, target = target, _with_editable(target, self._root)
+        asked = target
+        target = _with_editable(target, self._root)
         catalog = offered(target, self.folder)
         built: list[BuiltWheel] = []
         if any(Requirement(text).url for text in target.pip.requirements):
@@ -151,7 +152,8 @@ class Resolver:
         for index in (WHEELHOUSE, _LOCAL):
             content += [str(wheel.sha256) for wheel in wheels.get(index, ())]
         content += chain.from_iterable(target.pip.variants.items())
-        digest = sha256_bytes(" ".join(content).encode())
+        text = " ".join(content)
+        digest = sha256_bytes(text.encode())
         with local_index.serve(wheels, digest) as indexes:
             run = local_index.with_names(self.run, indexes)
             default = indexes.pop(_LOCAL, self.sources.index_url)
@@ -197,7 +199,8 @@ class Resolver:
                     f"{index}, and no package needs it"
                 )
         latest = max([target.pip.cutoff, *target.pip.cutoffs.values()])
-        if latest > dt.datetime.now(dt.UTC).date():
+        today = dt.datetime.now(dt.UTC).date()
+        if latest > today:
             self.progress.note(
                 f"{target.name}: the cut-off {latest} is in the future: until "
                 "then, what is uploaded can change the lock"
@@ -212,23 +215,18 @@ class Resolver:
     ) -> list[Artifact]:
         """Add the sizes that no page of an index states."""
         sizes: dict[str, int | None] = {}
-        for artifact in known:
+        for artifact in (*artifacts, *known):
             if artifact.size:
                 sizes[artifact.sha256] = artifact.size
         # Of a wheel of the catalog what that lists, even nothing: locking needs no vendor.
         for wheel in listed:
             sizes[str(wheel.sha256)] = wheel.size
-        unknown = []
-        for artifact in artifacts:
-            if not artifact.size and artifact.sha256 not in sizes:
-                unknown.append(urls[artifact.sha256])
-        stated = network.content_lengths(unknown, self.sources.index_url)
-        sized = []
-        for artifact in artifacts:
-            size = sizes.get(artifact.sha256, artifact.size)
-            size = stated.get(urls[artifact.sha256], size)
-            sized.append(replace(artifact, size=size))
-        return sized
+        unknown = [a.sha256 for a in artifacts if a.sha256 not in sizes]
+        addresses = [urls[digest] for digest in unknown]
+        lengths = network.content_lengths(addresses, self.sources.index_url)
+        for digest in unknown:
+            sizes[digest] = lengths[urls[digest]]
+        return [replace(a, size=sizes[a.sha256]) for a in artifacts]
 
     def _with_records(
         self,
@@ -356,7 +354,8 @@ def _of_variant(
 def _usable(
     target: Target, index: str, name: str, listed: Sequence[Wheel]
 ) -> list[Wheel]:
-    if wheels := [wheel for wheel in listed if not wheel.lacks]:
+    wheels = [wheel for wheel in listed if not wheel.lacks]
+    if wheels:
         return wheels
     lines = [f"{wheel.filename}: {wheel.lacks}" for wheel in listed]
     raise SpecError(

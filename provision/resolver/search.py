@@ -23,8 +23,8 @@ class Search:
         self._target = target  # without what would be built
         self._remaining = [*target.pip.requirements, *target.pip.local]
         # The resolver gets the folders of own packages as URLs.
-        as_written = [line for line in places.lines if line.key == "local"]
-        self._written = dict(zip(target.pip.local, as_written, strict=False))
+        local = [line for line in places.lines if line.key == "local"]
+        self._written = dict(zip(target.pip.local, local, strict=False))
         self._own: dict[str, OwnPackage] = {}
         for package in own_packages(target.pip.local, places.root):
             self._own[package.text] = package
@@ -67,13 +67,14 @@ class Search:
         words = re.findall(r"\w[\w.-]*", said)
         named = {*map(canonicalize_name, words), ""}
         remaining = [text for text in self._remaining if self._name(text) in named]
-        # An override, for instance, is in none of them.
-        remaining = remaining or list(self._remaining)
+        if not remaining:  # an override, for instance, is in none of them
+            remaining = list(self._remaining)
         for requirement in list(remaining):
             others = [text for text in remaining if text != requirement]
             run = self._run(self._target, others)
             if run and NO_SOLUTION in run.stderr:
-                remaining, failed = others, run
+                remaining = others
+                failed = run
         return remaining, failed
 
     def _name(self, text: str) -> str:

@@ -55,7 +55,8 @@ def build_urls(
     target: Target, engine: UvResolver, builder: SourceBuilder
 ) -> tuple[Target, list[BuiltWheel]]:
     """Build what a spec requires by URL; return the spec with pins in place of the URLs."""
-    requirements, built = [], []
+    requirements = []
+    built = []
     pinned: dict[str, str] = {}
     overrides = list(target.pip.overrides)
     decided = {requirement_name(override.requirement) for override in overrides}

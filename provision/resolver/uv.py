@@ -31,8 +31,11 @@ _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+
 _REFERENCE = re.compile(r"^([a-z0-9-]+ @ \S+)(?:\s+# via (.+))?$", re.MULTILINE)
 # Distribution -> its version, and what requires it.
 Pins = dict[str, tuple[str, tuple[str, ...]]]
-REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
-CONSTRAINTS, EXCLUDES = "constraints.txt", "excludes.txt"
+REQUIREMENTS = "requirements.in"
+OVERRIDES = "overrides.txt"
+PINS = "pins.txt"
+CONSTRAINTS = "constraints.txt"
+EXCLUDES = "excludes.txt"
 _PYLOCK = ("--no-deps", "--format", "pylock.toml", PINS)
 Package = dict[str, Any]  # of a PEP 751 lock file
 
@@ -140,7 +143,8 @@ def locked_wheel(
     glibc: str | None = None,
 ) -> tuple[Artifact, str]:
     """Return the best wheel of a package of a PEP 751 lock file, and its URL."""
-    name, release = package["name"], package["version"]
+    name = package["name"]
+    release = package["version"]
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}
     filename = best_wheel(wheels, platform, python, glibc)
     if not filename:
@@ -197,7 +201,8 @@ class UvResolver:
 
     def pins_of(self, target: Target, texts: Iterable[str]) -> Pins | Completed:
         """Resolve a target with some requirements and own packages in place of all."""
-        requirements, local = [], []
+        requirements = []
+        local = []
         for text in texts:
             if text in target.pip.local:
                 local.append(text)
@@ -301,7 +306,8 @@ class UvResolver:
         if not pins:
             return sources
         for package in self._of_pins(target, pins):
-            name, sdist = package["name"], package.get("sdist", {})
+            name = package["name"]
+            sdist = package.get("sdist", {})
             sha256 = sdist.get("hashes", {}).get("sha256")
             if not sha256:
                 raise ToolError(
