@@ -33,7 +33,7 @@ def catalog_digest(folder: Path, target: Target) -> str:
         path = fact(folder, f"{index}.json")
         part[index] = entries(path, "files", is_of(names), _PROVENANCE | {"url"})
     subdirs = {target.platform, "noarch"}
-    for channel in target.conda.channels if target.conda else ():
+    for channel in target.channels:
         path = fact(folder, f"{channel}.json")
         part[channel] = entries(
             path, "packages", lambda entry: entry["subdir"] in subdirs, _PROVENANCE

@@ -55,8 +55,9 @@ def _is_own(folder: Path) -> bool:
     """Whether a folder is the repository's own: no cache, no environment."""
     if folder.name.startswith(".") or folder.name in _NOT_ITS_OWN:
         return False
-    marks = (folder / "pyvenv.cfg", folder / "conda-meta")
-    return not (folder.is_symlink() or any(mark.exists() for mark in marks))
+    if folder.is_symlink() or (folder / "pyvenv.cfg").exists():
+        return False
+    return not (folder / "conda-meta").exists()
 
 
 def named_files(root: Path, names: Iterable[str]) -> list[str]:

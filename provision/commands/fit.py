@@ -35,7 +35,7 @@ class Fitter:
 
     target: Target  # as it is shipped; from then on with the Python that fits
     catalog: Path
-    requires_python: SpecifierSet = field(default_factory=SpecifierSet)
+    requires_python: SpecifierSet
     requirements: list[str] = field(default_factory=list)  # of torch's family
     drop: list[str] = field(default_factory=list)  # whose inherited requirement goes
     exclude: dict[str, str] = field(default_factory=dict)  # to do without, and why
@@ -48,6 +48,8 @@ class Fitter:
     def __post_init__(self) -> None:
         self._pythons = self._serving_pythons()
         self._use_python(self._pythons[0])
+        forbidden = self.target.pip.forbid
+        self._forbidden = {entry.name: entry.reason for entry in forbidden}
         self._shipped = {}
         for text in self.target.pip.requirements:
             self._shipped[requirement_name(text)] = Requirement(text)
@@ -103,9 +105,8 @@ class Fitter:
         return by_name
 
     def _applies(self, line: Wanted) -> bool:
-        marker = line.requirement.marker
         try:
-            return marker is None or marker.evaluate(self.target.markers)
+            return self.target.applies(line.requirement)
         except ValueError:  # it compares what cannot be; the resolver says so
             return True
 
@@ -131,7 +132,8 @@ class Fitter:
         is_default = self.target.pip.index_of(name) == "default"
         if not is_default or not any(line.has_index for line in lines):
             return
-        decided = {*self.exclude, *self._shipped, *self.index.get(self._index, ())}
+        decided = {*self.exclude, *self._shipped}
+        decided.update(self.index.get(self._index, ()))
         decided.update(map(requirement_name, self.requirements))
         decided.update(map(requirement_name, self.overrides))
         if name not in decided:
@@ -160,9 +162,8 @@ class Fitter:
         why = self._other_accelerator(name, lines)
         if why:
             return why
-        for entry in self.target.pip.forbid:
-            if entry.name == name:
-                return entry.reason
+        if name in self._forbidden:
+            return self._forbidden[name]
         beside_torch = _matches(name, _TABLES["of_torch"]) and not self._open
         if beside_torch and self.target.pip.index_of(name) == "default":
             return f"torch {self.torch} does not require it"
@@ -227,11 +228,9 @@ class Fitter:
 
     def _is_forbidden(self, torch: str) -> bool:
         """Whether a release of torch requires what the target forbids."""
-        forbidden = {entry.name for entry in self.target.pip.forbid}
         for text in self._requirements_of(torch):
-            marker = Requirement(text).marker
-            needed = marker is None or marker.evaluate(self.target.markers)
-            if needed and requirement_name(text) in forbidden:
+            applies = self.target.applies(Requirement(text))
+            if applies and requirement_name(text) in self._forbidden:
                 return True
         return False
 
@@ -248,8 +247,7 @@ class Fitter:
         held = [line for line in against if line.holds]
         before = self._shipped.get(requirement_name(chosen))
         if held:
-            asked = held[0].asked
-            self.overrides[chosen] = f"{held[0].place} requires {asked}, {why}"
+            self._override(chosen, held[0], why)
         elif chosen != str(before) and (before or not _holds(lines)):
             self.requirements.append(chosen)
         elif not against:
@@ -262,6 +260,9 @@ class Fitter:
         else:
             place = str(lines[0]) if lines else f"torch {self.torch}"
             self.done.append(f"{place}: the spec has {chosen}{beside}")
+
+    def _override(self, chosen: str, line: Wanted, why: str) -> None:
+        self.overrides[chosen] = f"{line.place} requires {line.asked}, {why}"
 
     def _choose_companion(self, name: str, lines: Sequence[Wanted]) -> None:
         """Choose the release of a package that was compiled for the chosen torch."""
@@ -317,8 +318,7 @@ class Fitter:
         chosen = f"{name}<={Version(self.torch).public}" if one_for_all else name
         pinned = [line for line in lines if line.holds and line.is_pin]
         if pinned:
-            asked, why = pinned[0].asked, "which was built for another torch"
-            self.overrides[chosen] = f"{pinned[0].place} requires {asked}, {why}"
+            self._override(chosen, pinned[0], "which was built for another torch")
         elif one_for_all or not _holds(lines):
             self.requirements.append(chosen)
         else:
@@ -329,12 +329,11 @@ class Fitter:
         return Version(self.torch) < Version(version)
 
     def _assign(self, name: str) -> None:
-        pip = self.target.pip
-        forbidden = [entry.name for entry in pip.forbid]
         assigned = self.index.get(self._index, [])
-        if pip.index_of(name) == self._index or name in (*forbidden, *assigned):
+        if name in assigned or name in self._forbidden:
             return
-        if self._wheels(name):
+        has_index = self.target.pip.index_of(name) == self._index
+        if not has_index and self._wheels(name):
             self.index[self._index] = [*assigned, name]
 
     def _wheels(self, name: str) -> list[Wheel]:

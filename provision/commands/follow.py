@@ -1,6 +1,7 @@
 """How far a run of the suite is, by the journal that its worker writes."""
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ class Follower:
         self._journal = journal
         self._by_area = by_area  # of a run that takes minutes
         self._results: list[dict[str, Any]] = []
-        self._told: set[str] = set()  # areas
+        self._reported: set[str] = set()  # areas
         self._read = 0  # bytes
         # Several, where devices are checked at once.
         self._running: dict[str, None] = {}
@@ -34,29 +35,35 @@ class Follower:
             if "result" in event:
                 results.append(event["result"])
                 ended.append(event["result"])
-            for each in ended:
-                self._ended.add(each["id"])
-                self._running.pop(each["id"], None)
-            self._required.update(head["id"] for head in event.get("required", ()))
+            for check in ended:
+                self._ended.add(check["id"])
+                self._running.pop(check["id"], None)
+            for check in event.get("required", ()):
+                self._required.add(check["id"])
         self._results += results
-        progress = {
+        progress: dict[str, Any] = {
             "completed": len(self._ended),
-            "total": len(self._required | self._ended) if self._required else 0,
+            "total": 0,
             "now": next(reversed(self._running), ""),
             "ended": results,
         }
-        return progress | {"areas": self._areas()} if self._by_area else progress
+        if self._required:
+            progress["total"] = len(self._required | self._ended)
+        if self._by_area:
+            progress["areas"] = self._ended_areas()
+        return progress
 
-    def _areas(self) -> dict[str, list[dict[str, Any]]]:
+    def _ended_areas(self) -> dict[str, list[dict[str, Any]]]:
         """Return the results of each area of which every check has ended since the last call."""
-        waiting = {area_of(each) for each in self._required - self._ended}
-        found: dict[str, list[dict[str, Any]]] = {}
+        skipped = {area_of(name) for name in self._required - self._ended}
+        skipped |= self._reported
+        areas = defaultdict[str, list[dict[str, Any]]](list)
         for result in self._results:
             area = area_of(result["id"])
-            if area not in self._told | waiting:
-                found.setdefault(area, []).append(result)
-        self._told.update(found)
-        return found
+            if area not in skipped:
+                areas[area].append(result)
+        self._reported.update(areas)
+        return areas
 
     @property
     def running(self) -> str:

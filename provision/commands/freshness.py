@@ -48,7 +48,11 @@ def lockable_names(project: Project) -> list[str]:
     names = target_names(project.specs)
     targets, _ = load_targets(project.specs, names)
     waiting = {target.name for target in targets if target.status == "unlocked"}
-    return [n for n in names if n not in waiting or project.lock(n).is_dir()]
+    lockable = []
+    for name in names:
+        if name not in waiting or project.lock(name).is_dir():
+            lockable.append(name)
+    return lockable
 
 
 def chosen_targets(

@@ -111,23 +111,23 @@ def initialize(
             "this is the toolkit's own folder, which has every target",
             remedy="change into your repository, or name it with --project",
         )
-    names = list(dict.fromkeys(names))
-    bases = [load_target(shipped().specs, name) for name in names]
+    specs = shipped().specs
+    bases = [load_target(specs, name) for name in dict.fromkeys(names)]
     choice = choice or Choice()
     undo_killed_edit(project, progress)
     plan = _plan(project, choice, bases)
     if plan.asked.is_empty and not plan.has_base:
-        left = [*plan.asked.left, *not_used(plan.asked, names)]
-        return Initialized(project.root, (), (), tuple(left), empty=True)
+        left = tuple(plan.asked.left)
+        return Initialized(project.root, (), (), left, empty=True)
     with editing(project, progress):
         # Once more: another command may have made a project of it meanwhile.
-        return _initialize(project, names, bases, _plan(project, choice, bases))
+        return _initialize(project, bases, _plan(project, choice, bases))
 
 
 def _initialize(
-    project: Project, names: Sequence[str], bases: Sequence[Target], plan: "_Plan"
+    project: Project, bases: Sequence[Target], plan: "_Plan"
 ) -> Initialized:
-    left = [*plan.asked.left, *not_used(plan.asked, names)]
+    left = plan.asked.left
     targets, written, fitted = _write_specs(project, bases, plan)
     left += _elsewhere(project, plan, fitted)
     left += _faults(project, targets, left)
@@ -174,14 +174,16 @@ class _Plan:
 
     def lines(self, root: Path, target: Target) -> list[Wanted]:
         """Return what the repository requires on a target."""
-        files = [*self.base.get("files", ()), *self.common().files]
-        lines = read_lines(root, [*files, *self.of_hardware(target)])
+        files = list(self.base.get("files", ()))
+        files += self.common().files
+        files += self.of_hardware(target)
+        lines = read_lines(root, files)
         for text in self.base.get("requirements", ()):
             lines.append(Wanted(Requirement(text), BASE))
-        return [*lines, *self.asked.conda]
+        return lines + self.asked.conda
 
 
-def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
+def _plan(project: Project, choice: Choice, targets: Sequence[Target]) -> _Plan:
     root = project.root
     path = root / BASE
     base: dict[str, Any] = {}
@@ -194,14 +196,16 @@ def _plan(project: Project, choice: Choice, targets: Iterable[Target]) -> _Plan:
     if not named and not has_base:
         named = usual_files(root, found)
     files = with_parts(root, named, choice.extras, choice.groups)
-    base_files = base.get("files", ())
+    base_files = list(base.get("files", ()))
     new = [entry for entry in files if entry not in base_files]
     whole = not choice.files
     asked = read_repository(root, [*base_files, *new], found, whole=whole)
+    asked.left += not_used(asked, [target.name for target in targets])
     local: list[str] = []
     # Else the common file has what the user requires.
     if not has_base or choice.files:
-        local = [text for text in asked.local if text not in base.get("local", ())]
+        base_local = base.get("local", ())
+        local = [text for text in asked.local if text not in base_local]
     accelerators = {target.accelerator for target in targets}
     return _Plan(asked, base, has_base, new, local, accelerators)
 

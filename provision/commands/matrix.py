@@ -20,7 +20,13 @@ _OF_SPEED = (
     "health.bandwidth",
     "health.speed",
 )
-_SYSTEMS = {"linux": "Linux", "win": "Windows", "osx": "macOS"}
+# By the words of conda and of known-wrong.toml.
+_SYSTEMS = {
+    "linux": "Linux",
+    "win": "Windows",
+    "windows": "Windows",
+    "osx": "macOS",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ def _wrong(name: str, row: KnownWrong) -> Iterator[Cell]:
             yield Cell(
                 "intel",
                 row.families,
-                _SYSTEMS["win" if system == "windows" else "linux"],
+                _SYSTEMS[system],
                 str(row.torch or ""),
                 str(row.drivers_of(system) or ""),
                 "wrong",

@@ -117,19 +117,22 @@ def _newer(
     for text in target.pip.requirements:
         name = requirement_name(text)
         requirement = Requirement(text)
-        marker = requirement.marker
-        applies = marker is None or marker.evaluate(target.markers)
-        if name in versions and applies and not requirement.url:
+        if requirement.url or not target.applies(requirement):
+            continue
+        if name in versions:
             requirements[name] = text
     # Without the cut-off, and without the conda layer, which is slow to resolve.
     today = dt.datetime.now(dt.UTC).date()
     open_ended = target.with_pip(files=(), cutoff=today, cutoffs={})
     open_ended = open_ended.model_copy(update={"conda": None})
     newer = []
-    for name, (version, day) in resolver.newest(open_ended, list(requirements)).items():
-        if Version(version) > Version(versions[name]):
-            index, text = target.pip.index_of(name), requirements[name]
-            newer.append(Newer(name, versions[name], version, f"{day}", index, text))
+    newest = resolver.newest(open_ended, list(requirements))
+    for name, (version, day) in newest.items():
+        locked = versions[name]
+        if Version(version) > Version(locked):
+            index = target.pip.index_of(name)
+            text = requirements[name]
+            newer.append(Newer(name, locked, version, str(day), index, text))
     return tuple(newer)
 
 

@@ -43,7 +43,8 @@ def renewed(drivers: DriverSet, shown: str) -> DriverSet:
     for paragraph in shown.strip().split("\n\n"):
         table = dict(re.findall(r"^(\S+): (.*)$", paragraph, re.MULTILINE))
         tables[table.get("Package")] = table
-    files, version = [], drivers.version
+    files = []
+    version = drivers.version
     for file in drivers.files:
         if file.url is None and file.package in tables:
             table = tables[file.package]
@@ -59,7 +60,8 @@ def renewed(drivers: DriverSet, shown: str) -> DriverSet:
             "`apt-get update`",
         )
     others = [file for file in drivers.files if file.url]
-    facts: dict[str, object] = {"version": version, "files": (*files, *others)}
+    facts: dict[str, object] = {"version": version}
+    facts["files"] = (*files, *others)
     needs = set[str]()
     for table in tables.values():
         needs.update(_GLIBC.findall(table.get("Depends", "")))

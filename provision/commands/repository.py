@@ -87,7 +87,10 @@ def usual_files(root: Path, found: Sequence[str]) -> list[str]:
     usual = [name for name in _USUAL if name in telling]
     if usual:
         return usual
-    nearest = [name for name in telling if name.count("/") == telling[0].count("/")]
+    nearest = []
+    for name in telling:
+        if name.count("/") == telling[0].count("/"):
+            nearest.append(name)
     return nearest if len(nearest) == 1 else []
 
 

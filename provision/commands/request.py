@@ -53,11 +53,10 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
 
 def _foreign_variables(target: Target, lock: Lock) -> str:
     """Return why no file of a lock may be fetched: variables are expanded in its addresses."""
-    channels = target.conda.channels if target.conda else ()
     foreign = set[str]()
     for package in conda_packages(lock):
         foreign.update(_VARIABLE.findall(package.url))
-    foreign.difference_update(_VARIABLE.findall(" ".join(channels)))
+    foreign.difference_update(_VARIABLE.findall(" ".join(target.channels)))
     if not foreign:
         return ""
     names = ", ".join(sorted(foreign))
@@ -73,10 +72,10 @@ def _foreign_sources(project: Project, target: Target, lock: Lock) -> dict[str, 
             index = WHEELHOUSE
         if artifact.index != index:
             foreign[artifact.name] = artifact.index
-    channels = target.conda.channels if target.conda else ()
-    known = tuple(index_address(project.catalog, channel) for channel in channels)
+    catalog = project.catalog
+    channels = tuple(index_address(catalog, name) for name in target.channels)
     for package in conda_packages(lock):
-        if not package.url.startswith(known):
+        if not package.url.startswith(channels):
             foreign[package.name] = package.url
     return foreign
 

@@ -63,11 +63,13 @@ def target_statuses(project: Project) -> ProjectStatus:
     """Return the state of every target; what is wrong with a spec stands for its summary."""
     names = target_names(project.specs)
     targets, broken = load_targets(project.specs, names)
-    specs = {target.name: target for target in targets} | broken
-    rows = [_row(project, name, specs[name]) for name in names]
+    rows = [_row(project, target.name, target) for target in targets]
+    for name, error in broken.items():
+        rows.append(_row(project, name, error))
     for name, error in misnamed_specs(project.specs).items():
         rows.append(_unreadable(name, error))
-    return ProjectStatus(tuple(sorted(rows, key=lambda row: row.name)))
+    rows.sort(key=lambda row: row.name)
+    return ProjectStatus(tuple(rows))
 
 
 def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatus:

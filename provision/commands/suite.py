@@ -71,7 +71,9 @@ class SmokeRequest:
     @property
     def scope(self) -> str:
         """The number of the device that is checked, or `all`."""
-        return self.device or ("0" if self.suite == "quick" else "all")
+        if self.device:
+            return self.device
+        return "0" if self.suite == "quick" else "all"
 
     def options(self, only: Sequence[str]) -> list[str]:
         """Return the options of smoke/run.py, for some checks or all of the suite."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -135,9 +135,7 @@ def _names(project: Project, targets: Sequence[Target]) -> list[str]:
             if packages_of_distribution(drivers):
                 names.remove(name)
     for target in targets:
-        names.update(target.pip.index)
-        if target.conda:
-            names.update(target.conda.channels)
+        names.update(target.pip.index, target.channels)
     return sorted(names)
 
 
@@ -193,12 +191,11 @@ class CatalogUpdater:
     def _refresh_channel(self, name: str) -> RefreshResult:
         old = snapshot.load_snapshot(self.folder, name, Channel)
         result = RefreshResult(name)
-        files = {package.filename: package for package in old.packages}
         requests = {}  # a target for each
         for target in self.targets:
-            if target.conda and name in target.conda.channels:
+            if name in target.channels:
                 requests[target.platform, target.conda] = target
-        with self._kept(old, files, result):
+        with self._kept(old, result) as files:
             for target in requests.values():
                 self.progress.step(f"{name}: {target.name}")
                 with _errors_in(result):
@@ -214,8 +211,7 @@ class CatalogUpdater:
         if packages_of_distribution(old):
             self._renew_drivers(old, result)
             return result
-        files = {file.filename: file for file in old.files}
-        with self._kept(old, files, result), network.session() as session:
+        with self._kept(old, result) as files, network.session() as session:
             for file in old.files:
                 if not file.confirmed:
                     self.progress.step(f"{name}: {file.filename}")
@@ -240,13 +236,12 @@ class CatalogUpdater:
     def _refresh_pythons(self, name: str) -> RefreshResult:
         old = snapshot.load_snapshot(self.folder, name, Interpreters)
         result = RefreshResult(name)
-        files = {file.filename: file for file in old.files}
         minors = {target.python for target in self.targets}
         for file in old.files:
             minors.add(f"{file.version.major}.{file.version.minor}")
         self.progress.step(f"{name}: the latest release")
         with (
-            self._kept(old, files, result),
+            self._kept(old, result) as files,
             network.session() as session,
             _errors_in(result),
         ):
@@ -285,8 +280,7 @@ class CatalogUpdater:
         names = {wheel.name for wheel in old.files}
         for target in self.targets:
             names.update(target.pip.index.get(index, ()))
-        files = {wheel.filename: wheel for wheel in old.files}
-        with self._kept(old, files, result), network.session() as session:
+        with self._kept(old, result) as files, network.session() as session:
             for name in sorted(names):
                 self.progress.step(f"{index}: {name}")
                 with _errors_in(result):
@@ -383,17 +377,18 @@ class CatalogUpdater:
 
     @contextlib.contextmanager
     def _kept(
-        self,
-        old: Index | Channel | DriverSet | Interpreters,
-        files: Mapping[str, FileT],
-        result: RefreshResult,
-    ) -> Iterator[None]:
-        """Write what changed, on Ctrl-C too: it need not be downloaded and hashed again."""
+        self, old: Index | Channel | DriverSet | Interpreters, result: RefreshResult
+    ) -> Iterator[dict[str, Any]]:
+        """Give a snapshot's files by their names, to be changed, and write them.
+
+        On Ctrl-C too: what was got need not be downloaded and hashed again.
+        """
+        key = "packages" if isinstance(old, Channel) else "files"
+        files = {file.filename: file for file in getattr(old, key)}
         try:
-            yield
+            yield files
         finally:
             if result.added or result.completed:
-                key = "packages" if isinstance(old, Channel) else "files"
                 ordered = tuple(sorted(files.values(), key=_sort_key))
                 new = old.model_copy(update={key: ordered})
                 self._write(result.name, new)

@@ -140,7 +140,9 @@ def _needs(wheel: Path, label: str) -> Needs:
 
 def _of_nvidia(driver: str, capability: str | None, devices: Devices) -> Properties:
     version = parse(driver, "nvidia")
-    cuda = devices.cuda_of(int(version.parts[0])) if version else None
+    if not version:
+        return {}
+    cuda = devices.cuda_of(int(version.parts[0]))
     return nvidia_properties(cuda, capability) if cuda else {}
 
 

@@ -35,15 +35,15 @@ class Wanted(NamedTuple):
     @property
     def is_pin(self) -> bool:
         """Whether it takes one release only, or one file."""
-        pins = [part for part in self.requirement.specifier if part.operator == "=="]
-        return bool(pins or self.requirement.url)
+        operators = [part.operator for part in self.requirement.specifier]
+        return "==" in operators or self.requirement.url is not None
 
     @property
     def label(self) -> str:
         """What a build of a certain version or file was made for, such as ``cu``."""
         text = self.requirement.url or str(self.requirement.specifier)
-        found = _LOCAL.search(text)
-        return found[1] if found else ""
+        label = _LOCAL.search(text)
+        return label[1] if label else ""
 
     def admits(self, chosen: Requirement) -> bool:
         """Whether the line and what was chosen can hold together, as far as that is plain."""
@@ -51,9 +51,10 @@ class Wanted(NamedTuple):
         if self.requirement.url or other:
             return False
         both = self.requirement.specifier & chosen.specifier
-        ends = [part.version.removesuffix(".*") for part in both]
-        met = any(both.contains(end, prereleases=True) for end in ends)
-        return met or not (self.requirement.specifier and chosen.specifier)
+        for part in both:
+            if both.contains(part.version.removesuffix(".*"), prereleases=True):
+                return True
+        return not (self.requirement.specifier and chosen.specifier)
 
 
 def together(lines: Iterable[Wanted]) -> SpecifierSet:

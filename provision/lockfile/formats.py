@@ -114,7 +114,7 @@ def environment(target: Target, lock: Lock, indexes: Indexes, built: Addresses) 
         f"name: {_yaml(target.name)}",
         "channels:",
     ]
-    channels = target.conda.channels if target.conda else ("conda-forge",)
+    channels = target.channels or ("conda-forge",)
     lines += [f"- {_yaml(channel)}" for channel in channels]
     lines.append("dependencies:")
     lines += _native(target, lock)

@@ -108,8 +108,7 @@ def _pinned(target: Target, builder: SourceBuilder) -> dict[str, str]:
     failed: dict[str, ToolError] = {}
     for text in target.pip.requirements:
         requirement = Requirement(text)
-        marker = requirement.marker
-        if requirement.url and (not marker or marker.evaluate(target.markers)):
+        if requirement.url and target.applies(requirement):
             try:
                 sources[text] = builder.pinned(requirement.url)
             except ToolError as error:

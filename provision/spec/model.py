@@ -395,6 +395,16 @@ class Target(Table):
         """The environment markers (PEP 508) of the machines that it is for."""
         return markers(self.platform, self.python)
 
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The conda channels; () where it has no conda layer."""
+        return self.conda.channels if self.conda else ()
+
+    def applies(self, requirement: Requirement) -> bool:
+        """Whether a requirement holds on the machines that it is for, by its marker."""
+        marker = requirement.marker
+        return marker is None or marker.evaluate(self.markers)
+
     def digest(self) -> str:
         """Return the SHA-256 of the keys that decide the lock: platform, Python, conda and pip.
 
