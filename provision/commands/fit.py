@@ -87,8 +87,8 @@ class Fitter:
         for name, lines in by_name.items():
             self._fit(name, lines)
             self._take_from_default(name, lines)
-        own = str(self._shipped["torch"].specifier)
-        if self._open or own != f"=={self.torch}":
+        shipped_torch = str(self._shipped["torch"].specifier)
+        if self._open or shipped_torch != f"=={self.torch}":
             # The target pins those for its own torch, also where the repository does not name them.
             for name in sorted(self._shipped.keys() & _COMPANIONS - by_name.keys()):
                 self._choose_companion(name, [])
@@ -294,12 +294,12 @@ class Fitter:
 
     def _follow_open_torch(self, name: str, lines: Sequence[Wanted]) -> None:
         """Let what the repository says of torch and of a companion go together."""
-        wanted = asked = together(lines)
-        if name == "torchaudio" and not asked and self._admits_before_2_9():
+        wanted = required = together(lines)
+        if name == "torchaudio" and not required and self._admits_before_2_9():
             wanted = self._open  # which does not tell its torch
         if any(line.label for line in lines):
             self._settle(f"{name}{wanted}", lines, _NO_BUILD)
-        elif wanted != asked or not _holds(lines):
+        elif wanted != required or not _holds(lines):
             self.requirements.append(f"{name}{wanted}")
         elif name in self._shipped:
             self.requirements.append(name)  # whose version the lines decide

@@ -71,60 +71,60 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     One that differs from its build, or cannot be compared with it, is left out.
     """
     home = project.environments(target)
-    now = require_current(project, target)
+    current = require_current(project, target)
     with folder_lock(home, waiting(target, progress)):
         earlier = [*last_used(home), *before_notes(home)]
-        older = {one.folder: one for one in earlier if one != now}
-        for one in older.values():
-            if one.misplaced():
+        older = {g.folder: g for g in earlier if g != current}
+        for generation in older.values():
+            if generation.misplaced():
                 continue
-            why = compare_drifted(one, project, target, progress)
+            why = compare_drifted(generation, project, target, progress)
             if not why:
-                go_back(one.folder)
-                return RolledBack(target, now.folder.name, one)
-            progress.note(f"{one.folder.name} is left out: {why}")
+                go_back(generation.folder)
+                return RolledBack(target, current.folder.name, generation)
+            progress.note(f"{generation.folder.name} is left out: {why}")
     raise UsageError(
         f"{target} has no earlier generation",
-        cause=f"none that runs here was in use before {now.folder.name}",
+        cause=f"none that runs here was in use before {current.folder.name}",
         remedy=f"check out the lock you want, then `provision build {target}`",
     )
 
 
 def compare_drifted(
-    one: Generation, project: Project, target: str, progress: Progress
+    generation: Generation, project: Project, target: str, progress: Progress
 ) -> str:
     """Compare a generation with its build by every hash, if its stamp is another.
 
     Return how it differs; empty if it does not, and then it is stamped again.
     """
-    if not one.drifted():
+    if not generation.drifted():
         return ""
-    progress.step(f"comparing every file of {one.folder.name} with its hash")
+    progress.step(f"comparing every file of {generation.folder.name} with its hash")
     try:
         lock = read_lock(project.lock(target))
     except SpecError:  # it may be gone, and only records of earlier versions need it
         lock = None
-    as_left = stamp(one.folder)
-    difference = difference_of(one, lock)
+    as_left = stamp(generation.folder)
+    difference = difference_of(generation, lock)
     if not difference:
         try:
-            restamp(one.folder, as_left)
+            restamp(generation.folder, as_left)
         except ToolError as error:  # without a stamp it is compared again next time
             progress.note(f"{error.what}: {error.evidence}")
     return difference
 
 
-def difference_of(one: Generation, lock: Lock | None) -> str:
+def difference_of(generation: Generation, lock: Lock | None) -> str:
     """Return how a generation differs from its build, by hash; own packages may differ.
 
     ``lock``: the current one, for records of earlier versions, which do not name own packages.
     """
-    record = one.record
-    if site_packages(one.folder) is None:
+    record = generation.record
+    if site_packages(generation.folder) is None:
         return EDITED
-    contents = read_contents(one.folder, record.target)
+    contents = read_contents(generation.folder, record.target)
     changed = [
-        *seal_findings(one.folder, read_seal(one.folder)),
+        *seal_findings(generation.folder, read_seal(generation.folder)),
         *unrecorded_findings(contents.sizes, contents.records.values()),
     ]
     if changed:
@@ -137,7 +137,7 @@ def difference_of(one: Generation, lock: Lock | None) -> str:
     # Which lock it is of does not matter to the digest of its files.
     if tree_of(contents, local) != record.tree:
         return why
-    if any(interpreter_findings(one.folder, record.interpreter)):
+    if any(interpreter_findings(generation.folder, record.interpreter)):
         return REPLACED
     return ""
 
@@ -190,20 +190,18 @@ def clean(
     )
 
 
-def remove_beside(home: Path, reason: str, progress: Progress) -> list[str]:
-    """Remove the generations whose record has a reason and that never were in use; return names."""
-    removed = []
+def remove_beside(home: Path, reason: str, progress: Progress) -> None:
+    """Remove the generations whose record has a reason and that never were in use."""
     with folder_lock(home, waiting(home.name, progress)):
         used = {generation.folder for generation in last_used(home)}
-        for one in finished_generations(home):
-            if one.record.reason != reason or one.folder in used:
+        for generation in finished_generations(home):
+            folder = generation.folder
+            if generation.record.reason != reason or folder in used:
                 continue
-            if user := remove_unused(one.folder):
-                progress.note(kept_in_use(one.folder, user))
-            else:
-                removed.append(one.folder.name)
+            user = remove_unused(folder)
+            if user:
+                progress.note(kept_in_use(folder, user))
         drop_seals(home)
-    return removed
 
 
 def _sized(generations: list[Generation]) -> tuple[tuple[str, int], ...]:

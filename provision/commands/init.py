@@ -18,7 +18,7 @@ from provision.commands.find_files import (
 from provision.commands.fit import Fitter
 from provision.commands.new_specs import BASE, Common, base_text, spec_text
 from provision.commands.repository import (
-    Asked,
+    Required,
     not_used,
     read_lines,
     read_repository,
@@ -116,8 +116,8 @@ def initialize(
     choice = choice or Choice()
     undo_killed_edit(project, progress)
     plan = _plan(project, choice, bases)
-    if plan.asked.is_empty and not plan.has_base:
-        left = tuple(plan.asked.left)
+    if plan.required.is_empty and not plan.has_base:
+        left = tuple(plan.required.left)
         return Initialized(project.root, (), (), left, empty=True)
     with editing(project, progress):
         # Once more: another command may have made a project of it meanwhile.
@@ -127,7 +127,7 @@ def initialize(
 def _initialize(
     project: Project, bases: Sequence[Target], plan: "_Plan"
 ) -> Initialized:
-    left = plan.asked.left
+    left = plan.required.left
     targets, written, fitted = _write_specs(project, bases, plan)
     left += _elsewhere(project, plan, fitted)
     left += _faults(project, targets, left)
@@ -149,7 +149,7 @@ def _initialize(
 class _Plan:
     """What a repository requires, and what of it new files refer to."""
 
-    asked: Asked
+    required: Required
     base: dict[str, Any]  # `[pip]` of the common file
     has_base: bool  # whether that exists
     new: list[str]  # entries of `[pip] files` that are not there
@@ -180,7 +180,7 @@ class _Plan:
         lines = read_lines(root, files)
         for text in self.base.get("requirements", ()):
             lines.append(Wanted(Requirement(text), BASE))
-        return lines + self.asked.conda
+        return lines + self.required.conda
 
 
 def _plan(project: Project, choice: Choice, targets: Sequence[Target]) -> _Plan:
@@ -191,23 +191,23 @@ def _plan(project: Project, choice: Choice, targets: Sequence[Target]) -> _Plan:
     if has_base:
         with damage_in(path, "correct the file"):
             base = dict(read_spec_file(path, project.specs).data.get("pip", {}))
-    found = find_files(root)
+    candidates = find_files(root)
     named = named_files(root, choice.files)
     if not named and not has_base:
-        named = usual_files(root, found)
+        named = usual_files(root, candidates)
     files = with_parts(root, named, choice.extras, choice.groups)
     base_files = list(base.get("files", ()))
     new = [entry for entry in files if entry not in base_files]
     whole = not choice.files
-    asked = read_repository(root, [*base_files, *new], found, whole=whole)
-    asked.left += not_used(asked, [target.name for target in targets])
+    required = read_repository(root, [*base_files, *new], candidates, whole=whole)
+    required.left += not_used(required, [target.name for target in targets])
     local: list[str] = []
     # Else the common file has what the user requires.
     if not has_base or choice.files:
         base_local = base.get("local", ())
-        local = [text for text in asked.local if text not in base_local]
+        local = [text for text in required.local if text not in base_local]
     accelerators = {target.accelerator for target in targets}
-    return _Plan(asked, base, has_base, new, local, accelerators)
+    return _Plan(required, base, has_base, new, local, accelerators)
 
 
 def _write_specs(
@@ -229,15 +229,16 @@ def _write_specs(
     for target in targets:
         result = InitializedTarget(target.name, None)
         if target.name in fitted:
-            own = replace(common, files=(*common.files, *plan.of_hardware(target)))
-            result = _write_spec(project, target, fitted[target.name], own)
+            files = (*common.files, *plan.of_hardware(target))
+            lists = replace(common, files=files)
+            result = _write_spec(project, target, fitted[target.name], lists)
             written.append(str(result.spec))
         done.append(result)
     return tuple(done), written, list(fitted.values())
 
 
 def _fitted(project: Project, target: Target, plan: _Plan) -> Fitter:
-    fitter = Fitter(target, project.catalog, plan.asked.requires_python)
+    fitter = Fitter(target, project.catalog, plan.required.requires_python)
     fitter.fit(plan.lines(project.root, target))
     return fitter
 
@@ -311,16 +312,17 @@ def _faults(
 
 def _take_lock(project: Project, base: Target, target: Target) -> bool:
     """Copy the shipped lock where it is the lock of a new spec too; whether that was so."""
-    lock, own = shipped().lock(base.name), project.lock(base.name)
-    if not lock.is_dir() or (own / PIP_LAYER).exists():
+    shipped_lock = shipped().lock(base.name)
+    lock = project.lock(base.name)
+    if not shipped_lock.is_dir() or (lock / PIP_LAYER).exists():
         return False
     if target.digest() != base.digest():
         return False
     catalog = catalog_digest(project.catalog, target)
     if catalog != catalog_digest(shipped().catalog, base):
         return False
-    for layer in lock.iterdir():
-        rewrite(own / layer.name, layer.read_bytes())
+    for layer in shipped_lock.iterdir():
+        rewrite(lock / layer.name, layer.read_bytes())
     return True
 
 
@@ -341,8 +343,8 @@ def _ignore(path: Path) -> bool:
         return False
     content = _content(path, path.parent)
     text = content.decode(errors="replace")
-    known = {line.strip().strip("/") for line in text.splitlines()}
-    missing = [line for line in _IGNORED if line.strip("/") not in known]
+    ignored = {line.strip().strip("/") for line in text.splitlines()}
+    missing = [line for line in _IGNORED if line.strip("/") not in ignored]
     if not missing:
         return False
     added = "\n".join([*missing, ""])

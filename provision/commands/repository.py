@@ -63,7 +63,7 @@ _COMPILING = {
 
 
 @dataclass
-class Asked:
+class Required:
     """What a repository requires."""
 
     files: list[str]  # as `[pip] files` of a spec names them
@@ -77,13 +77,14 @@ class Asked:
     @property
     def is_empty(self) -> bool:
         """Whether there may be requirements, and none was found."""
-        found = self.files or self.local or self.conda
-        return not found and bool(self.skipped or self.unreadable)
+        if self.files or self.local or self.conda:
+            return False
+        return bool(self.skipped or self.unreadable)
 
 
-def usual_files(root: Path, found: Sequence[str]) -> list[str]:
+def usual_files(root: Path, candidates: Sequence[str]) -> list[str]:
     """Return the files to refer to where nobody names one; those at the root, or the only one."""
-    telling = [name for name in found if _tells_anything(root / name, root)]
+    telling = [name for name in candidates if _tells_anything(root / name, root)]
     usual = [name for name in _USUAL if name in telling]
     if usual:
         return usual
@@ -174,35 +175,38 @@ def _read(root: Path, files: Sequence[str]) -> RequirementFiles:
 
 
 def read_repository(
-    root: Path, files: Sequence[str], found: Sequence[str], *, whole: bool
-) -> Asked:
+    root: Path, files: Sequence[str], candidates: Sequence[str], *, whole: bool
+) -> Required:
     """Read what a repository requires; what cannot be read is listed, not raised.
 
-    ``found``: all files that may say so; ``whole``: also what its root says beside ``files``.
+    ``candidates``: all files that may say so; ``whole``: also what its root says beside ``files``.
     """
-    asked, root = Asked(list(files)), root.resolve()
+    root = root.resolve()
+    required = Required(list(files))
     reader = _read(root, files)
-    asked.left += _not_read(reader)
-    asked.unreadable = bool(reader.faults)
+    required.left += _not_read(reader)
+    required.unreadable = bool(reader.faults)
     paths = dict.fromkeys(reader.read)
     if whole:
-        paths |= dict.fromkeys(root / name for name in _USUAL if name in found)
-    own = {own_package(text, root) for text in reader.local}
+        paths |= dict.fromkeys(root / name for name in _USUAL if name in candidates)
+    packages = {own_package(text, root) for text in reader.local}
     for path in paths:
-        fault = _read_metadata(path, root, asked, is_included=path.parent in own)
+        fault = _read_metadata(
+            path, root, required, is_included=path.parent in packages
+        )
         if fault and path not in reader.read:
-            asked.left.append(fault)
-    if whole and root not in own:
-        asked.left += _old_package(root)
+            required.left.append(fault)
+    if whole and root not in packages:
+        required.left += _old_package(root)
     # Which Python the repository takes holds for each of its files.
     for path in dict.fromkeys([*paths, root / "pyproject.toml"]):
-        _read_python(path, root, asked)
-    for name in found:
+        _read_python(path, root, required)
+    for name in candidates:
         path = root / name
-        is_read = path in paths or path.parent in own
+        is_read = path in paths or path.parent in packages
         if not is_read and _tells_anything(path, root):
-            asked.skipped.append(relative(path, root))
-    return asked
+            required.skipped.append(relative(path, root))
+    return required
 
 
 def _not_read(reader: RequirementFiles) -> Iterator[str]:
@@ -214,16 +218,18 @@ def _not_read(reader: RequirementFiles) -> Iterator[str]:
             yield line.replace(f"{reader.root}/", "")
 
 
-def _read_metadata(path: Path, root: Path, asked: Asked, *, is_included: bool) -> str:
+def _read_metadata(
+    path: Path, root: Path, required: Required, *, is_included: bool
+) -> str:
     """Read what a file says beside its requirements; return what keeps it from being read."""
     try:
         require_inside(path, root)
         if path.suffix in CONDA_SUFFIXES:
-            _read_conda(path, asked)
+            _read_conda(path, required)
         elif path.name == "pyproject.toml":
-            _read_package(path, root, asked, is_included=is_included)
+            _read_package(path, root, required, is_included=is_included)
     except (OSError, *FAULTS) as error:
-        asked.unreadable = True
+        required.unreadable = True
         return f"{relative(path, root)}: cannot be read: {error}"
     return ""
 
@@ -246,39 +252,41 @@ def _not_installed(why: str, local: str) -> str:
     return f"the package itself is not installed, as {why}; {does}"
 
 
-def _read_package(path: Path, root: Path, asked: Asked, *, is_included: bool) -> None:
+def _read_package(
+    path: Path, root: Path, required: Required, *, is_included: bool
+) -> None:
     """Read the package of a pyproject.toml, and what else it could require.
 
     ``is_included``: a file names the package already.
     """
     place = relative(path, root)
     manifest = read_pyproject(path, root)
-    asked.left += _unused_parts(manifest, place, asked.files)
+    required.left += _unused_parts(manifest, place, required.files)
     if "poetry" in manifest.document.get("tool", {}) and not manifest.project:
-        asked.left.append(
+        required.left.append(
             f"{place} [tool.poetry]: not read; `poetry export` writes requirements"
         )
-        asked.unreadable = True
+        required.unreadable = True
     local = f"-e {path.parent.relative_to(root).as_posix()}"
     is_package = manifest.uv.get("package", "build-system" in manifest.document)
     if is_included or not (is_package and manifest.name):
         return
     why = _hard_to_build(manifest)
     if why:
-        asked.left.append(f"{place}: {_not_installed(why, local)}")
+        required.left.append(f"{place}: {_not_installed(why, local)}")
     else:
-        asked.local.append(local)
+        required.local.append(local)
 
 
-def _read_python(path: Path, root: Path, asked: Asked) -> None:
+def _read_python(path: Path, root: Path, required: Required) -> None:
     if path.name != "pyproject.toml" or not path.is_file():
         return
     try:
         text = read_pyproject(path, root).project.get("requires-python", "")
-        asked.requires_python &= SpecifierSet(text)
+        required.requires_python &= SpecifierSet(text)
     except InvalidSpecifier as error:
         place = relative(path, root)
-        asked.left.append(f"{place}: requires-python: {error}")
+        required.left.append(f"{place}: requires-python: {error}")
     except (OSError, *FAULTS):  # said where the rest of it is read
         return
 
@@ -309,7 +317,7 @@ def _unused_parts(
             )
 
 
-def _read_conda(path: Path, asked: Asked) -> None:
+def _read_conda(path: Path, required: Required) -> None:
     """Read of conda's packages the Python and the family of torch; list the others."""
     others = []
     for line in conda_lines(path):
@@ -320,19 +328,19 @@ def _read_conda(path: Path, asked: Asked) -> None:
         try:
             versions = _versions(parts["versions"].strip())
         except InvalidSpecifier as error:
-            asked.left.append(f"{path.name}, line {line.number}: {error}")
+            required.left.append(f"{path.name}, line {line.number}: {error}")
             continue
         if name == "python":
-            asked.requires_python &= _minor_of(versions)
+            required.requires_python &= _minor_of(versions)
         elif name in _TORCH_FAMILY:
             requirement = Requirement(f"{_TORCH_FAMILY[name]}{versions}")
             place = f"{path.name}, line {line.number}"
-            asked.conda.append(Wanted(requirement, place, holds=False))
+            required.conda.append(Wanted(requirement, place, holds=False))
         elif name not in _COMES_ALONG:
             others.append(name)
     if others:
         count = plural(len(others), "package")
-        asked.left.append(
+        required.left.append(
             f"{path.name}: {count} of conda not used: {', '.join(others)}; "
             "what pip calls them can be added to its pip part"
         )
@@ -340,11 +348,11 @@ def _read_conda(path: Path, asked: Asked) -> None:
 
 def _versions(text: str) -> SpecifierSet:
     """Return what conda's versions are in the notation of pip; InvalidSpecifier if they are none."""
-    one = _ONE.fullmatch(text)
-    if one:
-        is_exact = one["equal"] == "==" and "*" not in text
+    pin = _ONE.fullmatch(text)
+    if pin:
+        is_exact = pin["equal"] == "==" and "*" not in text
         end = "" if is_exact else ".*"
-        return SpecifierSet(f"=={one['version']}{end}")
+        return SpecifierSet(f"=={pin['version']}{end}")
     ranges = re.sub(r"([<>=!~,|])\s+", r"\1", text)  # a build string may follow
     return SpecifierSet(ranges.partition(" ")[0])
 
@@ -355,12 +363,12 @@ def _minor_of(versions: SpecifierSet) -> SpecifierSet:
     return SpecifierSet(text)
 
 
-def not_used(asked: Asked, names: Sequence[str]) -> Iterator[str]:
+def not_used(required: Required, names: Sequence[str]) -> Iterator[str]:
     """Yield the files that nobody chose, and the command that takes one of them."""
-    paths = asked.skipped
+    paths = required.skipped
     if not paths:
         return
-    if not asked.is_empty:
+    if not required.is_empty:
         more = f" and {len(paths) - 3} more" if paths[3:] else ""
         yield (
             f"{', '.join(paths[:3])}{more}: not used; `provision add TARGET -r FILE` "
