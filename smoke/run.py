@@ -13,7 +13,6 @@ import argparse
 import json
 import platform
 import sys
-import tempfile
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
@@ -26,7 +25,7 @@ if str(HERE.parent) not in sys.path:
 sys.dont_write_bytecode = True
 
 from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
-from smoke.engine import patience, report, side_by_side  # noqa: E402
+from smoke.engine import files, patience, report, side_by_side  # noqa: E402
 from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
@@ -110,13 +109,10 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
     if not expect.in_job and any(name.startswith("group") for name in options.only):
         print(f"smoke: {NO_GROUP}", file=sys.stderr)  # noqa: T201
         return 2
-    # Windows removes no file that a worker still has open, which may have been ended a moment ago.
-    with tempfile.TemporaryDirectory(
-        prefix="smoke-", ignore_cleanup_errors=True
-    ) as folder:
+    with files.scratch_folder() as folder:
         run = Run(options, Path(folder), worker)
         document = run.document(expect, run.to_the_end())
-    report.write(options.report, json.dumps(document, indent=1) + "\n")
+    files.write(options.report, json.dumps(document, indent=1) + "\n")
     return exit_code(document)
 
 
@@ -202,11 +198,11 @@ class Run:
         asked = {
             **self._asked,
             "device": index,
-            "other": index != self._first,
+            "other": index if index != self._first else 0,
             "alone": self._at_once == 1,
         }
         # Otherwise each would use all cores for its products.
-        if asked["other"] and self._at_once > 1:
+        if index != self._first and self._at_once > 1:
             asked["threads"] = max(1, side_by_side.cores() // self._at_once)
         log = self._folder / f"worker{index}.log"
         return Workers(self._worker, asked, log, self._options.limit)

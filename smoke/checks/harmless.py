@@ -1,15 +1,12 @@
 """Lines that healthy stacks print and that change no result; ``harmless.json`` lists them."""
 
-from __future__ import annotations
-
-import json
 import os
 import re
-from pathlib import Path
+
+from smoke.engine.files import read_table
 
 PCI_DEVICES = "/sys/bus/pci/devices"
-_FILE = Path(__file__).with_suffix(".json")
-HARMLESS = json.loads(_FILE.read_text(encoding="utf-8"))["lines"]
+HARMLESS = read_table(__file__, "harmless.json")["lines"]
 _KNOWN = re.compile("|".join(f"(?:{line['pattern']})" for line in HARMLESS))
 _SMALL_BAR = re.compile(r"Resizable BAR not detected for device (\S+)")
 

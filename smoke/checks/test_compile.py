@@ -1,7 +1,6 @@
 """Compile: Inductor and its back end build a fused kernel with right results."""
 
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from smoke.device import capabilities, devices
 from smoke.engine import child_process
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
+from smoke.engine.files import scratch_folder
 from smoke.engine.finding import CheckFailed, fail
 from smoke.engine.journal import Journal
 from smoke.reference import reference
@@ -104,9 +104,7 @@ def test_mul_add(expect: Expect, device: torch.device, numbers: Numbers) -> None
 def compile_both(device: str) -> dict[str, Any]:
     """Compile and run both functions; return what was measured."""
     _refuse_switched_off()
-    with tempfile.TemporaryDirectory(
-        prefix="smoke-", ignore_cleanup_errors=True
-    ) as folder:
+    with scratch_folder() as folder:
         numbers = Numbers(Journal(Path(folder, "journal.jsonl")))
         # An empty cache, so that the compiler has to run.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))

@@ -8,9 +8,7 @@ checks report the rest: unsupported (``device.family``), wrong numbers (each che
 
 import contextlib
 import glob
-import json
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ import torch
 from smoke.device import cuda_code, devices, intel_device, sensors
 from smoke.engine.check import Numbers, check, on_gpu
 from smoke.engine.expect import Expect
+from smoke.engine.files import read_table
 from smoke.engine.finding import fail, fail_if
 from smoke.reference import reference
 
@@ -30,7 +29,7 @@ DRIVERS = "/sys/bus/pci/drivers"
 CONTAINER = ("/.dockerenv", "/run/.containerenv", "/run/secrets/kubernetes.io")
 WSL = "/dev/dxg"  # the one door to every GPU there; WSL itself has no driver for a GPU
 # Why a device is absent: code, cause and remedy.
-ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
+ABSENT = read_table(__file__, "absent.json")
 # In an image, for instance: it was made on another machine than it runs on.
 NOT_COMPARED = {
     "verdict": "unknown",

@@ -22,13 +22,14 @@ from urllib.request import url2pathname
 from smoke import PATH_AT_START
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
+from smoke.engine.files import read_table
 from smoke.engine.finding import fail, fail_if
 from smoke.engine.requirements import NOT_CODE, installed, normal
 from smoke.engine.runner import OWN
 
 REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
-TABLE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
+TABLE = read_table(__file__, "own.json")
 SITES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
 STDLIB = Path(sysconfig.get_path("stdlib"))
 MAPS = Path("/proc/self/maps")

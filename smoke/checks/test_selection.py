@@ -1,6 +1,5 @@
 """Selection: programs that choose a device themselves choose that of the target."""
 
-import json
 import os
 import re
 import sys
@@ -13,11 +12,12 @@ import torch
 
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
+from smoke.engine.files import read_table
 from smoke.engine.finding import fail, fail_if
 from smoke.engine.import_order import OPERATOR_MODULES
 
 IPEX = "intel_extension_for_pytorch"
-TABLE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
+TABLE = read_table(__file__, "own.json")
 # A function of one of them that is found in the other was put there.
 SWAPPED = {"cuda": "xpu", "xpu": "cuda"}
 OPENMP = re.compile(r"/\S*/lib(?:gomp|iomp5|omp)(?:-\w+)?\.so[.\d]*$", re.MULTILINE)

@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from smoke.engine.files import scratch_folder
 
 SECONDS = 100.0  # for a program of five lines; below the supervisor's limit of silence
 PROMPT = "start from a Developer Command Prompt"
@@ -56,10 +57,7 @@ def compiles(
         return unfit
     if compiler is None:
         return "no C compiler" if suffix == ".c" else "no C++ compiler"
-    # Windows removes no file that a process still has open: a compiler's server, for instance.
-    with tempfile.TemporaryDirectory(
-        prefix="smoke-", ignore_cleanup_errors=True
-    ) as folder:
+    with scratch_folder() as folder:
         source = Path(folder, f"probe{suffix}")
         lines = [f"#include <{header}>\n" for header in headers]
         lines.append("int probe(void) { return 0; }\n")

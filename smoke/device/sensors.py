@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from smoke.engine.check import Unmeasured
+from smoke.engine.files import read_table
 
 SYS, CPUINFO = Path("/sys"), Path("/proc/cpuinfo")
-TABLE = json.loads(Path(__file__).with_name("health.json").read_text(encoding="utf-8"))
+TABLE = read_table(__file__, "health.json")
 
 
 class Sensors:

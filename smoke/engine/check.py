@@ -45,7 +45,6 @@ class Check:
     when: When
     needs: tuple[Capability, ...]
     full: bool
-    advisory: bool
     beside: Beside | None
 
 
@@ -86,7 +85,6 @@ def check(
     when: When = always,
     needs: Sequence[Capability] = (),
     full: bool = False,
-    advisory: bool = False,
     beside: Beside | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Mark a function as a smoke check; its docstring says what it proves.
@@ -99,14 +97,13 @@ def check(
         needs: Capabilities of the device that it takes: each returns why the device lacks it, ""
             where it is present. They are probed on the device, once in a run.
         full: Whether it belongs to the full suite only.
-        advisory: Whether its failure is a warning, which stops neither a build nor a proof.
         beside: Its call in a fresh process, which is made beside the checks before it once the
             device is ready.
     """
 
     def mark(function: Callable[..., None]) -> Callable[..., None]:
         function.check = Check(  # type: ignore[attr-defined]
-            identifier, stands_for, when, tuple(needs), full, advisory, beside
+            identifier, stands_for, when, tuple(needs), full, beside
         )
         return function
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from smoke.engine import lifetime, patience
+from smoke.engine import files, lifetime, patience
 from smoke.engine.finding import Finding
 
 # Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
@@ -142,10 +141,7 @@ class Child:
 
     def __init__(self, function: str) -> None:
         self._function = function
-        # On Windows a killed process may hold its log open for a moment longer.
-        self._scratch = tempfile.TemporaryDirectory(
-            prefix="smoke-", ignore_cleanup_errors=True
-        )
+        self._scratch = files.scratch_folder()
         self._folder = Path(self._scratch.name)
         # The same main script again: a wrapper of the worker, as the tests have, wraps these too.
         main = str(Path(sys.argv[0]).resolve())
@@ -161,10 +157,8 @@ class Child:
         self, arguments: dict[str, object], timeout: float, look: Callable[[], bool]
     ) -> Answer:
         """Give the arguments and wait for what the function returns; see `patience.wait`."""
-        # In one step: the process looks for this name.
-        partial_file = self._folder / "arguments.part"
-        partial_file.write_text(json.dumps(arguments), encoding="utf-8")
-        partial_file.replace(self._folder / "arguments.json")
+        # Whole at once: the process looks for this name.
+        files.write(self._folder / "arguments.json", json.dumps(arguments))
         with self._scratch:
             code, seconds = patience.wait(self._process, timeout, look)
             if code is None:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smoke.engine.files import read_table
+
 SCHEMA = 4
-RULES = json.loads(
-    Path(__file__).with_name("expectation.json").read_text(encoding="utf-8")
-)
+RULES = read_table(__file__, "expectation.json")
 # What torch says that it lacks on a kind of device, or does in another way, each with its source.
-KNOWN = json.loads(Path(__file__).with_name("known.json").read_text(encoding="utf-8"))
+KNOWN = read_table(__file__, "known.json")
 
 
 class BadExpect(Exception):  # noqa: N818

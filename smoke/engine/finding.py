@@ -5,22 +5,18 @@ that died, leaves the suite as ``op-fails``, ``import-fails`` or ``process-died`
 recognised by the toolkit's log rules only, which read the evidence of these findings.
 """
 
-from __future__ import annotations
-
-import json
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NoReturn
+
+from smoke.engine.files import read_table
 
 # Enough to recognise an error by; some messages of torch list every registered kernel.
 _HEAD, _TAIL, _CALLS = 4, 4, 5
 _LONGEST = 300
-TABLE = json.loads(
-    Path(__file__).with_name("findings.json").read_text(encoding="utf-8")
-)
+TABLE = read_table(__file__, "findings.json")
 _NAMES_ERROR = re.compile(r"\w*(Error|Exception): ")
 
 

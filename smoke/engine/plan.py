@@ -1,17 +1,13 @@
 """What a run requires, and why each check without a result has none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smoke.engine.check import IMPORT
-
-if TYPE_CHECKING:
-    from smoke.engine.check_files import Declared
-    from smoke.engine.expect import Expect
-    from smoke.engine.journal import Journal
+from smoke.engine.check_files import Declared
+from smoke.engine.expect import Expect
+from smoke.engine.journal import Journal
 
 ONLY_IN_FULL = "only in the full suite"
 NOT_ASKED = "not asked for"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,10 @@ from smoke.engine.check import DEVICE, Check, Numbers
 from smoke.engine.check_files import is_on_device, on
 from smoke.engine.expect import KNOWN
 from smoke.engine.finding import CheckFailed, Finding, explain, fail
+from smoke.engine.import_order import bytecode_written
 from smoke.engine.plan import Plan, not_run
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     import torch
 
     from smoke.engine.check import Capability
@@ -39,21 +38,13 @@ def check_of(item: pytest.Function) -> Check:
 class Suite:
     """One pytest run over the check files."""
 
-    def __init__(
-        self,
-        expect: Expect,
-        journal: Journal,
-        around: Callable[[], AbstractContextManager[None]],
-        plan: Plan,
-        *,
-        other: bool = False,
-    ) -> None:
+    def __init__(self, expect: Expect, journal: Journal, plan: Plan) -> None:
         self._expect = expect
         self._journal = journal
-        self._around = around
         self._plan = plan
         self._index = plan.devices[0]
-        self._other = other
+        # Whether another device of this run has the checks that are for no device.
+        self._other = journal.index > 0
         self._numbers = Numbers(journal)
         self._known = KNOWN.get(expect.accelerator, {})
         self._error: BaseException | None = None
@@ -186,8 +177,8 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
-        """Run a check in the worker's context manager, which must not cover collection."""
-        with self._around(), warnings.catch_warnings(record=True) as caught:
+        """Run a check; bytecode is not written while checks are collected."""
+        with bytecode_written(), warnings.catch_warnings(record=True) as caught:
             try:
                 returned = yield
             finally:
@@ -284,8 +275,6 @@ class Suite:
         if self._index and _is_on_device(item):
             evidence = (*finding.evidence, f"on device {self._index}")
             finding = replace(finding, evidence=evidence)
-        if finding.level == "error" and check_of(item).advisory:
-            finding = replace(finding, level="warning")
         return finding
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

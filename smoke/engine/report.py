@@ -1,14 +1,9 @@
-"""The report's parts; it is written atomically."""
+"""The parts of the report."""
 
-from __future__ import annotations
+from typing import Any
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from smoke.engine.finding import Finding
-    from smoke.engine.journal import Journal, Running
+from smoke.engine.finding import Finding
+from smoke.engine.journal import Journal, Running
 
 
 def devices(journal: Journal) -> dict[int, dict[str, Any]]:
@@ -42,10 +37,3 @@ def line(result: dict[str, Any]) -> str:
             numbers.append(f"{name} {entry['value']:.3g}{unit}")
         words = ", ".join(numbers)
     return f"{result['outcome']:6} {result['id']:24} {words}"[:160].rstrip()
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file atomically: a reader sees the old one or the new one, never a part."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -1,18 +1,13 @@
 """What is installed, and the import of what a spec requires, as a program would import it."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import re
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING
 
+from smoke.engine.expect import Expect
 from smoke.engine.import_order import OPERATOR_MODULES
-
-if TYPE_CHECKING:
-    from smoke.engine.expect import Expect
 
 # Top-level folders that many wheels install by mistake, and that no program imports.
 NOT_CODE = frozenset(

@@ -12,8 +12,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ HERE = Path(__file__).resolve().parents[1]
 # At the end of sys.path: a module of the environment with the same name must win, as for its users.
 if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
-sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
+sys.dont_write_bytecode = True  # not into this folder; see `bytecode_written`
 
 from smoke.engine import (  # noqa: E402 - the path comes first
     child_process,
@@ -36,6 +34,7 @@ from smoke.engine import expect as expectation  # noqa: E402
 from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
+from smoke.engine.import_order import bytecode_written  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 from smoke.engine.plan import NOT_ASKED, REUSED, Plan, not_run, reused  # noqa: E402
 
@@ -59,7 +58,7 @@ def main(argv: list[str]) -> int:
     asked = json.loads(argv[0])
     _set_variables(asked)
     expect = expectation.read(Path(asked["expect"]))
-    journal = Journal(Path(asked["journal"]), asked["device"] if asked["other"] else 0)
+    journal = Journal(Path(asked["journal"]), asked["other"])
     child_process.alive = lambda: journal.write(alive=True)
     files, only = check_files(), frozenset(asked["only"])
     plan = Plan(asked["full"], only, (asked["device"],), reused(expect))
@@ -77,7 +76,7 @@ def main(argv: list[str]) -> int:
         return 0
     if asked["runner"] and sys.version_info >= OLDEST:
         runner.install(Path(asked["runner"]))
-    return run_checks(expect, journal, files, plan, other=asked["other"])
+    return run_checks(expect, journal, files, plan)
 
 
 def _set_variables(asked: dict[str, Any]) -> None:
@@ -107,16 +106,6 @@ def _is_ahead(identifier: str, plan: Plan, journal: Journal) -> bool:
     return identifier not in journal.ended()
 
 
-@contextmanager
-def bytecode_written() -> Iterator[None]:
-    """Let Python write bytecode of the environment's modules: the next process starts faster."""
-    sys.dont_write_bytecode = False
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = True
-
-
 def _call(function: str, folder: Path) -> int:
     module, _, name = function.partition(":")
     value, finding = None, None
@@ -142,12 +131,7 @@ def _call(function: str, folder: Path) -> int:
 
 
 def run_checks(
-    expect: expectation.Expect,
-    journal: Journal,
-    files: list[Path],
-    plan: Plan,
-    *,
-    other: bool,
+    expect: expectation.Expect, journal: Journal, files: list[Path], plan: Plan
 ) -> int:
     """Run the checks that are required and have no result; return pytest's exit code.
 
@@ -159,7 +143,6 @@ def run_checks(
         journal: Where results go.
         files: The check files.
         plan: What of them is to be run, on which one device.
-        other: Whether another device of this run has had the checks that are for no device.
     """
     for name in list(os.environ):
         if name.startswith("PYTEST_"):
@@ -176,7 +159,7 @@ def run_checks(
     scratch = journal.path.with_name(f"scratch{journal.index}")
     arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
     arguments += [f"--basetemp={scratch}", *map(str, files)]
-    suite = Suite(expect, journal, bytecode_written, plan, other=other)
+    suite = Suite(expect, journal, plan)
     code = int(pytest.main(arguments, plugins=[suite]))
     if reasons := _refused(journal, plan):
         journal.write(broken=f"not for {expect.target}: {'; '.join(reasons)}")

@@ -30,8 +30,7 @@ class Workers:
             limit: Seconds of silence until a check counts as hung.
         """
         self._argv = [sys.executable, "-I", "-u", str(program), json.dumps(asked)]
-        index = asked["device"] if asked["other"] else 0
-        self._journal = Journal(Path(asked["journal"]), index)
+        self._journal = Journal(Path(asked["journal"]), asked["other"])
         self._log = log
         self._limit = limit
         self._latest = 0.0

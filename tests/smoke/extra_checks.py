@@ -37,8 +37,8 @@ def test_not_excused(device: Any) -> None:
     assert not device
 
 
-@check("extra.advisory", stands_for="s", advisory=True)
-def test_advisory() -> None:
+@check("extra.slow", stands_for="s")
+def test_slow() -> None:
     """It is slow."""
     fail("slow", "slow", cause="c", remedy="r", evidence=["e"])
 

@@ -248,13 +248,13 @@ def journal_of(expect: dict[str, Any], plan: Plan, *, imports: bool) -> Journal:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "expect.json")
         path.write_text(json.dumps(expect), encoding="utf-8")
-        journal = Journal(Path(folder, "journal.jsonl"))
+        journal = Journal(Path(folder, "journal.jsonl"), plan.devices[0])
         read = expectation.read(path)
         if imports:
             worker.import_stack(read, journal)
         # pytest takes longer to collect all files than most faults take to be found.
         files = [path for path in check_files() if _is_asked(path, plan)]
-        worker.run_checks(read, journal, files, plan, other=bool(plan.devices[0]))
+        worker.run_checks(read, journal, files, plan)
         journal.events()  # it keeps them; the file goes
     if reason := journal.last("broken"):
         raise SystemExit(f"{sorted(plan.only)}: {reason}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from smoke.engine import report
+from smoke.engine import files, report
 from smoke.engine.finding import Finding
 
 if TYPE_CHECKING:
@@ -49,6 +49,6 @@ def test_a_line_of_a_failure_has_the_finding() -> None:
 def test_a_report_replaces_the_old_one_whole(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_text("old")
-    report.write(path, "new")
+    files.write(path, "new")
     assert path.read_text() == "new"
     assert [each.name for each in tmp_path.iterdir()] == ["report.json"]

@@ -230,12 +230,12 @@ def test_each_fault_of_an_environment_is_named_and_nothing_else_excuses_a_check(
         "identity.code": "failed",
         "identity.requirements": "failed",
         "extra.not_excused": "failed",
-        "extra.advisory": "warned",
+        "extra.slow": "warned",
         "extra.skips": "failed",
         "extra.runner": "passed",
         "extra.child": "passed",
     }
-    assert checks["extra.advisory"]["finding"]["level"] == "warning"
+    assert checks["extra.slow"]["finding"]["level"] == "warning"
     judge_requirements(checks["identity.requirements"])
     site = site_of(spoiled)
     first, second, third = checks["identity.code"]["finding"]["evidence"]
