@@ -16,7 +16,6 @@ import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 # At the end of sys.path: a module of the environment with the same name must win, as for its users.
@@ -28,7 +27,7 @@ from smoke.engine import expect as expectation  # noqa: E402 - the path comes fi
 from smoke.engine import files, patience, report, side_by_side  # noqa: E402
 from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
-from smoke.engine.journal import Journal  # noqa: E402
+from smoke.engine.journal import Entry, Journal  # noqa: E402
 from smoke.engine.machine_load import MachineLoad  # noqa: E402
 from smoke.engine.plan import Plan, missing, reused  # noqa: E402
 from smoke.engine.workers import Workers  # noqa: E402
@@ -116,7 +115,7 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
     return exit_code(document)
 
 
-def exit_code(document: dict[str, Any]) -> int:
+def exit_code(document: Entry) -> int:
     """Return the exit code of a report, and name what is missing."""
     missing = [entry["id"] for entry in document["not_run"] if entry["required"]]
     if missing:
@@ -207,7 +206,7 @@ class Run:
         log = self._folder / f"worker{index}.log"
         return Workers(self._worker, asked, log, self._options.limit)
 
-    def document(self, expect: expectation.Expect, broken: str) -> dict[str, Any]:
+    def document(self, expect: expectation.Expect, broken: str) -> Entry:
         """Return the report of what the journal knows; whatever else is required is missing."""
         full, only = self._options.full, frozenset(self._options.only)
         plan = Plan(full, only, self.devices, reused(expect))
@@ -230,7 +229,7 @@ class Run:
             "broken": broken,
         }
 
-    def _times(self) -> dict[str, Any]:
+    def _times(self) -> Entry:
         """Return when the run was started, its seconds and the load meanwhile."""
         events = self.journal.events()
         started, seconds = time.time(), 0.0
@@ -248,13 +247,12 @@ class Run:
             "load": load,
         }
 
-    def _results(self) -> list[dict[str, Any]]:
+    def _results(self) -> list[Entry]:
         """Return the results in the order in which they ended, of one device after the other."""
-        places = {str(index): place for place, index in enumerate(self.devices)}
-        return sorted(
-            self.journal.results(),
-            key=lambda result: places.get(result["id"].partition("@")[2], 0),
-        )
+        results = self.journal.results()
+        if self._every:
+            results.sort(key=_device_of)
+        return results
 
     def _print_results(self) -> None:
         """Print one line for each check that has ended since the last call."""
@@ -262,6 +260,10 @@ class Run:
         for result in results[self._printed :]:
             print(report.line(result), flush=True)  # noqa: T201
         self._printed = len(results)
+
+
+def _device_of(result: Entry) -> int:
+    return int(result["id"].partition("@")[2] or 0)
 
 
 if __name__ == "__main__":

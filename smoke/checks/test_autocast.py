@@ -14,7 +14,8 @@ from smoke.reference import models, precision, reference
 def test_forward(device: torch.device, numbers: Numbers) -> None:
     """Under autocast a product is in half precision and right, a loss in float32."""
     torch.manual_seed(0)
-    layer, x = nn.Linear(48, 10).to(device), reference.noise(6, 48).to(device)
+    layer = nn.Linear(48, 10).to(device)
+    x = reference.noise(6, 48).to(device)
     classes = torch.arange(6).to(device)
     # Each type twice: a cast that is kept must not outlive a change of the weights.
     for dtype in 2 * precision.half_types(device):
@@ -26,17 +27,13 @@ def test_forward(device: torch.device, numbers: Numbers) -> None:
         with torch.autocast(device.type, dtype=dtype):
             product = layer(x)
             loss = nn.functional.cross_entropy(product, classes)
-        _made_in(dtype, product, loss)
+        if product.dtype != dtype or loss.dtype != torch.float32:
+            fail(
+                "autocast-has-no-effect",
+                f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
+                evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
+            )
         numbers.within(name, reference.error(product, right), reference.LIMITS[dtype])
-
-
-def _made_in(dtype: torch.dtype, product: torch.Tensor, loss: torch.Tensor) -> None:
-    if (product.dtype, loss.dtype) != (dtype, torch.float32):
-        fail(
-            "autocast-has-no-effect",
-            f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
-            evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
-        )
 
 
 @check(

@@ -1,18 +1,16 @@
 """Collectives: processes sum their tensors, on the CPU or each on its own device."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 from torch import distributed
 
+from smoke.checks.test_group import LARGE, sum_at_size
 from smoke.device import capabilities, devices
 from smoke.engine import child_process
 from smoke.engine.check import Numbers, check
 from smoke.engine.finding import CheckFailed, fail
-
-LARGE = 2**22  # numbers of four bytes: what a layer's gradients take
 
 
 @check(
@@ -65,20 +63,10 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
     tensor = torch.full((5,), float(rank + 1), device=place)
     distributed.all_reduce(tensor)
     wrong = _other_collectives(place, rank, size)
-    # Its sums are exact.
-    ramp = torch.arange(LARGE, device=place).remainder(1021).float()
-    speeds = []
-    for _ in range(5):
-        large = ramp * (rank + 1)
-        devices.synchronize(place)
-        began = time.perf_counter()
-        distributed.all_reduce(large)
-        devices.synchronize(place)
-        speeds.append(large.nbytes / 1e9 / (time.perf_counter() - began))
-    right = ramp * (size * (size + 1) / 2)
-    wrong += int((large != right).sum())
+    wrong_sums, seconds = sum_at_size(size, rank, place, period=1021, repeats=5)
+    speeds = [4e-9 * LARGE / one for one in seconds]
     distributed.destroy_process_group()
-    return [*tensor.cpu().tolist(), wrong, *speeds]
+    return [*tensor.cpu().tolist(), wrong + wrong_sums, *speeds]
 
 
 def _other_collectives(device: torch.device, rank: int, size: int) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +56,6 @@ def _kernels() -> int:
     return int(metrics.generated_kernel_count)
 
 
-def _refuse_switched_off() -> None:
-    """Fail where compilation is switched off: torch 2.12 refuses a full graph then."""
-    from torch._dynamo import config
-
-    if getattr(config, "disable", False):
-        _falls_back("torch.compile is switched off")
-
-
-def _require_kernels(before: int) -> None:
-    """Fail where nothing was generated: the graph was run as it is."""
-    if _kernels() == before:
-        _falls_back("torch.compile returned without compiling")
-
-
 def _falls_back(symptom: str) -> None:
     evidence = []
     for name, value in sorted(os.environ.items()):
@@ -77,9 +64,7 @@ def _falls_back(symptom: str) -> None:
     fail("compile-falls-back", symptom, evidence or ["no variable of torch is set"])
 
 
-def compilation_for(
-    _expect: Expect, device: torch.device
-) -> tuple[str, dict[str, object]]:
+def compilation_for(_expect: Expect, device: torch.device) -> child_process.Call:
     """Return the call of `compile_both` for a device."""
     return "smoke.checks.test_compile:compile_both", {"device": str(device)}
 
@@ -103,30 +88,40 @@ def test_mul_add(expect: Expect, device: torch.device, numbers: Numbers) -> None
 
 def compile_both(device: str) -> dict[str, Any]:
     """Compile and run both functions; return what was measured."""
-    _refuse_switched_off()
+    from torch._dynamo import config
+
+    if getattr(config, "disable", False):  # torch 2.12 refuses a full graph then
+        _falls_back("torch.compile is switched off")
     with scratch_folder() as folder:
         numbers = Numbers(Journal(Path(folder, "journal.jsonl")))
         # An empty cache, so that the compiler has to run.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))
         os.environ["TRITON_CACHE_DIR"] = str(Path(folder, "triton"))
-        _compile_both(torch.device(device), numbers)
+        _measure(torch.device(device), numbers)
     return numbers.values
 
 
-def _compile_both(device: torch.device, numbers: Numbers) -> None:
+def _measure(device: torch.device, numbers: Numbers) -> None:
     inputs = [reference.noise(33, 65, seed=seed) for seed in range(3)]
-    before = _kernels()
     began = time.monotonic()
-    compiled = torch.compile(mul_add, fullgraph=True)
-    result = compiled(*[x.to(device) for x in inputs])
+    result = _compiled(mul_add, device, *inputs)
     numbers.record("compile", time.monotonic() - began, "s")
-    _require_kernels(before)
     right = mul_add(*[x.double() for x in inputs])
     numbers.within("error", reference.error(result, right), 1e-5)
-    before = _kernels()
     x = inputs[0].to(half_type(device))
-    compiled = torch.compile(sums, fullgraph=True)
-    result = compiled(x.to(device))
-    _require_kernels(before)
+    result = _compiled(sums, device, x)
+    right = sums(x.double())
     # Two roundings.
-    numbers.within("sums", reference.error(result, sums(x.double())), 5e-3)
+    numbers.within("sums", reference.error(result, right), 5e-3)
+
+
+def _compiled(
+    function: Callable[..., Any], device: torch.device, *inputs: torch.Tensor
+) -> torch.Tensor:
+    """Return what a compiled function computes; fail where nothing was generated for it."""
+    before = _kernels()
+    compiled = torch.compile(function, fullgraph=True)
+    result = compiled(*[x.to(device) for x in inputs])
+    if _kernels() == before:  # the graph was run as it is
+        _falls_back("torch.compile returned without compiling")
+    return result

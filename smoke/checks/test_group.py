@@ -66,7 +66,7 @@ def look(
     """Sum and exchange once; return what each process saw, by rank."""
     numbers.step("all-reduce of the group")
     with group.step("sum numbers"):
-        sums, seconds = add_up(group.size, group.rank, device)
+        sums, seconds = sum_at_size(group.size, group.rank, device)
     numbers.sample("all-reduce", [4e-9 * LARGE / one for one in seconds], "GB/s")
     is_sum_wrong = any(group.told_by_all("sums", sums).values())
     wrong, speeds = [], {}
@@ -100,7 +100,8 @@ def pattern(rank: int, device: torch.device) -> torch.Tensor:
 def sum_of_two(rank: int, partner: int, device: torch.device) -> int:
     """Return how many numbers of a sum with one partner only are wrong."""
     two = sorted([rank, partner])
-    return add_up(2, two.index(rank), device, group_of(two))[0]
+    wrong, _ = sum_at_size(2, two.index(rank), device, group_of(two))
+    return wrong
 
 
 def group_of(ranks: list[int]) -> distributed.ProcessGroup:
@@ -113,24 +114,30 @@ def group_of(ranks: list[int]) -> distributed.ProcessGroup:
     return distributed.new_group(ranks, limit, use_local_synchronization=True)
 
 
-def add_up(
+def sum_at_size(
     size: int,
     rank: int,
     device: torch.device,
     group: distributed.ProcessGroup | None = None,
+    *,
+    period: int = 7,
+    repeats: int = REPEATS,
 ) -> tuple[int, list[float]]:
-    """Return how many numbers of a sum of all in a group are wrong, and the seconds of each try."""
-    # Its sums are exact to 2,000 ranks.
-    ramp = torch.arange(LARGE, device=device).remainder(7).float()
+    """Return how many numbers of a sum of all in a group are wrong, and the seconds of each try.
+
+    The numbers repeat in a period: 7 keeps sums of 2,000 ranks exact, 1,021 those of two.
+    """
+    ramp = torch.arange(LARGE, device=device).remainder(period).float()
+    right = ramp * (size * (size + 1) // 2)
     seconds = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         full = ramp * (rank + 1)
         devices.synchronize(device)
         began = time.perf_counter()
         distributed.all_reduce(full, group=group)
         devices.synchronize(device)
         seconds.append(time.perf_counter() - began)
-    return int((full != ramp * (size * (size + 1) // 2)).sum()), seconds
+    return int((full != right).sum()), seconds
 
 
 def exchange(rank: int, partner: int, device: torch.device) -> tuple[bool, float]:

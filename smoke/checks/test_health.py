@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from smoke.engine.finding import fail
 
 SECONDS, ROUNDS = 3.0, 5
 # By whether it is a GPU: bytes, more than caches hold; and block, inner size, blocks per side.
-BYTES, SIZE = {True: 2**28, False: 2**26}, {True: (512, 2048, 8), False: (512, 512, 1)}
+BYTES = {True: 2**28, False: 2**26}
+SIZE = {True: (512, 2048, 8), False: (512, 512, 1)}
 LOW = 0.2  # of a peak; oneDNN, cuBLAS and copies reach more than a half
 UNITS = {"throughput": "TFLOP/s", "temperature": "°C", "power": "W", "clock": "MHz"}
 
@@ -25,9 +27,9 @@ class Product:
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         block, inner, times = SIZE[device.type != "cpu"]
-        seed = torch.Generator().manual_seed(0)
-        left = torch.randint(-1, 2, (block, inner), generator=seed).float()
-        right = torch.randint(-1, 2, (inner, block), generator=seed).float()
+        draw = partial(torch.randint, -1, 2, generator=torch.Generator().manual_seed(0))
+        left = draw((block, inner)).float()
+        right = draw((inner, block)).float()
         product = (left @ right).repeat(times, times)
         self._right_product = product.to(dtype).to(device)
         self._left = left.repeat(times, 1).to(dtype).to(device)
@@ -73,7 +75,7 @@ def test_bandwidth(expect: Expect, device: torch.device, numbers: Numbers) -> No
         speed = copy_speed(torch.empty_like(there), there, device)
         copied.append(2 * speed * 2**30 / 1e9)  # it reads and writes
     rates = {"memory": numbers.sample("memory", copied[1:], "GB/s")}
-    _compare_with_peak(expect, str(devices.facts(device)["name"]), rates, numbers)
+    _compare_with_peak(expect, device, rates, numbers)
 
 
 @check(
@@ -97,16 +99,17 @@ def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
         rounds = [product.rate(0.05) for _ in range(ROUNDS)]
         rates[name] = numbers.sample(name, rounds, "TFLOP/s")
         product.verify("wrong-numbers", name)
-    _compare_with_peak(expect, str(devices.facts(device)["name"]), rates, numbers)
+    _compare_with_peak(expect, device, rates, numbers)
 
 
 def _compare_with_peak(
-    expect: Expect, device_name: str, rates: dict[str, float], numbers: Numbers
+    expect: Expect, device: torch.device, rates: dict[str, float], numbers: Numbers
 ) -> None:
     """Fail where a device reaches a small part of its data sheet."""
     promised = {essence(name): peaks for name, peaks in expect.peaks.items()}
+    device_name = essence(str(devices.facts(device)["name"]))
     low = []
-    for name, peak in promised.get(essence(device_name), {}).items():
+    for name, peak in promised.get(device_name, {}).items():
         if name in rates:
             share = rates[name] / peak
             numbers.record(f"{name}, share of the peak", share, "1")
@@ -179,15 +182,17 @@ def _under_load(
     device: torch.device, seconds: float, readings: sensors.Sensors, numbers: Numbers
 ) -> tuple[dict[str, list[float]], Counter[str]]:
     """Multiply for so long; return what was measured, and how often the clock was throttled."""
-    product = Product(device, torch.float32 if device.type == "cpu" else torch.float16)
+    on_cpu = device.type == "cpu"
+    product = Product(device, torch.float32 if on_cpu else torch.float16)
     courses: dict[str, list[float]] = {name: [] for name in UNITS}
     reasons = Counter[str]()
     every = min(30.0, max(0.2, seconds / 240))
     began, used = time.monotonic(), time.process_time()
+    passed = 0.0
     with numbers.measuring("power"):
         # Some count energy: power is what it grew by since the last look.
         readings.read("power")
-    while (passed := time.monotonic() - began) < seconds:
+    while passed < seconds:
         numbers.step(f"load for {seconds:.0f} s")
         courses["throughput"].append(product.rate(every, every_one=True))
         product.verify("values-drift", f"after {passed:.0f} s")
@@ -196,8 +201,10 @@ def _under_load(
                 courses[name] += readings.read(name)[:1]
         with numbers.measuring("throttle reasons"):
             reasons.update(readings.throttled())
-    if device.type == "cpu":  # tells a busy host from a slow processor
-        numbers.record("CPU share", (time.process_time() - used) / passed, "1")
+        passed = time.monotonic() - began
+    if on_cpu:  # tells a busy host from a slow processor
+        used = time.process_time() - used
+        numbers.record("CPU share", used / passed, "1")
     return {name: course for name, course in courses.items() if course}, reasons
 
 

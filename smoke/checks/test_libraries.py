@@ -40,12 +40,14 @@ def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
     length = 6
     layer = ChatGlm2()
     positions = torch.arange(length)[None]
-    inverse = 10000.0 ** (-torch.arange(0, layer.turned, 2).float() / layer.turned)
+    exponents = torch.arange(0, layer.turned, 2).float() / layer.turned
+    inverse = 10000.0**-exponents
     for dtype in (torch.float32, torch.bfloat16):
         x = reference.noise(length, 1, layer.width, dtype=dtype)
         model = copy.deepcopy(layer).to(dtype)
+        exact = copy.deepcopy(model).double()
         with torch.no_grad():
-            right = copy.deepcopy(model).double().plain(x.double(), positions[0])
+            right = exact.plain(x.double(), positions[0])
             model.to(device)
             rotary = (inverse.to(device), positions.to(device))
             is_fused = should_use_fuse_rope(x.to(device), rotary[1], False)  # noqa: FBT003
@@ -88,7 +90,8 @@ class ChatGlm2(nn.Module):
         heads = self.num_attention_heads_per_partition
         groups = self.num_multi_query_groups_per_partition
         parts = self.query_key_value(x).view(len(x), 1, heads + 2 * groups, -1)
-        query, key, value = parts.permute(1, 2, 0, 3).split([heads, groups, groups], 1)
+        parts = parts.permute(1, 2, 0, 3)
+        query, key, value = parts.split([heads, groups, groups], 1)
         angle = reference.angles(positions, self.turned)
         query = reference.rotate_interleaved(query, angle)
         key = reference.rotate_interleaved(key, angle)
@@ -117,8 +120,8 @@ def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) ->
     turned, length = 8, 9
     positions = torch.arange(length)
     angle = reference.angles(positions, turned)
-    cos = torch.cat([angle.cos(), angle.cos()], -1).float()
-    sin = torch.cat([angle.sin(), angle.sin()], -1).float()
+    cos = angle.cos().repeat(1, 2).float()
+    sin = angle.sin().repeat(1, 2).float()
     sizes = {"llama": turned, "glm": 2 * turned}
     for family, size in sizes.items():
         if family == "glm" and expect.release("transformers") < (4, 46):
@@ -149,7 +152,8 @@ def test_linear(device: torch.device, numbers: Numbers) -> None:
     plain = nn.Linear(1024, 256)
     weight = reference.noise(256, 1024, seed=2)
     bias = reference.noise(256, seed=1)
-    plain.weight.data, plain.bias.data = weight.clone(), bias.clone()
+    plain.weight.data = weight.clone()
+    plain.bias.data = bias.clone()
     for name in (*FORMATS, "bf16"):
         model = ipex_llm.optimize_model(
             nn.Sequential(copy.deepcopy(plain)), low_bit=name
@@ -170,7 +174,8 @@ def test_linear(device: torch.device, numbers: Numbers) -> None:
             error = (result.double() - right).abs()
             # The CPU's kernels round x to 8 bits in each block, others compute in float16. The
             # error of a step s is s / sqrt(12), and independent in each term of the sum.
-            steps = x.double().unflatten(-1, (-1, length)).abs().amax(-1) / 127
+            blocks = x.double().unflatten(-1, (-1, length))
+            steps = blocks.abs().amax(-1) / 127
             gains = stored.unflatten(-1, (-1, length)).square().sum(-1)
             spread = (steps.square() / 12 @ gains.T).sqrt()
             limit = 6 * spread + least * right.abs().max()
@@ -197,14 +202,16 @@ def _unpacked(
     scale = rows[:, :head].contiguous().view(scale_type)
     codes = rows[:, head:].contiguous().view(torch.int8)
     if bits == 4:
-        codes = torch.cat([codes & 15, (codes >> 4) & 15], 1) - 8
+        low, high = codes & 15, (codes >> 4) & 15
+        codes = torch.cat([low, high], 1) - 8
     stored = codes.double() * scale.double()
     largest = blocks.abs().argmax(1, keepdim=True)
     step = blocks.gather(1, largest) / extreme
-    right = (blocks / step).clamp(max=2 ** (bits - 1) - 0.5)
-    error = float((stored / step - right).abs().max())
+    highest = 2 ** (bits - 1) - 0.5
+    error = stored / step - (blocks / step).clamp(max=highest)
     # Half a step, and what the scale in float16 moves the largest code of four bits.
-    numbers.within(f"{name} weights, steps", error, 0.5 + 8 * 2**-11)
+    limit = 0.5 + 8 * 2**-11
+    numbers.within(f"{name} weights, steps", float(error.abs().max()), limit)
     return stored.view(weight.shape), length
 
 
@@ -224,12 +231,15 @@ def test_models(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     from ipex_llm import optimize_model
     from ipex_llm.transformers import AutoModelForCausalLM
 
-    tokens = (torch.arange(2 * 9).reshape(2, 9) * 7 % 64).to(device)
-    plain, folder = _tiny(), str(tmp_path / "plain")
+    tokens = torch.arange(18).reshape(2, 9) * 7 % 64
+    tokens = tokens.to(device)
+    plain = _tiny()
+    folder = str(tmp_path / "plain")
     plain.save_pretrained(folder)
     with torch.no_grad():
         numbers.step("optimised")
-        right = copy.deepcopy(plain).double()(tokens.cpu()).logits
+        exact = copy.deepcopy(plain).double()
+        right = exact(tokens.cpu()).logits
         optimised = optimize_model(plain, low_bit=None).to(device)
         error = reference.error(optimised(tokens).logits, right)
         numbers.within("optimised", error, _least(device))
@@ -239,7 +249,8 @@ def test_models(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
             model = AutoModelForCausalLM.from_pretrained(folder, load_in_low_bit=name)
             model.save_low_bit(saved)
             loaded = AutoModelForCausalLM.load_low_bit(saved).eval().to(device)
-            right = model.eval().to(device)(tokens).logits.cpu().double()
+            model = model.eval().to(device)
+            right = model(tokens).logits.cpu().double()
             error = reference.error(loaded(tokens).logits, right)
             numbers.within(f"{name} loaded", error, _least(device))
 

@@ -84,8 +84,10 @@ def _steps(
     """Train, and attend to words of which there is one more or less each time."""
     training.steps(model, update, count, device)
     for turn in range(count):
-        x = torch.ones(1, 2, 64 + turn % 5, 64, device=device, requires_grad=True)
-        torch.nn.functional.scaled_dot_product_attention(x, x, x).sum().backward()
+        words = 64 + turn % 5
+        x = torch.ones(1, 2, words, 64, device=device, requires_grad=True)
+        result = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        result.sum().backward()
 
 
 @check(
@@ -144,8 +146,8 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """A tensor of more than 4 GiB is granted, and its parts can be told apart."""
     tensor = torch.empty(capabilities.LARGE, dtype=torch.uint8, device=device)
-    end = 5 * 2**30
-    places = [*range(0, end, 2**30), *range(2**20, end, 2**30)]
+    places = list(range(0, 5 * 2**30, 2**30))
+    places += [place + 2**20 for place in places]
     for value, place in enumerate(places):
         tensor[place : place + 2**16] = value
     last = torch.tensor(places).to(device) + 2**16 - 1

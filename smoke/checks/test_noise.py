@@ -10,14 +10,13 @@ from smoke.engine.expect import Expect
 from smoke.engine.finding import CheckFailed, fail
 
 
-def program_of(expect: Expect, _device: torch.device) -> tuple[str, dict[str, object]]:
+def program_of(expect: Expect, _device: torch.device) -> child_process.Call:
     """Return the call of `import_all` for a target."""
     modules = import_order.operators(expect) + import_order.libraries(expect)
-    arguments: dict[str, object] = {
+    return "smoke.checks.test_noise:import_all", {
         "modules": modules,
         "accelerator": expect.accelerator,
     }
-    return "smoke.checks.test_noise:import_all", arguments
 
 
 @check(

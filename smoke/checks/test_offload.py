@@ -94,8 +94,9 @@ def test_checkpoint(
     import accelerate
     from safetensors.torch import save_file
 
-    ways: dict[str, Any] = {"named": dict.fromkeys(PARTS, str(device))}
-    ways["named"] |= {"embedding": "cpu", "blocks.1": "disk", "head": "cpu"}
+    named = dict.fromkeys(PARTS, str(device))
+    named |= {"embedding": "cpu", "blocks.1": "disk", "head": "cpu"}
+    ways: dict[str, Any] = {"named": named}
     if device.type == "cpu" or _takes_numbers(device, expect):
         ways["auto"] = "auto"
     weights = dict(_weights(torch.float32))
@@ -144,7 +145,8 @@ def _takes_numbers(device: torch.device, expect: Expect) -> bool:
     if expect.release("accelerate") >= (1, 0):
         return True
     try:
-        return bool(torch.empty(0).to(device.index or 0).device == device)
+        moved = torch.empty(0).to(device.index or 0)
+        return bool(moved.device == device)
     except (RuntimeError, AssertionError):  # "Torch not compiled with CUDA enabled"
         return False
 
@@ -155,14 +157,16 @@ def _memory(model: TiedTransformer, device: torch.device) -> dict[Any, int]:
     On the first device and on the CPU Accelerate keeps space to bring the largest layer in.
     """
     block = sum(weight.nbytes for weight in model.blocks[0].parameters())
-    main = 2 * max(model.embedding.weight.nbytes, block) + int(1.2 * block)
+    largest = max(model.embedding.weight.nbytes, block)
+    main = 2 * largest + int(1.2 * block)
     if device.type == "cpu":
         return {"cpu": main}
     first, *others = devices.alike(device)
     memory: dict[Any, int] = {first: main}
-    for number in others[:1]:
-        memory[number] = int(1.2 * block)
-    return memory | {"cpu": int(2.4 * block)}
+    if others:
+        memory[others[0]] = int(1.2 * block)
+    memory["cpu"] = int(2.4 * block)
+    return memory
 
 
 @functools.cache
@@ -185,8 +189,9 @@ def _tokens(length: int) -> torch.Tensor:
 
 @functools.cache
 def _right(dtype: torch.dtype) -> list[torch.Tensor]:
-    model = _model(dtype).double().requires_grad_(requires_grad=False)
-    return [model(_tokens(length)) for length in LENGTHS]
+    model = _model(dtype).double()
+    with torch.no_grad():
+        return [model(_tokens(length)) for length in LENGTHS]
 
 
 def _twice(

@@ -30,7 +30,9 @@ def of(accelerator: str) -> torch.device:
 
 def count(accelerator: str) -> int:
     """Return the number of devices that this process sees."""
-    return 1 if accelerator == "cpu" else int(backend(of(accelerator)).device_count())
+    if accelerator == "cpu":
+        return 1
+    return int(backend(of(accelerator)).device_count())
 
 
 def kind(device: torch.device) -> str:

@@ -47,46 +47,21 @@ def timely(act: Callable[[], Any], seconds: float) -> Any:
         raise SilentError(f"timed out after {seconds:.0f} s") from error
 
 
-class Store:
-    """What all processes of a job read and write, in the process of rank 0."""
-
-    def __init__(self, store: Any) -> None:
-        self.store = store
-        self._is_silent = False
-
-    def set(self, key: str, text: str) -> None:
-        """Write what the others wait for."""
-        self._asked(lambda: self.store.set(key, text))
-
-    def check(self, keys: list[str]) -> bool:
-        """Return whether all of these have been written."""
-        return bool(self._asked(lambda: self.store.check(keys)))
-
-    def get(self, key: str) -> Any:
-        """Return what has been written."""
-        return self._asked(lambda: self.store.get(key))
-
-    def _asked(self, act: Callable[[], Any]) -> Any:
-        if self._is_silent:
-            raise SilentError("timed out before")
-        try:
-            return timely(act, _ANSWER)
-        except SilentError:
-            self._is_silent = True
-            raise
-
-
 class Group:
     """The processes of a job, seen from one of them."""
 
     def __init__(self, launched: Mapping[str, str]) -> None:
-        self.rank, self.size = int(launched["rank"]), int(launched["size"])
+        self.rank = int(launched["rank"])
+        self.size = int(launched["size"])
         self.address = f"{launched['address']}:{launched['port']}"
-        self._node, self._tells = socket.gethostname(), 0
+        self._node = socket.gethostname()
         self._nodes: dict[int, str] = {}
+        self._tells = 0
+        self._is_silent = False
         self._store = self._open(launched)
 
-    def _open(self, launched: Mapping[str, str]) -> Store:
+    def _open(self, launched: Mapping[str, str]) -> Any:
+        """Return torch's store, in which all processes of a job read and write; rank 0 has it."""
         try:
             store = distributed.TCPStore(
                 launched["address"],
@@ -101,24 +76,34 @@ class Group:
             if "EADDRINUSE" in str(error) or "already in use" in str(error):
                 self._port_in_use(launched["port"], reason)
             self._no_network(f"rank 0 does not answer at {self.address}", reason)
-        return Store(distributed.PrefixStore("provision", store))
+        return distributed.PrefixStore("provision", store)
+
+    def _ask(self, method: Callable[..., Any], *arguments: object) -> Any:
+        """Call a method of the store; SilentError where rank 0 does not answer, or did not before."""
+        if self._is_silent:
+            raise SilentError("timed out before")
+        try:
+            return timely(partial(method, *arguments), _ANSWER)
+        except SilentError:
+            self._is_silent = True
+            raise
 
     def join(self, device: torch.device) -> dict[int, str]:
         """Wait for all processes, and open the collectives; return the node of each rank."""
-        self._nodes = nodes = self.told_by_all("node", self._node)
+        self._nodes = self.told_by_all("node", self._node)
         # Otherwise NCCL's watchdog ends the process at the limit, and nobody is named.
         os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
         opened = partial(
             distributed.init_process_group,
             capabilities.backend(device),
-            store=distributed.PrefixStore("collectives", self._store.store),
+            store=distributed.PrefixStore("collectives", self._store),
             rank=self.rank,
             world_size=self.size,
             timeout=dt.timedelta(seconds=LIMIT),
         )
         with self.step("open the collectives"):
             timely(opened, LIMIT + _ANSWER)
-        return nodes
+        return self._nodes
 
     @contextmanager
     def step(self, words: str) -> Iterator[None]:
@@ -137,7 +122,7 @@ class Group:
     def _silent(self) -> str:
         """Return which processes did not fail as this one did: they hang, have ended, or never came."""
         try:
-            self._store.set(f"failed/{self.rank}", "")
+            self._ask(self._store.set, f"failed/{self.rank}", "")
             self._wait("failed", _LAST_WORDS)
             names = ", ".join(map(self._name, self._without("failed")))
         except SilentError:
@@ -148,8 +133,11 @@ class Group:
 
     def _without(self, topic: str) -> list[int]:
         """Return the ranks that have told nothing on a topic."""
-        ranks = range(self.size)
-        return [rank for rank in ranks if not self._store.check([f"{topic}/{rank}"])]
+        ranks = []
+        for rank in range(self.size):
+            if not self._ask(self._store.check, [f"{topic}/{rank}"]):
+                ranks.append(rank)
+        return ranks
 
     def _name(self, rank: int) -> str:
         node = self._nodes.get(rank)
@@ -161,26 +149,27 @@ class Group:
         topic = f"{about}/{self._tells}"
         facts = {}
         with self.step("compare what all processes have"):  # the store ends with rank 0
-            self._store.set(f"{topic}/{self.rank}", json.dumps(fact))
+            self._ask(self._store.set, f"{topic}/{self.rank}", json.dumps(fact))
             self._wait(topic, LIMIT)
             if absent := self._without(topic):
                 names = ", ".join(map(self._name, absent))
                 self._no_network(f"{names} did not come within {LIMIT:.0f} s")
             for rank in range(self.size):
-                facts[rank] = json.loads(self._store.get(f"{topic}/{rank}"))
+                text = self._ask(self._store.get, f"{topic}/{rank}")
+                facts[rank] = json.loads(text)
         return facts
 
     def _wait(self, topic: str, seconds: float) -> None:
         """Wait until all have told something on a topic."""
         keys = [f"{topic}/{rank}" for rank in range(self.size)]
         until = time.monotonic() + seconds
-        while not self._store.check(keys) and time.monotonic() < until:
+        while not self._ask(self._store.check, keys) and time.monotonic() < until:
             time.sleep(0.05)
 
     def leave(self) -> None:
         """Wait for the others, because rank 0 has the store, and close the collectives."""
         with suppress(RuntimeError):  # rank 0 has ended
-            self._store.set(f"end/{self.rank}", "")
+            self._ask(self._store.set, f"end/{self.rank}", "")
             self._wait("end", _LAST_WORDS)
         if distributed.is_initialized():
             distributed.destroy_process_group()

@@ -42,4 +42,5 @@ def _parts(name: str) -> list[str]:
 def essence(name: str) -> str:
     """Return ``arc 140v`` for ``Intel(R) Arc(TM) 140V GPU (16GB)``: what all spellings share."""
     words = re.sub(r"\(.*?\)|\[.*?\]", " ", name.lower()).split()
-    return " ".join(word for word in words if word not in {"intel", "gpu", "graphics"})
+    words = [word for word in words if word not in {"intel", "gpu", "graphics"}]
+    return " ".join(words)

@@ -28,7 +28,9 @@ class Sensors:
     ) -> None:
         self._kind = "cpu" if kind == "cpu" else "gpu"
         self._files = TABLE["sysfs"][self._kind]
-        self._folder, self._handle, self._why = folder, handle, why
+        self._folder = folder
+        self._handle = handle
+        self._why = why
         self._counted: dict[str, tuple[float, float]] = {}
         self._events = ctypes.c_void_p()
         # Neither a laptop nor a GPU of the processor has a slot, or cooling, of its own.
@@ -81,7 +83,8 @@ class Sensors:
                 break
             card = card.parent
         now = _link(card, "current")
-        return [*now, *map(min, _link(card, "max"), _link(card.parent, "max"))]
+        most = map(min, _link(card, "max"), _link(card.parent, "max"))
+        return [*now, *most]
 
     def xids(self) -> list[int]:
         """Return the Xid errors since the last call; the first one lets the driver collect them."""
@@ -148,8 +151,8 @@ def _nvidia(uuid: object) -> tuple[ctypes.c_void_p, Path | None]:
     place = ctypes.create_string_buffer(68)  # nvmlPciInfo_t
     _ask("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}".encode(), ctypes.byref(handle))
     _ask("nvmlDeviceGetPciInfo_v3", handle, place)
-    address = place.raw[36:].rstrip(b"\0").decode().lower()[-12:]
-    folder = SYS / "bus/pci/devices" / address
+    address = place.raw[36:].rstrip(b"\0").decode()
+    folder = SYS / "bus/pci/devices" / address.lower()[-12:]
     return handle, folder if folder.exists() else None
 
 

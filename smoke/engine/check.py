@@ -16,13 +16,14 @@ from smoke.engine.finding import fail
 if TYPE_CHECKING:
     import torch
 
+    from smoke.engine.child_process import Call
     from smoke.engine.expect import Expect
     from smoke.engine.journal import Journal
 
     # Each returns "" for yes, otherwise the reason why not, which the report shows.
     When = Callable[[Expect], str]
-    # Returns the call of `child_process` that a check of this device will make.
-    Beside = Callable[[Expect, torch.device], tuple[str, dict[str, object]]]
+    # Returns the call that a check of this device will make.
+    Beside = Callable[[Expect, torch.device], Call]
     Capability = Callable[[torch.device], str]
 
 # All other checks on the device are reported as blocked when this one fails.
@@ -102,9 +103,8 @@ def check(
     """
 
     def mark(function: Callable[..., None]) -> Callable[..., None]:
-        function.check = Check(  # type: ignore[attr-defined]
-            identifier, stands_for, when, tuple(needs), full, beside
-        )
+        marked = Check(identifier, stands_for, when, tuple(needs), full, beside)
+        function.check = marked  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -119,7 +119,7 @@ class Numbers:
 
     def __init__(self, journal: Journal, least: float = 0.0) -> None:
         self.journal = journal
-        self._least = least  # what torch allows on the device, as an error
+        self._least = least  # error that torch allows on the device
         self.values: dict[str, dict[str, Any]] = {}
         self.missing: dict[str, str] = {}
         # What the device refuses in a release for which nobody wrote down what it offers.

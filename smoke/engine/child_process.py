@@ -178,6 +178,8 @@ class Child:
         return Answer(reply["value"], finding, log)
 
 
+# ``module:function`` and its arguments, which are JSON values.
+Call = tuple[str, dict[str, object]]
 # What was started before its check: processes that wait for arguments, by their function,
 # and answers to come, by function and arguments.
 _standing_by: dict[str, Child] = {}
@@ -189,14 +191,14 @@ def stand_by(function: str) -> None:
     _standing_by[function] = Child(function)
 
 
-def begin(calls: Iterable[tuple[str, dict[str, object]]]) -> None:
+def begin(calls: Iterable[Call]) -> None:
     """Make calls one after the other beside this process; `call` then returns their answers."""
-    asked = [(function, arguments, Future[Answer]()) for function, arguments in calls]
-    for function, arguments, answer in asked:
-        _begun[_key(function, arguments)] = answer
+    asked = [(call, Future[Answer]()) for call in calls]
+    for call, answer in asked:
+        _begun[_key(call)] = answer
 
     def run() -> None:
-        for function, arguments, answer in asked:
+        for (function, arguments), answer in asked:
             try:
                 # It gives no sign of life: the process that runs the checks may itself hang.
                 child = Child(function)
@@ -207,8 +209,8 @@ def begin(calls: Iterable[tuple[str, dict[str, object]]]) -> None:
     threading.Thread(target=run, daemon=True).start()
 
 
-def _key(function: str, arguments: dict[str, object]) -> str:
-    return json.dumps([function, arguments], sort_keys=True)
+def _key(call: Call) -> str:
+    return json.dumps(call, sort_keys=True)
 
 
 def call(function: str, *, timeout: float = TIMEOUT, **arguments: object) -> Answer:
@@ -231,7 +233,7 @@ def call(function: str, *, timeout: float = TIMEOUT, **arguments: object) -> Ans
             alive()
         return False
 
-    begun = _begun.pop(_key(function, arguments), None)
+    begun = _begun.pop(_key((function, arguments)), None)
     if begun is None:
         child = _standing_by.pop(function, None) or Child(function)
         answer = child.answer(arguments, timeout, look)

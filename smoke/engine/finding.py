@@ -103,7 +103,8 @@ def explain(error: BaseException, *, code: str = "op-fails") -> Finding:
 
 def _lines(error: BaseException) -> list[str]:
     text = f"{type(error).__name__}: {error}"
-    return [line.strip()[:_LONGEST] for line in text.splitlines() if line.strip()]
+    lines = filter(None, map(str.strip, text.splitlines()))
+    return [line[:_LONGEST] for line in lines]
 
 
 def _symptom(lines: list[str]) -> str:

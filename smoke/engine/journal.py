@@ -30,11 +30,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+# An event, or what of it goes into the report.
+Entry = dict[str, Any]
+
 
 class Running(NamedTuple):
     """The check that a worker is running: its headline, seconds since its start, its last step."""
 
-    check: dict[str, Any]
+    check: Entry
     seconds: float
     step: str | None
 
@@ -50,13 +53,13 @@ class Journal:
 
     def __init__(self, path: Path, index: int = 0) -> None:
         self.path, self.index = path, index
-        self._read: list[dict[str, Any]] = []
+        self._read: list[Entry] = []
         # In bytes, of what was read: a long run's is not read anew each time.
         self._end = 0
 
     def write(self, **event: object) -> None:
         """Append one event, with a single call of the system."""
-        entry: dict[str, object] = {"at": time.time()}
+        entry: Entry = {"at": time.time()}
         if self.index:
             entry["on"] = self.index
         line = json.dumps(entry | event).encode() + b"\n"
@@ -68,7 +71,7 @@ class Journal:
                 line = b"\n" + line
             stream.write(line)
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[Entry]:
         """Return all events, without a last line that is being written."""
         for line in self._new_lines():
             # What a killed worker wrote of its last event says nothing.
@@ -89,7 +92,7 @@ class Journal:
         self._end += len(whole)
         return whole.splitlines()
 
-    def results(self) -> list[dict[str, Any]]:
+    def results(self) -> list[Entry]:
         """Return the results so far, in the order in which the checks ended."""
         return [event["result"] for event in self.events() if "result" in event]
 
@@ -97,10 +100,11 @@ class Journal:
         """Return the ids of the checks that need no worker any more."""
         ended = {result["id"] for result in self.results()}
         for event in self.events():
-            ended.update(entry["id"] for entry in event.get("excused", ()))
+            for entry in event.get("excused", ()):
+                ended.add(entry["id"])
         return ended
 
-    def _latest(self) -> Iterator[dict[str, Any]]:
+    def _latest(self) -> Iterator[Entry]:
         """Yield the events of its device, the last one first."""
         for event in reversed(self.events()):
             if event.get("on", 0) == self.index:
@@ -108,7 +112,7 @@ class Journal:
 
     def latest(self) -> float:
         """Return when the last event was written: while it changes, the worker is not stuck."""
-        return float(next(self._latest(), {"at": 0.0})["at"])
+        return float(self.last("at") or 0.0)
 
     def last(self, key: str) -> Any:
         """Return the value of the last event with this key, or None."""

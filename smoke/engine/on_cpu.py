@@ -68,7 +68,8 @@ XPU_2_6 = frozenset(
 )
 # Release -> the names that came and that went since the one before; the same file of the branch
 # release/2.N for each.
-XPU_CHANGES: dict[tuple[int, int], tuple[tuple[str, ...], tuple[str, ...]]] = {
+Names = tuple[str, ...]
+XPU_CHANGES: dict[tuple[int, int], tuple[Names, Names]] = {
     (2, 7): (
         (),
         (
@@ -143,15 +144,16 @@ def listed(accelerator: str, version: str) -> tuple[frozenset[str], bool]:
         return MPS, False
     if accelerator != "xpu":
         return frozenset(), False
-    major, minor = map(int, re.findall(r"\d+", version)[:2])
+    major, minor = re.findall(r"\d+", version)[:2]
+    release = int(major), int(minor)
     names = set[str]()
-    if (major, minor) >= (2, 6):
+    if release >= (2, 6):
         names.update(XPU_2_6)
-    for release, (came, went) in XPU_CHANGES.items():
-        if release <= (major, minor):
+    for changed, (came, went) in XPU_CHANGES.items():
+        if changed <= release:
             names.difference_update(went)
             names.update(came)
-    was_read = (2, 6) <= (major, minor) <= max(XPU_CHANGES)
+    was_read = (2, 6) <= release <= max(XPU_CHANGES)
     is_release = re.fullmatch(r"\d+\.\d+\.\d+(\+[a-z]\w*)?", version) is not None
     return frozenset(names), was_read and is_release
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from smoke.engine.check import IMPORT
 from smoke.engine.check_files import Declared
 from smoke.engine.expect import Expect
-from smoke.engine.journal import Journal
+from smoke.engine.journal import Entry, Journal
 
 ONLY_IN_FULL = "only in the full suite"
 NOT_ASKED = "not asked for"
@@ -58,7 +57,7 @@ def reused(expect: Expect) -> frozenset[str]:
     return frozenset(names)
 
 
-def not_run(head: dict[str, str], reason: str, *, required: bool) -> dict[str, Any]:
+def not_run(head: dict[str, str], reason: str, *, required: bool) -> Entry:
     """Return the report's entry of a check without a result."""
     return {
         "id": head["id"],
@@ -68,9 +67,7 @@ def not_run(head: dict[str, str], reason: str, *, required: bool) -> dict[str, A
     }
 
 
-def missing(
-    journal: Journal, declared: Sequence[Declared], plan: Plan
-) -> list[dict[str, Any]]:
+def missing(journal: Journal, declared: Sequence[Declared], plan: Plan) -> list[Entry]:
     """Return the checks without a result, those that are required first.
 
     A check is required where a worker said so, and where no worker said anything of it: only then is a
@@ -96,18 +93,19 @@ def missing(
     return required + others
 
 
-def _named_by_workers(journal: Journal) -> dict[str, dict[str, Any]]:
+def _named_by_workers(journal: Journal) -> dict[str, Entry]:
     """Return an entry for each check that the workers named; a later word replaces an earlier one."""
-    entries: dict[str, dict[str, Any]] = {}
+    entries: dict[str, Entry] = {}
     for event in journal.events():
         for head in event.get("required", ()):
             entries.setdefault(head["id"], not_run(head, CUT_SHORT, required=True))
-        for entry in (*event.get("not_required", ()), *event.get("excused", ())):
-            entries[entry["id"]] = entry
+        for kind in ("not_required", "excused"):
+            for entry in event.get(kind, ()):
+                entries[entry["id"]] = entry
     return entries
 
 
-def _is_repeated(entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> bool:
+def _is_repeated(entry: Entry, entries: dict[str, Entry]) -> bool:
     """Return whether a further device lacks a check for the reason that the first lacks it."""
     name, _, index = entry["id"].partition("@")
     first = entries.get(name, {})

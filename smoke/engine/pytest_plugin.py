@@ -7,24 +7,23 @@ import time
 import warnings
 from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from smoke.engine import child_process, on_cpu
 from smoke.engine.check import DEVICE, Check, Numbers
 from smoke.engine.check_files import is_on_device, on
-from smoke.engine.expect import KNOWN
+from smoke.engine.expect import KNOWN, Expect
 from smoke.engine.finding import CheckFailed, Finding, explain, fail
 from smoke.engine.import_order import bytecode_written
+from smoke.engine.journal import Entry, Journal
 from smoke.engine.plan import Plan, not_run
 
 if TYPE_CHECKING:
     import torch
 
     from smoke.engine.check import Capability
-    from smoke.engine.expect import Expect
-    from smoke.engine.journal import Journal
 
 
 def check_of(item: pytest.Function) -> Check:
@@ -82,12 +81,12 @@ class Suite:
             devices.sensors_of(chosen)  # it hears of the driver's errors from here on
         return chosen
 
-    def _device_failure(self) -> dict[str, Any] | None:
+    def _device_failure(self) -> Entry | None:
         """Return the finding of `device.ready` where that failed."""
         identifier = on(DEVICE, self._index)
         for result in self._journal.results():
             if result["id"] == identifier and result["outcome"] == "failed":
-                finding: dict[str, Any] = result["finding"]
+                finding: Entry = result["finding"]
                 return finding
         return None
 
@@ -250,13 +249,13 @@ class Suite:
             check.beside(self._expect, device) for check in checks if check.beside
         )
 
-    def _result(self, item: pytest.Function) -> dict[str, Any]:
+    def _result(self, item: pytest.Function) -> Entry:
         outcome, finding = "passed", None
         if self._error:
             problem = self._finding(self._error, item)
             outcome = "warned" if problem.level == "warning" else "failed"
             finding = problem.as_json()
-        result: dict[str, Any] = {
+        result: Entry = {
             **self._headline(item),
             "outcome": outcome,
             "seconds": round(time.monotonic() - self._started, 3),
@@ -287,7 +286,7 @@ def _is_on_device(item: pytest.Function) -> bool:
     return is_on_device(check_of(item).identifier, item.fixturenames)
 
 
-def blocked(cause: dict[str, Any]) -> Finding:
+def blocked(cause: Entry) -> Finding:
     """Return the finding of a check that could not run because the device does not work.
 
     It does not repeat the code or the remedy of that failure: the toolkit may replace both.

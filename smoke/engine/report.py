@@ -1,21 +1,19 @@
 """The parts of the report."""
 
-from typing import Any
-
 from smoke.engine.finding import Finding
-from smoke.engine.journal import Journal, Running
+from smoke.engine.journal import Entry, Journal, Running
 
 
-def devices(journal: Journal) -> dict[int, dict[str, Any]]:
+def devices(journal: Journal) -> dict[int, Entry]:
     """Return the facts of each device that computes, in the order of their numbers."""
-    facts: dict[int, dict[str, Any]] = {}
+    facts: dict[int, Entry] = {}
     for event in journal.events():
         if "device" in event:
             facts[event["device"]["index"]] = event["device"]
     return dict(sorted(facts.items()))
 
 
-def failed(running: Running, finding: Finding) -> dict[str, Any]:
+def failed(running: Running, finding: Finding) -> Entry:
     """Return the result of a check whose worker died or hung before it wrote one."""
     return {
         **running.check,
@@ -26,7 +24,7 @@ def failed(running: Running, finding: Finding) -> dict[str, Any]:
     }
 
 
-def line(result: dict[str, Any]) -> str:
+def line(result: Entry) -> str:
     """Return one result as a line of progress for the terminal."""
     if finding := result["finding"]:
         words = f"{finding['code']}: {finding['symptom']}"

@@ -13,7 +13,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
 # At the end of sys.path: a module of the environment with the same name must win, as for its users.
@@ -35,7 +34,7 @@ from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
 from smoke.engine.import_order import bytecode_written  # noqa: E402
-from smoke.engine.journal import Journal  # noqa: E402
+from smoke.engine.journal import Entry, Journal  # noqa: E402
 from smoke.engine.plan import NOT_ASKED, REUSED, Plan, not_run, reused  # noqa: E402
 
 WITHOUT_TORCH = HERE / "checks" / "test_identity.py"
@@ -60,8 +59,9 @@ def main(argv: list[str]) -> int:
     expect = expectation.read(Path(asked["expect"]))
     journal = Journal(Path(asked["journal"]), asked["other"])
     child_process.alive = lambda: journal.write(alive=True)
-    files, only = check_files(), frozenset(asked["only"])
-    plan = Plan(asked["full"], only, (asked["device"],), reused(expect))
+    only, devices = frozenset(asked["only"]), (asked["device"],)
+    plan = Plan(asked["full"], only, devices, reused(expect))
+    files = check_files()
     if expect.earlier is not None:
         files = _with_work(files, plan)
     if _is_ahead(RESUMED, plan, journal):
@@ -79,7 +79,7 @@ def main(argv: list[str]) -> int:
     return run_checks(expect, journal, files, plan)
 
 
-def _set_variables(asked: dict[str, Any]) -> None:
+def _set_variables(asked: Entry) -> None:
     """Set what this process and its children read."""
     os.environ["SMOKE_DEVICE"] = str(asked["device"])  # by smoke.device
     # Both when torch is loaded, the first by torch for XPU alone.

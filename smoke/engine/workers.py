@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from smoke.engine import child_process, patience, report
-from smoke.engine.journal import Journal
+from smoke.engine.journal import Entry, Journal
 
 # Exit codes of pytest: all passed, some failed, no check left. The last alone is no error: a
 # worker that died can have had the last one. What is required and was not run is looked up afterwards.
@@ -18,9 +17,7 @@ ENDED_WELL = (0, 1, 5)
 class Workers:
     """Starts the workers of a device, and another one where one died or hung."""
 
-    def __init__(
-        self, program: Path, asked: dict[str, Any], log: Path, limit: float
-    ) -> None:
+    def __init__(self, program: Path, asked: Entry, log: Path, limit: float) -> None:
         """Take what the worker is asked for; see `worker.main`.
 
         Args:
