@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from smoke.engine import child_process
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
-from smoke.engine.finding import CheckFailed, Finding, fail_if
+from smoke.engine.finding import fail, fail_if
 from smoke.engine.requirements import to_import, top_level
 
 # Most of them import torch, which takes up to a gigabyte of memory and all of a disk's speed.
@@ -42,29 +42,33 @@ def test_requirements(expect: Expect, numbers: Numbers) -> None:
     numbers.record("imported", imported, "count")
     if earlier:
         numbers.record("imported by the build before", earlier, "count")
-    bad = {name: answer.finding for name, answer in answers.items() if answer.finding}
-    if bad:
-        raise CheckFailed(_all(bad))
+    _fail_together(answers)
 
 
 def _installed(expect: Expect, installed: dict[str, list[str]]) -> None:
-    # What the lock holds and is not installed is a finding of identity.versions.
-    absent = [
-        each
-        for each in expect.requirements
-        if each not in {*installed, *expect.packages}
-    ]
-    fail_if([f"{name} is not installed" for name in absent], "missing-package")
+    absent = []
+    for name in expect.requirements:
+        # What the lock holds and is not installed is a finding of identity.versions.
+        if name not in installed and not expect.locks(name):
+            absent.append(f"{name} is not installed")
+    fail_if(absent, "missing-package")
 
 
-def _all(bad: dict[str, Finding]) -> Finding:
-    """Return one finding for all that failed; the first gives code, cause and remedy."""
-    first, *others = bad.items()
-    name, found = first
-    return Finding(
-        "import-fails" if found.code == "op-fails" else found.code,
-        f"{name} can't be imported: {found.symptom}",
-        found.cause,
-        found.remedy,
-        (*found.evidence, *(f"{other}: {each.symptom}" for other, each in others)),
+def _fail_together(answers: dict[str, child_process.Answer]) -> None:
+    """End the check with all that failed; the first gives code, cause and remedy."""
+    failures = []
+    for name, answer in answers.items():
+        if answer.finding:
+            failures.append((name, answer.finding))
+    if not failures:
+        return
+    (name, first), *others = failures
+    evidence = list(first.evidence)
+    evidence += [f"{other}: {finding.symptom}" for other, finding in others]
+    fail(
+        "import-fails" if first.code == "op-fails" else first.code,
+        f"{name} can't be imported: {first.symptom}",
+        evidence,
+        cause=first.cause,
+        remedy=first.remedy,
     )

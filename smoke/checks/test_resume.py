@@ -53,12 +53,13 @@ def _same(
     *,
     limit: float = 1e-5,
 ) -> None:
-    off = max(abs(a - b) for a, b in zip(resumed, unbroken, strict=True))
-    numbers.record(name, off, "nats")
-    if not off <= limit:
+    errors = [abs(a - b) for a, b in zip(resumed, unbroken, strict=True)]
+    error = max(errors)
+    numbers.record(name, error, "nats")
+    if not error <= limit:
         fail(
             "resume-differs",
-            f"{name}: resumed losses differ by {off:.2g} from the uninterrupted run",
+            f"{name}: resumed losses differ by {error:.2g} from the uninterrupted run",
             evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"],
         )
 
@@ -97,7 +98,8 @@ def test_order(device: torch.device, tmp_path: Path) -> None:
 
 
 def _checkpoint(device: torch.device, folder: Path) -> str:
-    whole, path = training.Whole("AdamW", device, seed=0), str(folder / "checkpoint.pt")
+    whole = training.Whole("AdamW", device, seed=0)
+    path = str(folder / "checkpoint.pt")
     whole.train(BEFORE)
     whole.save(path)
     return path
@@ -116,7 +118,10 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
     before = training.to_cpu(dict(model.state_dict()))
     training.steps(model, update, 1, device)
     after = training.to_cpu(dict(model.state_dict()))
-    idle = [name for name, weight in before.items() if torch.equal(weight, after[name])]
+    idle = []
+    for name, weight in before.items():
+        if torch.equal(weight, after[name]):
+            idle.append(name)
     numbers.record("trained", len(before) - len(idle), "tensors")
     if idle:
         fail(

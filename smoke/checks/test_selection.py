@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
+from smoke.engine import import_order
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.files import read_table
 from smoke.engine.finding import fail, fail_if
-from smoke.engine.import_order import OPERATOR_MODULES
 
 IPEX = "intel_extension_for_pytorch"
 TABLE = read_table(__file__, "own.json")
@@ -59,13 +59,13 @@ def test_clean(expect: Expect, numbers: Numbers) -> None:
     maps = Path("/proc/self/maps")  # Linux only
     mapped = maps.read_text(encoding="utf-8") if maps.exists() else ""
     traces = [*_hijacked(expect), *_libraries(expect, mapped)]
-    runtimes = {*OPENMP.findall(mapped)}
+    runtimes = set(OPENMP.findall(mapped))
     numbers.record("OpenMP runtimes", len(runtimes), "count")
     if len(runtimes) > 1:  # healthy of one's own: torch's libgomp and MKL's libiomp5
         home = f"{Path(sys.prefix).resolve()}{os.sep}"
-        traces += [
-            f"another OpenMP runtime is {each}" for each in runtimes if home not in each
-        ]
+        for path in runtimes:
+            if home not in path:
+                traces.append(f"another OpenMP runtime is {path}")
     if IPEX in sys.modules and not expect.locks("intel-extension-for-pytorch"):
         traces.append(f"module {IPEX} is imported")
     fail_if(
@@ -80,16 +80,18 @@ def _hijacked(expect: Expect) -> Iterator[str]:
     """Yield the entry points of torch that others than the locked IPEX replaced."""
     if getattr(torch.cuda, "is_xpu_hijacked", False):
         yield "torch.cuda.is_xpu_hijacked is set"
-    theirs = [module for name, module in OPERATOR_MODULES.items() if expect.locks(name)]
+    _torch, *theirs = import_order.operators(expect)
     folder = Path(torch.__file__).parent
     for owners, functions in TABLE["entry points"].items():
         for owner, function in product(owners.split(), functions.split()):
             name = f"{owner}.{function}"
             home, called = _home(torch, name.split("."))
-            own = home.startswith((str(folder), "torch")) and called == function
+            if not called or any(module in home for module in theirs):
+                continue
+            is_torch = home.startswith((str(folder), "torch")) and called == function
             if owner in SWAPPED and home.startswith(str(folder / SWAPPED[owner])):
-                own = False
-            if called and not own and not any(module in home for module in theirs):
+                is_torch = False
+            if not is_torch:
                 yield f"torch.{name} is {called} of {home}"
 
 
@@ -107,9 +109,10 @@ def _home(found: Any, path: list[str]) -> tuple[str, str]:
 
 def _libraries(expect: Expect, mapped: str) -> list[str]:
     """Return mapped libraries of accelerators that the target does not have."""
-    ours = {expect.accelerator, "cuda" if expect.locks_cuda else ""}
-    return [
-        f"library {found[0]}"
-        for name, pattern in TABLE["accelerators"].items()
-        if name not in ours and (found := re.search(pattern, mapped))
-    ]
+    libraries = []
+    for name, pattern in TABLE["accelerators"].items():
+        is_ours = name == expect.accelerator or (name == "cuda" and expect.locks_cuda)
+        library = re.search(pattern, mapped)
+        if library and not is_ours:
+            libraries.append(f"library {library[0]}")
+    return libraries

@@ -23,10 +23,8 @@ from smoke.reference import precision, reference
 def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
     """Recomputed activations give the gradients of kept ones, with the same dropout."""
     torch.manual_seed(0)
-    block = nn.Sequential(
-        nn.Linear(64, 512), nn.GELU(), nn.Dropout(), nn.Linear(512, 64)
-    )
-    block.to(device)
+    layers = [nn.Linear(64, 512), nn.GELU(), nn.Dropout(), nn.Linear(512, 64)]
+    block = nn.Sequential(*layers).to(device)
     x = reference.noise(600, 64).to(device).requires_grad_()
     tensors = [x, *block.parameters()]
     ways = {
@@ -46,8 +44,8 @@ def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
         parts = [tensor.grad.cpu().flatten() for tensor in tensors]
         gradients[name] = torch.cat(parts)
     right = gradients.pop("kept").double()
-    for name, found in gradients.items():
-        numbers.within(name, reference.error(found, right), 1e-5)
+    for name, gradient in gradients.items():
+        numbers.within(name, reference.error(gradient, right), 1e-5)
 
 
 class Drawing(TensorDataset):  # type: ignore[misc]
@@ -55,8 +53,9 @@ class Drawing(TensorDataset):  # type: ignore[misc]
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
         """Return the tensors of a sample, and its draws: of torch and of Python."""
-        draws = [int(torch.randint(2**62, ())), random.getrandbits(62)]
-        return (*super().__getitem__(index), torch.tensor(draws))
+        of_torch = int(torch.randint(2**62, ()))
+        draws = torch.tensor([of_torch, random.getrandbits(62)])
+        return (*super().__getitem__(index), draws)
 
 
 @check(
@@ -74,10 +73,7 @@ def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
         settings["pin_memory_device"] = device.type
     count = torch.arange(48)
     samples = Drawing(count[:, None].expand(48, 12288).float(), count)
-    order, twin = (
-        RandomSampler(samples, generator=torch.Generator().manual_seed(0))
-        for _ in range(2)
-    )
+    order, twin = _shuffled(samples), _shuffled(samples)
     moved, draws = 0, list[int]()
     for persistent in (True, False):
         loader = DataLoader(
@@ -87,8 +83,14 @@ def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
             epoch = _loaded(loader, device, draws)
             moved += sum(a != b for a, b in zip(epoch, twin, strict=True))
         del loader  # its workers end: a failed check's traceback would keep them
+    repeated = len(draws) - len(set(draws))
     numbers.within("damaged or out of order", float(moved), 0.0)
-    numbers.within("random numbers repeated", float(len(draws) - len({*draws})), 0.0)
+    numbers.within("random numbers repeated", float(repeated), 0.0)
+
+
+def _shuffled(samples: Drawing) -> RandomSampler:
+    generator = torch.Generator().manual_seed(0)
+    return RandomSampler(samples, generator=generator)
 
 
 def _loaded(loader: Any, device: torch.device, draws: list[int]) -> list[int]:
@@ -98,6 +100,7 @@ def _loaded(loader: Any, device: torch.device, draws: list[int]) -> list[int]:
     epoch: list[int] = []
     for x, number, drawn in batches:
         draws += drawn.flatten().tolist()
-        whole = (x == number.to(device)[:, None]).all(1).cpu()
-        epoch += torch.where(whole, number, -1).tolist()
+        right = number.to(device)[:, None]
+        is_whole = (x == right).all(1).cpu()
+        epoch += torch.where(is_whole, number, -1).tolist()
     return epoch

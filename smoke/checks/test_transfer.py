@@ -10,8 +10,14 @@ from smoke.engine.finding import fail
 
 SIZE = 64 * 2**20  # bytes
 TYPES = (
-    *(torch.float32, torch.float16, torch.bfloat16),
-    *(torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool),
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
 )
 
 
@@ -33,13 +39,15 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
         }
         for layout, tensor in layouts.items():
             numbers.step(f"{dtype} {layout}")
-            host, kept = tensor.clone(), tensor.to(device, non_blocking=True)
+            host = tensor.clone()
+            kept = tensor.to(device, non_blocking=True)
             there = host.to(device, non_blocking=True)
             devices.synchronize(device)
             host.zero_()  # which a copy that has ended does not see
-            back = [each.to("cpu", non_blocking=True) for each in (there, kept)]
+            copies = [part.to("cpu", non_blocking=True) for part in (there, kept)]
             devices.synchronize(device)
-            if not all(torch.equal(each, tensor) for each in (*back, kept.cpu())):
+            copies.append(kept.cpu())
+            if not all(torch.equal(copy, tensor) for copy in copies):
                 fail(
                     "transfer-corrupts",
                     f"a {layout} tensor of {dtype} returns changed",
@@ -57,7 +65,8 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
 def test_speed(device: torch.device, numbers: Numbers) -> None:
     """Copies arrive unchanged, above half a GiB/s, on a link as fast as card and slot both can."""
     host = torch.randint(256, (SIZE,), dtype=torch.uint8)
-    there, fast = torch.empty_like(host, device=device), pinned(SIZE, device)
+    there = torch.empty_like(host, device=device)
+    fast = pinned(SIZE, device)
     pairs = {
         "to device, pageable": (there, host),
         "to device": (there, fast.copy_(host)),
@@ -65,13 +74,13 @@ def test_speed(device: torch.device, numbers: Numbers) -> None:
         "to host": (fast, there),
     }
     for number in devices.alike(device)[1:]:
-        other = torch.empty_like(there, device=torch.device(device.type, number))
-        pairs[f"to device {number}"] = (other, there)
+        other = torch.device(device.type, number)
+        pairs[f"to device {number}"] = (torch.empty_like(there, device=other), there)
     speeds = {}
     for name, (target, source) in pairs.items():
         numbers.step(name)
-        each = [copy_speed(target, source, device) for _ in range(5)]
-        speeds[name] = numbers.sample(name, each[1:], "GiB/s")
+        _first, *rounds = [copy_speed(target, source, device) for _ in range(5)]
+        speeds[name] = numbers.sample(name, rounds, "GiB/s")
         if not torch.equal(target.cpu(), host):
             fail(
                 "transfer-corrupts",
@@ -81,9 +90,9 @@ def test_speed(device: torch.device, numbers: Numbers) -> None:
     with numbers.measuring("link"):
         links = _links(there, fast, device)
         _judge_link(max(links), devices.sensors_of(device).fixed, numbers)
-    name, speed = min(speeds.items(), key=lambda entry: entry[1])
-    if speed < 0.5:
-        slow = f"{name}: {speed:.2f} GiB/s"
+    slowest = min(speeds, key=speeds.__getitem__)
+    if speeds[slowest] < 0.5:
+        slow = f"{slowest}: {speeds[slowest]:.2f} GiB/s"
         fail("slow", f"{slow}; any slot gives more than 0.5 GiB/s", [slow])
 
 
@@ -91,13 +100,13 @@ def _links(
     there: torch.Tensor, fast: torch.Tensor, device: torch.device
 ) -> list[list[int]]:
     """Return the readings of the link while data moves: an idle one trains down."""
-    found = []
+    links = []
     for _ in range(20):
         for _ in range(4):
             there.copy_(fast, non_blocking=True)
-        found.append(devices.sensors_of(device).link())
+        links.append(devices.sensors_of(device).link())
         devices.synchronize(device)
-    return found
+    return links
 
 
 def _judge_link(link: list[int], fixed: bool, numbers: Numbers) -> None:  # noqa: FBT001
@@ -109,9 +118,12 @@ def _judge_link(link: list[int], fixed: bool, numbers: Numbers) -> None:  # noqa
     if generation < most_generation or width < most_width:
         now = f"PCIe {generation} x{width}"
         most = f"PCIe {most_generation} x{most_width}"
-        level = "error" if fixed else "warning"
-        words = f"{now} under load, both ends can do {most}"
-        fail("link-below-its-best", words, [now], level)
+        fail(
+            "link-below-its-best",
+            f"{now} under load, both ends can do {most}",
+            [now],
+            "error" if fixed else "warning",
+        )
 
 
 def pinned(size: int, device: torch.device) -> torch.Tensor:
@@ -125,10 +137,8 @@ def pinned(size: int, device: torch.device) -> torch.Tensor:
         return memory
     try:
         return memory.pin_memory()
-    except (
-        RuntimeError,
-        AssertionError,
-    ):  # "Cannot initialize CUDA without ATen_cuda library"
+    # "Cannot initialize CUDA without ATen_cuda library"
+    except (RuntimeError, AssertionError):
         return memory.pin_memory(device.type)
 
 
