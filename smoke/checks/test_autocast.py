@@ -31,7 +31,7 @@ def test_forward(device: torch.device, numbers: Numbers) -> None:
             fail(
                 "autocast-has-no-effect",
                 f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
-                evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
+                [f"product {product.dtype}", f"loss {loss.dtype}"],
             )
         numbers.within(name, reference.error(product, right), reference.LIMITS[dtype])
 

@@ -69,7 +69,7 @@ def _probed(accelerator: str, numbers: Numbers) -> torch.device:
         fail(
             "cpu-build-of-torch-installed",
             f"torch {torch.__version__} is built without {accelerator}",
-            evidence=[f"torch.version.cuda = {torch.version.cuda}"],
+            [f"torch.version.cuda = {torch.version.cuda}"],
         )
     if accelerator != "cpu":
         _available(accelerator)
@@ -101,9 +101,9 @@ def _available(accelerator: str) -> None:
     fail(
         code,
         f"no {accelerator} device is usable",
+        evidence,
         cause=cause.format(node=node, wsl=WSL),
         remedy=remedy.format(node=node, wsl=WSL),
-        evidence=evidence,
     )
 
 
@@ -186,12 +186,12 @@ def test_family(device: torch.device, expect: Expect) -> None:
         fail(
             "device-unknown",
             f"{facts['name']} is not in the device list; the target is for {fit}",
-            evidence=evidence,
+            evidence,
         )
     fail(
         "device-unsupported",
         f"{facts['name']} is of family {' or '.join(sorted(families))}, the target is for {fit}",
-        evidence=evidence,
+        evidence,
     )
 
 
@@ -202,7 +202,7 @@ def _has_kernels(facts: dict[str, Any]) -> None:
         fail(
             "unsupported-gpu-architecture",
             f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
-            evidence=[facts["capability"], *built],
+            [facts["capability"], *built],
         )
 
 
@@ -240,13 +240,13 @@ def test_driver(device: torch.device, expect: Expect) -> None:
         fail(
             "driver-too-old",
             f"the driver is too old: {driver['reason']}",
+            evidence,
             cause="this stack's runtime calls functions that an older driver lacks",
             remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
-            evidence=evidence,
         )
     if driver["verdict"] == "unknown":
         fail(
             "driver-unknown",
             f"whether the driver is {expect.driver} is unknown: {driver['reason']}",
-            evidence=evidence,
+            evidence,
         )

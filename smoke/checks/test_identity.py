@@ -112,9 +112,9 @@ def test_forbidden(expect: Expect) -> None:
             fail(
                 _forbidden_code(name, expect),
                 f"{name} {', '.join(versions)} is installed",
+                [f"{name} {version}" for version in versions],
                 cause=reason,
                 remedy=REBUILD,
-                evidence=[f"{name} {version}" for version in versions],
             )
 
 
@@ -164,7 +164,7 @@ def test_build(expect: Expect) -> None:
     fail(
         code,
         f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
-        evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
+        [f"{key} = {value}" for key, value in sorted(words.items())],
     )
 
 

@@ -109,7 +109,7 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
         fail(
             "memory-not-released",
             f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
-            evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"],
+            [f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"],
         )
 
 

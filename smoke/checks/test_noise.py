@@ -39,7 +39,7 @@ def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None
         fail(
             "unknown-warning",
             f"{len(unknown)} printed lines are not known as harmless: {unknown[0][:120]}",
-            evidence=unknown[:10],
+            unknown[:10],
         )
 
 

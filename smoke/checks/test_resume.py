@@ -60,7 +60,7 @@ def _same(
         fail(
             "resume-differs",
             f"{name}: resumed losses differ by {error:.2g} from the uninterrupted run",
-            evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"],
+            [f"uninterrupted {unbroken}", f"resumed {resumed}"],
         )
 
 
@@ -127,7 +127,7 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
         fail(
             "optimizer-trains-nothing",
             f"{len(idle)} of {len(before)} weights did not change in a step: {idle[0]}",
-            evidence=idle,
+            idle,
         )
 
 

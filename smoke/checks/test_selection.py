@@ -44,9 +44,9 @@ def test_order(expect: Expect, device: torch.device) -> None:
         fail(
             "wrong-device-selected",
             f"a program that chooses itself selects {found}, the target is {expect.accelerator}",
+            [f"selected {found}", f"torch {torch.__version__}"],
             cause=f"{found} is available as well, or {device.type} is not",
             remedy="hide the other device, or name the device in the program",
-            evidence=[f"selected {found}", f"torch {torch.__version__}"],
         )
 
 

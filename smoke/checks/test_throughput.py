@@ -87,7 +87,7 @@ def placed(device: torch.device, *tensors: torch.Tensor) -> None:
         fail(
             "tensors-elsewhere",
             f"{len(away)} of {len(tensors)} tensors are on {away[0].device}, not {device}",
+            [str(tensor.device) for tensor in away[:3]],
             cause="moving model or inputs to the device had no effect",
             remedy="look at what replaces torch's .to(), and at options parsed with type=bool",
-            evidence=[str(tensor.device) for tensor in away[:3]],
         )

@@ -51,7 +51,7 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
                 fail(
                     "transfer-corrupts",
                     f"a {layout} tensor of {dtype} returns changed",
-                    evidence=[f"{dtype} {layout}", f"device {device}"],
+                    [f"{dtype} {layout}", f"device {device}"],
                 )
     numbers.record("types", len(TYPES), "count")
 

@@ -178,7 +178,7 @@ class Numbers:
         fail(
             "wrong-numbers",
             f"{name}: relative error {error:.2g}, the limit is {limit:.2g}",
+            evidence,
             cause="the result on the device differs from the float64 reference on the CPU",
             remedy="compare driver and runtime with the last good report of this machine",
-            evidence=evidence,
         )
