@@ -118,7 +118,8 @@ def _reason(
         "driver version is insufficient" in message and (driver or nodes)
     ):
         return "too-old"
-    if nodes and not any(os.access(node, os.R_OK | os.W_OK) for node in nodes):
+    usable = [node for node in nodes if os.access(node, os.R_OK | os.W_OK)]
+    if nodes and not usable:
         return "no-permission"
     if not nodes and os.path.exists(WSL):  # noqa: PTH110
         return f"wsl-{accelerator}"

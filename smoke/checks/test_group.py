@@ -94,7 +94,8 @@ def look(
 
 def pattern(rank: int, device: torch.device) -> torch.Tensor:
     """Return whole numbers that no other rank has, in float32."""
-    return (torch.arange(LARGE, device=device) % 1021 + rank).float()
+    numbers = torch.arange(LARGE, device=device) % 1021
+    return (numbers + rank).float()
 
 
 def sum_of_two(rank: int, partner: int, device: torch.device) -> int:

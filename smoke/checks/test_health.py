@@ -27,7 +27,8 @@ class Product:
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         block, inner, times = SIZE[device.type != "cpu"]
-        draw = partial(torch.randint, -1, 2, generator=torch.Generator().manual_seed(0))
+        generator = torch.Generator().manual_seed(0)
+        draw = partial(torch.randint, -1, 2, generator=generator)
         left = draw((block, inner)).float()
         right = draw((inner, block)).float()
         product = (left @ right).repeat(times, times)

@@ -89,16 +89,16 @@ class ChatGlm2(nn.Module):
         """Return the layer's output in float64; x is length by 1 by width."""
         heads = self.num_attention_heads_per_partition
         groups = self.num_multi_query_groups_per_partition
-        parts = self.query_key_value(x).view(len(x), 1, heads + 2 * groups, -1)
-        parts = parts.permute(1, 2, 0, 3)
+        parts = self.query_key_value(x)
+        parts = parts.view(len(x), 1, heads + 2 * groups, -1).permute(1, 2, 0, 3)
         query, key, value = parts.split([heads, groups, groups], 1)
         angle = reference.angles(positions, self.turned)
         query = reference.rotate_interleaved(query, angle)
         key = reference.rotate_interleaved(key, angle)
         key = key.repeat_interleave(heads // groups, 1)
         value = value.repeat_interleave(heads // groups, 1)
-        mixed = reference.attention(query, key, value)
-        return self.dense(mixed.permute(2, 0, 1, 3).reshape(x.shape))
+        mixed = reference.attention(query, key, value).permute(2, 0, 1, 3)
+        return self.dense(mixed.reshape(x.shape))
 
 
 def _takes_fused(fused: object, device: torch.device) -> None:
@@ -176,9 +176,9 @@ def test_linear(device: torch.device, numbers: Numbers) -> None:
             # error of a step s is s / sqrt(12), and independent in each term of the sum.
             blocks = x.double().unflatten(-1, (-1, length))
             steps = blocks.abs().amax(-1) / 127
-            gains = stored.unflatten(-1, (-1, length)).square().sum(-1)
-            spread = (steps.square() / 12 @ gains.T).sqrt()
-            limit = 6 * spread + least * right.abs().max()
+            gains = stored.square().unflatten(-1, (-1, length)).sum(-1)
+            variance = steps.square() / 12 @ gains.T
+            limit = 6 * variance.sqrt() + least * right.abs().max()
             share = float((error / limit).max())
             numbers.within(f"{name}, {tokens} tokens, share", share, 1.0)
 

@@ -154,7 +154,8 @@ def test_large(device: torch.device, numbers: Numbers) -> None:
     picked = tensor.index_select(0, last).cpu()
     wrong = int((picked != torch.arange(10)).sum())
     for value, place in enumerate(places):
-        wrong += int((tensor[place : place + 2**16] != value).sum())
+        part = tensor[place : place + 2**16]
+        wrong += int((part != value).sum())
     numbers.within("elements with other values than were written", wrong, 0)
     # A kernel over all elements, of which there are more than 32 bits count.
     tensor.fill_(3)

@@ -23,8 +23,8 @@ from smoke.reference import precision, reference
 def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
     """Recomputed activations give the gradients of kept ones, with the same dropout."""
     torch.manual_seed(0)
-    layers = [nn.Linear(64, 512), nn.GELU(), nn.Dropout(), nn.Linear(512, 64)]
-    block = nn.Sequential(*layers).to(device)
+    wide, narrow = nn.Linear(64, 512), nn.Linear(512, 64)
+    block = nn.Sequential(wide, nn.GELU(), nn.Dropout(), narrow).to(device)
     x = reference.noise(600, 64).to(device).requires_grad_()
     tensors = [x, *block.parameters()]
     ways = {
@@ -72,7 +72,8 @@ def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     if expect.release("torch") < (2, 6) and devices.kind(device) == "xpu":
         settings["pin_memory_device"] = device.type
     count = torch.arange(48)
-    samples = Drawing(count[:, None].expand(48, 12288).float(), count)
+    images = count[:, None].expand(48, 12288).float()
+    samples = Drawing(images, count)
     order, twin = _shuffled(samples), _shuffled(samples)
     moved, draws = 0, list[int]()
     for persistent in (True, False):

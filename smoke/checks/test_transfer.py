@@ -29,8 +29,8 @@ TYPES = (
 )
 def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
     """Tensors of every dtype, small or of megabytes, return unchanged, contiguous or not."""
-    small = torch.arange(130 * 70).remainder(120).view(130, 70)
-    large = torch.arange(2053 * 1031).remainder(119).view(2053, 1031)
+    small = _counted(130, 70, period=120)
+    large = _counted(2053, 1031, period=119)
     for dtype in TYPES:
         layouts = {
             "": small.to(dtype),
@@ -54,6 +54,10 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
                     [f"{dtype} {layout}", f"device {device}"],
                 )
     numbers.record("types", len(TYPES), "count")
+
+
+def _counted(rows: int, columns: int, period: int) -> torch.Tensor:
+    return torch.arange(rows * columns).remainder(period).view(rows, columns)
 
 
 @check(

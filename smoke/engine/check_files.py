@@ -90,7 +90,8 @@ def declared(files: Iterable[Path]) -> list[Declared]:
 @functools.cache
 def _declared_in(path: Path) -> list[Declared]:
     checks: list[Declared] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef):
             checks += _declared(node)
     return checks

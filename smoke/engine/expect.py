@@ -99,7 +99,8 @@ class Expect:
 
     def release(self, name: str) -> tuple[int, int]:
         """Return major and minor version of a locked distribution, (0, 0) for others."""
-        numbers = [*re.findall(r"\d+", self.packages.get(name, "")), 0, 0]
+        numbers = re.findall(r"\d+", self.packages.get(name, ""))
+        numbers += [0, 0]
         return int(numbers[0]), int(numbers[1])
 
     @property

@@ -96,9 +96,13 @@ class Journal:
         """Return the results so far, in the order in which the checks ended."""
         return [event["result"] for event in self.events() if "result" in event]
 
+    def outcomes(self) -> dict[str, str]:
+        """Return how the checks with a result ended, by their ids."""
+        return {result["id"]: result["outcome"] for result in self.results()}
+
     def ended(self) -> set[str]:
         """Return the ids of the checks that need no worker any more."""
-        ended = {result["id"] for result in self.results()}
+        ended = set(self.outcomes())
         for event in self.events():
             for entry in event.get("excused", ()):
                 ended.add(entry["id"])

@@ -33,9 +33,10 @@ class MachineLoad:
         parts: dict[str, float] = {}
         if hasattr(os, "getloadavg"):
             parts["load average"] = round(os.getloadavg()[0], 2)
-        stolen, total = self._cpu_ticks()
-        if total > self._cpu[1]:
-            ratio = (stolen - self._cpu[0]) / (total - self._cpu[1])
+        stolen_before, before = self._cpu
+        stolen, now = self._cpu_ticks()
+        if now > before:
+            ratio = (stolen - stolen_before) / (now - before)
             parts["steal"] = round(ratio, 4)
         for resource, stalled in self._stalled_seconds().items():
             waited = stalled - self._stalled.get(resource, stalled)

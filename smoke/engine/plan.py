@@ -48,13 +48,12 @@ def reused(expect: Expect) -> frozenset[str]:
     The caller vouches that nothing which they use has changed: host, driver, stack, suite, spec.
     What reads the metadata of the environment, and imports what is new in it, is always run.
     """
-    if not expect.earlier:
-        return frozenset()
-    names = set(expect.earlier["reused"])
-    for name in expect.earlier["reused"]:
-        if name.startswith("identity.") and name != IMPORT["id"]:
-            names.discard(name)
-    return frozenset(names)
+    passed = expect.earlier["reused"] if expect.earlier else []
+    kept = set()
+    for name in passed:
+        if name == IMPORT["id"] or not name.startswith("identity."):
+            kept.add(name)
+    return frozenset(kept)
 
 
 def not_run(head: dict[str, str], reason: str, *, required: bool) -> Entry:
@@ -74,7 +73,7 @@ def missing(journal: Journal, declared: Sequence[Declared], plan: Plan) -> list[
     run complete because of what it did, and not because of what it forgot.
     """
     entries = _named_by_workers(journal)
-    outcomes = {result["id"]: result["outcome"] for result in journal.results()}
+    outcomes = journal.outcomes()
     reason = NO_TORCH if outcomes.get(IMPORT["id"]) == "failed" else NOT_COLLECTED
     for check in declared:
         left_out = plan.leaves_out(check.id, full=check.full)

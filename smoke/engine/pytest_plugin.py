@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,8 @@ class Suite:
         for item in items:
             if self._other and not _is_on_device(item):
                 continue
-            head, reason = self._headline(item), self._reason(check_of(item))
+            head = self._headline(item)
+            reason = self._reason(check_of(item))
             if reason:
                 not_required.append(not_run(head, reason, required=False))
                 continue
@@ -241,13 +242,17 @@ class Suite:
 
     def _begin(self, items: list[pytest.Item]) -> None:
         """Make the calls of later checks beside those before them."""
+        child_process.begin(self._calls_of(items))
+
+    def _calls_of(self, items: list[pytest.Item]) -> Iterator[child_process.Call]:
         from smoke.device import devices
 
         device = devices.of(self._expect.accelerator)
-        checks = [check_of(item) for item in items if isinstance(item, pytest.Function)]
-        child_process.begin(
-            check.beside(self._expect, device) for check in checks if check.beside
-        )
+        for item in items:
+            if isinstance(item, pytest.Function):
+                beside = check_of(item).beside
+                if beside:
+                    yield beside(self._expect, device)
 
     def _result(self, item: pytest.Function) -> Entry:
         outcome, finding = "passed", None

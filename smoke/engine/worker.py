@@ -189,8 +189,7 @@ def _has_stack(
 
 def import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     """Run the first check: import torch and its operators; return whether that worked."""
-    outcomes = {result["id"]: result["outcome"] for result in journal.results()}
-    earlier = outcomes.get(IMPORT["id"])
+    earlier = journal.outcomes().get(IMPORT["id"])
     if earlier == "failed":
         return False
     if earlier == "passed":
