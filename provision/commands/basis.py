@@ -57,19 +57,7 @@ def basis_of(
 ) -> Basis:
     """Return what results in an environment rest on, with the facts of target and host."""
     prefix = contents.prefix
-    locked = {one.name: f"{one.version} {one.sha256}" for one in lock.artifacts}
-    owners = Counter(m for dist in contents.distributions for m in modules_of(dist))
-    closures: dict[str, str] = {}
-    for dist in contents.distributions:
-        what = locked.get(dist.name, CHANGED)
-        if dist.name in lock.local:
-            what = _own(dist, contents, project)
-        modules = modules_of(dist)
-        # In a package of another one it may be loaded by that, as a back end of triton is.
-        is_apart = all(owners[module] == 1 for module in modules)
-        if what != CHANGED and is_apart and not _is_active(dist):
-            what += PURE + " ".join(modules)
-        closures[dist.name] = what
+    closures = _closures(contents, lock, project)
     python = [read_text(prefix / "pyvenv.cfg"), sha256_file(environment_python(prefix))]
     machine = [platform.node(), platform.platform(), lock.conda]
     tools = [importlib.metadata.version("pytest"), suite_digest(project)]
@@ -82,22 +70,50 @@ def basis_of(
     return Basis(digest, closures, named, in_suite, facts.get("layers", {}))
 
 
+def _closures(contents: Contents, lock: Lock, project: Project) -> dict[str, str]:
+    """Return what is installed of each distribution, with its modules if it is pure Python."""
+    locked = {artifact.name: artifact for artifact in lock.artifacts}
+    owners = Counter[str]()
+    for dist in contents.distributions:
+        owners.update(modules_of(dist))
+    closures: dict[str, str] = {}
+    for dist in contents.distributions:
+        closure = CHANGED
+        if dist.name in lock.local:
+            closure = _own(dist, contents, project)
+        elif artifact := locked.get(dist.name):
+            closure = f"{artifact.version} {artifact.sha256}"
+        modules = modules_of(dist)
+        # In a package of another one it may be loaded by that, as a back end of triton is.
+        is_apart = all(owners[module] == 1 for module in modules)
+        if closure != CHANGED and is_apart and not _is_active(dist):
+            closure += PURE + " ".join(modules)
+        closures[dist.name] = closure
+    return closures
+
+
 def _in_suite(project: Project, words: Collection[str]) -> bool:
     return is_named(words, _suite(project))
 
 
 def _is_active(dist: InstalledDistribution) -> bool:
     """Whether it is more than Python that runs only where it is imported."""
-    files = [entry.path for entry in dist.entries]
-    runs = any(is_native(path) or path.endswith(_AT_START) for path in files)
-    bytecode = any(path.endswith(".pyc") for path in files) and not modules_of(dist)
-    return runs or bytecode or _is_loaded_by_others(dist) or _has_program(dist)
+    has_bytecode = False
+    for entry in dist.entries:
+        if is_native(entry.path) or entry.path.endswith(_AT_START):
+            return True
+        if entry.path.endswith(".pyc"):
+            has_bytecode = True
+    if has_bytecode and not modules_of(dist):
+        return True
+    return _is_loaded_by_others(dist) or _has_program(dist)
 
 
 def _is_loaded_by_others(dist: InstalledDistribution) -> bool:
     """Whether it has entry points that another distribution loads, as triton its back ends."""
-    groups = re.findall(r"^\[(.+)\]", read_text(dist.folder / "entry_points.txt"), re.M)
-    return not {*groups} <= _OF_COMMANDS
+    text = read_text(dist.folder / "entry_points.txt")
+    groups = re.findall(r"^\[(.+)\]", text, re.MULTILINE)
+    return not _OF_COMMANDS.issuperset(groups)
 
 
 def _has_program(dist: InstalledDistribution) -> bool:
@@ -107,24 +123,30 @@ def _has_program(dist: InstalledDistribution) -> bool:
         # A launcher beside python.exe is generated.
         if path.suffix == ".exe" and not entry.path.startswith("../"):
             return True
-        if not path.suffix and {"\0", "\ufffd"} & {*read_text(path, 16)}:
-            return True
+        if not path.suffix:
+            begin = read_text(path, 16)
+            if "\0" in begin or "\ufffd" in begin:
+                return True
     return False
 
 
 def _own(dist: InstalledDistribution, contents: Contents, project: Project) -> str:
     """Return what is installed of a package of the user's own, whose code may change any time."""
-    files = [dist.folder.parent / entry.path for entry in dist.entries]
-    hooks = [path for path in files if path.suffix == ".pth"]
-    used = any(requires_any(one, [dist.name]) for one in contents.distributions)
-    words = [dist.name, *modules_of(dist)]
-    runs = _is_loaded_by_others(dist) or any(map(_runs_code, hooks))
-    if runs or used or _in_suite(project, words):
-        return CHANGED
-    # Its metadata change with each requirement that it gets.
-    code = [path for path in files if path.is_file() and path.parent != dist.folder]
+    for other in contents.distributions:
+        if requires_any(other, [dist.name]):
+            return CHANGED
     site = dist.folder.parent
-    lines = [f"{os.path.relpath(path, site)} {sha256_file(path)}" for path in code]
+    lines = []
+    for entry in dist.entries:
+        path = site / entry.path
+        if path.suffix == ".pth" and _runs_code(path):
+            return CHANGED
+        # Its metadata change with each requirement that it gets.
+        if path.is_file() and path.parent != dist.folder:
+            lines.append(f"{os.path.relpath(path, site)} {sha256_file(path)}")
+    words = [dist.name, *modules_of(dist)]
+    if _is_loaded_by_others(dist) or _in_suite(project, words):
+        return CHANGED
     return f"own {sha256_bytes(json.dumps(lines).encode())}"
 
 
@@ -147,16 +169,17 @@ def _named_by(
     words: Collection[str],
 ) -> str:
     # No check runs the user's own packages; see _own().
-    known = {*names, *lock.local}
-    others = [one for one in contents.distributions if one.name not in known]
-    for one in others:
-        if requires_any(one, names):
-            return one.name
-    if is_named(words, _suite(project)):
+    left_out = {*names, *lock.local}
+    others: list[InstalledDistribution | InstalledCondaPackage] = []
+    for dist in contents.distributions:
+        if dist.name not in left_out:
+            if requires_any(dist, names):
+                return dist.name
+            others.append(dist)
+    if _in_suite(project, words):
         return "the checks"
     # One of conda has no metadata that name one of pip.
-    packages: list[InstalledDistribution | InstalledCondaPackage] = [*others]
-    for package in [*packages, *contents.conda]:
+    for package in (*others, *contents.conda):
         if is_named(words, code_of(package, contents.site)):
             return package.name
     return ""

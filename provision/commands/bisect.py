@@ -8,8 +8,8 @@ from packaging.version import Version
 from provision.commands.bisect_candidates import (
     Candidate,
     CandidateLocks,
+    has_release,
     in_one_line,
-    is_same,
     releases,
     require_release,
 )
@@ -80,9 +80,11 @@ class Bisector:
 
     def _changed_package(self) -> str:
         request, good = self._request, self._past.last_good()
-        if good and good.lock == request.lock.digest and not request.good:
-            raise _not_of_a_release(request, good)
-        versions = self._past.versions(good) if good else {}
+        versions: dict[str, str] = {}
+        if good:
+            if good.lock == request.lock.digest and not request.good:
+                raise _not_of_a_release(request, good)
+            versions = self._past.versions(good)
         return changed_package(request.target, versions, request.lock)
 
     def _locked(self, resolver: Resolver) -> list[Candidate]:
@@ -96,20 +98,18 @@ class Bisector:
                 remedy="name another package with --package, or an older release with --good",
             )
         locks = CandidateLocks(request.target, package, request.lock, resolver)
-        made = locks.of(versions)
+        candidates = locks.of(versions)
         # An end that has no lock is no end.
-        while not request.good and len(made) > 1 and made[0].error:
-            self._progress.note(
-                f"{package} {made[0].version} is left out: {made[0].why}"
-            )
-            made.pop(0)
-        if len(made) < 2:
+        while not request.good and len(candidates) > 1 and candidates[0].error:
+            end = candidates.pop(0)
+            self._progress.note(f"{package} {end.version} is left out: {end.why}")
+        if len(candidates) < 2:
             raise UsageError(
-                f"{request.target.name}: no older release of {package} than {made[0].version} can "
-                "be locked",
+                f"{request.target.name}: no older release of {package} than "
+                f"{candidates[0].version} can be locked",
                 remedy="name another package with --package, or a newer release with --bad",
             )
-        return made
+        return candidates
 
     def _versions(self, resolver: Resolver) -> list[str]:
         """Return the releases between the ends, and these; UsageError if one that was typed is none."""
@@ -122,19 +122,22 @@ class Bisector:
                 f"--good {good} is not older than the bad end, {bad}",
                 remedy="name an older release; or a newer one with --bad",
             )
-        found = releases(request.target, package, (good, bad), resolver)
-        for option, typed in (("--bad", request.bad), ("--good", request.good)):
-            if typed:
-                require_release(option, typed, found)
+        offered = releases(request.target, package, (good, bad), resolver)
+        if request.bad:
+            require_release("--bad", request.bad, offered)
+        if request.good:
+            require_release("--good", request.good, offered)
         # It is built here, or locked, also where an index has it no more.
-        if not request.bad and not any(is_same(present, version) for version in found):
-            found.append(present)
-        return found
+        if not request.bad and not has_release(present, offered):
+            offered.append(present)
+        return offered
 
     def _good_of_history(self, bad: str) -> str:
         """Return the release that was installed when it was last good; "" if that is not known."""
         good = self._past.last_good()
-        version = self._past.versions(good).get(self._package, "") if good else ""
+        if good is None:
+            return ""
+        version = self._past.versions(good).get(self._package, "")
         if not version or Version(version) < Version(bad):
             return version
         self._progress.note(
@@ -199,21 +202,21 @@ class Bisector:
 
     def _word(self, place: int, judge: Judge) -> Word:
         """Try one candidate: by the history where that is enough, else in its environment."""
-        one, is_end = self._candidates[place], place == len(self._candidates) - 1
-        end = self._end
-        # Of a check that is worse than usual, no report tells it.
-        told = end.code if end and not end.compared else ""
+        candidate, end = self._candidates[place], self._end
+        is_end = place == len(self._candidates) - 1
         # What is built is run: a report may be of a failure that comes and goes.
         seen = None
-        if one.lock and not is_built(self._home, one.lock):
-            seen = self._past.seen(one.lock, told)
+        if candidate.lock and not is_built(self._home, candidate.lock):
+            # Of a check that is worse than usual, no report tells it.
+            symptom = end.code if end and not end.compared else ""
+            seen = self._past.seen(candidate.lock, symptom)
         if seen is None:
-            seen = self._try(one, judge, is_end=is_end)
+            seen = self._try(candidate, judge, is_end=is_end)
         word = seen.word(end)
         if is_end:
             self._end = seen
         self._seen[place] = seen
-        self._progress.note(f"{self._package} {one.version}: {word}: {seen.why}")
+        self._progress.note(f"{self._package} {candidate.version}: {word}: {seen.why}")
         return word
 
     def _confirm(self, words: dict[int, Word], judge: Judge) -> None:
@@ -222,24 +225,25 @@ class Bisector:
         if low is None or high is None:
             return
         for place in (high, low):
-            one, first = self._candidates[place], self._seen[place]
-            seen = self._try(one, judge, is_end=False)
+            candidate, first = self._candidates[place], self._seen[place]
+            seen = self._try(candidate, judge, is_end=False)
             word = seen.word(self._end)
             if word != words[place]:
                 why = f"{words[place]}: {first.why}; run again, {word}: {seen.why}"
-                self._seen[place], words[place] = replace(first, why=why), "skipped"
-                self._unstable = one.version
-                self._progress.note(f"{self._package} {one.version}: {why}")
+                self._seen[place] = replace(first, why=why)
+                words[place] = "skipped"
+                self._unstable = candidate.version
+                self._progress.note(f"{self._package} {candidate.version}: {why}")
                 return
 
-    def _try(self, one: Candidate, judge: Judge, *, is_end: bool) -> Seen:
+    def _try(self, candidate: Candidate, judge: Judge, *, is_end: bool) -> Seen:
         """Build a candidate and try it; one that cannot be built says nothing."""
-        if one.lock is None:
-            return Seen("none", one.why)
+        if candidate.lock is None:
+            return Seen("none", candidate.why)
         request = BuildRequest(
             self._request.project,
-            one.target,
-            one.lock,
+            candidate.target,
+            candidate.lock,
             self._request.supply,
             smoke=False,
             absent="",
@@ -253,7 +257,7 @@ class Bisector:
             self._error = error
             return Seen("none", in_one_line(error))
         try:
-            return judge(one, generation.folder)
+            return judge(candidate, generation.folder)
         finally:
             if held is not None:
                 os.close(held)
@@ -263,13 +267,13 @@ class Bisector:
         for place, word in words.items():
             why = self._seen[place].why
             rows[place] = replace(rows[place], outcome=word, why=why)
+        result = replace(plan, releases=tuple(rows), state=state_of(words, len(rows)))
         if self._unstable:
-            return replace(plan, releases=tuple(rows), state="unstable")
-        state = state_of(words, len(rows))
-        if state == "unknown" and self._error and "good" not in words.values():
+            return replace(result, state="unstable")
+        no_good = "good" not in words.values()
+        if result.state == "unknown" and self._error and no_good:
             raise self._error
         low, high = last_good(words), first_bad(words)
-        result = replace(plan, releases=tuple(rows), state=state)
         if low is not None:
             result = replace(result, good=rows[low].version)
         if high is not None:
@@ -278,9 +282,8 @@ class Bisector:
             return result
         suspects = tuple(row.version for row in rows[low + 1 : high + 1])
         changes = self._changes(low, high)
-        remedy = lines_that_lock(
-            self._candidates[low], self._request.target, self._package
-        )
+        good, target = self._candidates[low], self._request.target
+        remedy = lines_that_lock(good, target, self._package)
         return replace(result, suspects=suspects, changes=changes, remedy=remedy)
 
     def _changes(self, low: int, high: int) -> tuple[ArtifactChange, ...]:
@@ -292,20 +295,20 @@ class Bisector:
 
 def _not_locked(request: BisectRequest, package: str) -> UsageError:
     """Return the error of a package that has no releases to compare."""
-    lock, cause = request.lock, ""
+    lock = request.lock
     if package in lock.local:
         cause = "it is an own package, which has one release"
-    elif any(package == each.name for each in conda_packages(lock)):
+    elif package in [conda.name for conda in conda_packages(lock)]:
         cause = "it is a package of the conda layer"
-    what = f"it is not in the lock of {request.target.name}"
-    if cause:
-        what = "only packages of the pip layer can be searched"
+    else:
+        return UsageError(
+            f"--package {package}: it is not in the lock of {request.target.name}",
+            remedy="name one that is, or lock again",
+        )
     return UsageError(
-        f"--package {package}: {what}",
+        f"--package {package}: only packages of the pip layer can be searched",
         cause=cause,
-        remedy="name a package of the pip layer"
-        if cause
-        else "name one that is, or lock again",
+        remedy="name a package of the pip layer",
     )
 
 

@@ -1,6 +1,6 @@
 """The locks that a search compares: each has another release of one package, and is not written."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,25 +78,30 @@ class CandidateLocks:
 
         SpecError: none but the present one can be locked; ToolError: because a tool failed.
         """
-        made = in_threads(self._candidate, versions, _WORKERS)
-        others = [each for each in made if each.lock is not self.present]
-        if others and all(each.error for each in others):
-            raise self._none(others)
-        return made
+        candidates = in_threads(self._candidate, versions, _WORKERS)
+        errors: dict[str, ProvisionError] = {}
+        for candidate in candidates:
+            if candidate.error:
+                errors[candidate.version] = candidate.error
+            elif candidate.lock is not self.present:
+                return candidates
+        if errors:
+            raise self._none(errors)
+        return candidates
 
-    def _none(self, others: Sequence[Candidate]) -> ProvisionError:
+    def _none(self, errors: Mapping[str, ProvisionError]) -> ProvisionError:
         """Return the error where no other release can be locked: of a tool, if one failed."""
-        errors = [each.error for each in others if each.error]
-        for error in errors:
+        lines = []
+        for version, error in errors.items():
             if isinstance(error, ToolError):
                 return error
-        lines = [f"{each.version}: {each.why}" for each in others]
+            lines.append(f"{version}: {in_one_line(error)}")
         here = self.present.versions[self.package]
         return SpecError(
             f"{self.target.name}: no release of {self.package} but {here} can be locked",
             evidence="\n".join(lines),
-            cause=errors[-1].cause,
-            remedy=errors[-1].remedy,
+            cause=error.cause,
+            remedy=error.remedy,
         )
 
     def _candidate(self, version: str) -> Candidate:
@@ -106,8 +111,8 @@ class CandidateLocks:
         error: ProvisionError = SpecError(f"nothing requires {self.package} there")
         for changed in self._changed(version):
             try:
-                known = self.present.artifacts
-                lock = resolve_lock(changed, self.present.folder, quiet, known)
+                present = self.present
+                lock = resolve_lock(changed, present.folder, quiet, present.artifacts)
             except ProvisionError as raised:
                 error = raised
                 continue
@@ -136,35 +141,43 @@ class CandidateLocks:
 
 def with_release(target: Target, package: str, version: str, catalog: Path) -> Target:
     """Return a target that requires a release; with torch, its companions move as well."""
-    moved = {*COMPANIONS, *TRITONS} if package == "torch" else set[str]()
-    pin = f"{package}=={version}"
-    requirements = [
-        _changed(text, package, version, moved) for text in target.pip.requirements
-    ]
-    about = {package, *moved}
-    constraints = [
-        t for t in target.pip.constraints if requirement_name(t) not in about
-    ]
-    overrides = [
-        o for o in target.pip.overrides if requirement_name(o.requirement) not in about
-    ]
+    pin = f"=={version}"
+    pins = {package: pin}  # those that move with it may be of any release
+    if package == "torch":
+        pins = dict.fromkeys((*COMPANIONS, *TRITONS), "") | pins
+    requirements = []
+    for text in target.pip.requirements:
+        pin_of_text = pins.get(requirement_name(text))
+        if pin_of_text is None or Requirement(text).url:
+            requirements.append(text)
+        else:
+            requirements.append(with_specifier(text, pin_of_text))
+    constraints = []
+    for text in target.pip.constraints:
+        if requirement_name(text) not in pins:
+            constraints.append(text)
+    overrides = []
+    for override in target.pip.overrides:
+        if requirement_name(override.requirement) not in pins:
+            overrides.append(override)
     changed = target.with_pip(
         requirements=tuple(requirements),
-        constraints=(*constraints, pin),
+        constraints=(*constraints, package + pin),
         overrides=tuple(overrides),
     )
     return _with_tritons(changed, catalog) if package == "torch" else changed
 
 
-def _changed(text: str, package: str, version: str, moved: Iterable[str]) -> str:
-    """Return a requirement of a spec with another release, or of what moves with it with any."""
-    requirement, name = Requirement(text), requirement_name(text)
-    if requirement.url or (name != package and name not in moved):
-        return text
-    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-    pin = f"=={version}" if name == package else ""
-    marker = f" ; {requirement.marker}" if requirement.marker else ""
-    return f"{requirement.name}{extras}{pin}{marker}"
+def with_specifier(text: str, specifier: str) -> str:
+    """Return a requirement with other versions, such as ``==2.9.1``; its extras and marker stay."""
+    requirement = Requirement(text)
+    changed = requirement.name
+    if requirement.extras:
+        changed += f"[{','.join(sorted(requirement.extras))}]"
+    changed += specifier
+    if requirement.marker:
+        changed += f" ; {requirement.marker}"
+    return changed
 
 
 def _with_tritons(target: Target, catalog: Path) -> Target:
@@ -174,11 +187,11 @@ def _with_tritons(target: Target, catalog: Path) -> Target:
         if "torch" in names:
             files = load_snapshot(catalog, name, Index).files
             usable = {wheel.name for wheel in files if not wheel.lacks}
-            tritons = [n for n in TRITONS if n in usable and n not in names]
-            index[name] = (*names, *tritons)
-            allowed.update(tritons)
-    forbid = tuple(each for each in target.pip.forbid if each.name not in allowed)
-    return target.with_pip(index=index, forbid=forbid)
+            tritons = usable.intersection(TRITONS).difference(names)
+            index[name] = (*names, *sorted(tritons))
+            allowed |= tritons
+    forbid = [entry for entry in target.pip.forbid if entry.name not in allowed]
+    return target.with_pip(index=index, forbid=tuple(forbid))
 
 
 def releases(
@@ -197,38 +210,44 @@ def releases(
                 evidence=text,
                 remedy="name another package with --package",
             )
-    asked = target
+    searched = target
     if package == "torch":
-        asked = _with_tritons(target, resolver.folder)
-    found = resolver.releases(asked, package, bad, good)[::-1]
-    return found if good else _that_fit(target, package, found)
+        searched = _with_tritons(target, resolver.folder)
+    offered = resolver.releases(searched, package, bad, good)[::-1]
+    return offered if good else _that_fit(target, package, offered)
 
 
-def require_release(option: str, end: str, found: Sequence[str]) -> None:
+def require_release(option: str, end: str, offered: Sequence[str]) -> None:
     """Raise UsageError if the end of a search that was typed is no release of its package."""
-    if not any(is_same(end, version) for version in found):
+    if not has_release(end, offered):
         raise UsageError(
             f"{option} {end}: the target cannot have this release",
-            cause=f"it can have {', '.join(found) or 'none'}",
+            cause=f"it can have {', '.join(offered) or 'none'}",
             remedy="name one of these; the cut-off of the spec, its Python and its platform decide "
             "which there are",
         )
 
 
-def _that_fit(target: Target, package: str, found: Sequence[str]) -> list[str]:
+def _that_fit(target: Target, package: str, offered: list[str]) -> list[str]:
     """Return the releases that a range of the spec allows; all, where the spec has only a pin."""
     for text in target.pip.requirements:
+        if requirement_name(text) != package:
+            continue
         specifier = Requirement(text).specifier
-        ranges = [s for s in specifier if s.operator != "==" or s.version.endswith("*")]
-        if requirement_name(text) == package and ranges:
-            return [v for v in found if specifier.contains(v, prereleases=True)]
-    return list(found)
+        for part in specifier:
+            if part.operator != "==" or part.version.endswith("*"):
+                return list(specifier.filter(offered, prereleases=True))
+    return offered
 
 
-def is_same(end: str, version: str) -> bool:
-    """Whether a version is the one that was typed, with or without its local part."""
-    typed, known = version_of(end), Version(version)
-    return typed in (known, Version(known.public))
+def has_release(typed: str, offered: Sequence[str]) -> bool:
+    """Whether a version is one of some releases, with or without its local part."""
+    wanted = version_of(typed)
+    for text in offered:
+        version = Version(text)
+        if wanted in (version, Version(version.public)):
+            return True
+    return False
 
 
 def version_of(text: str, option: str = "") -> Version:
@@ -252,5 +271,8 @@ def local_wheels(
             with suppress(InvalidWheelFilename):
                 if best_wheel([path.name], *target.machine):
                     paths.setdefault(path.name, path)
-    wheels = in_threads(served_wheel, paths.values())
-    return tuple(w for w in wheels if locked.get(w.filename, w.sha256) == w.sha256)
+    fitting = []
+    for wheel in in_threads(served_wheel, paths.values()):
+        if locked.get(wheel.filename, wheel.sha256) == wheel.sha256:
+            fitting.append(wheel)
+    return tuple(fitting)

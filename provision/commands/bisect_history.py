@@ -10,7 +10,7 @@ from provision.commands.basis import CHANGED
 from provision.commands.bisect_judges import Seen, result_of, seen_of
 from provision.core.errors import UsageError
 from provision.core.project import Project
-from provision.environment.manifest import finished_generations
+from provision.environment.manifest import Generation, finished_generations
 from provision.lockfile.pip import Lock
 from provision.report.history import history, read_reports, suite_digest
 from provision.report.layers import changed_layers
@@ -34,8 +34,11 @@ class Past:
         present: str,
         note: Callable[[str], None],
     ) -> None:
-        self._project, self._target, self._check = project, target, check
-        self._layers, self._present = layers, present
+        self._project = project
+        self._target = target
+        self._check = check
+        self._layers = layers
+        self._present = present
         paths = reversed(history(project, target.name))
         self._reports = [*read_reports(paths, note)]  # the newest first
 
@@ -48,7 +51,9 @@ class Past:
 
     def failing(self) -> list[str]:
         """Return the checks that failed in the last report."""
-        return [check.id for check in self._reports[0].failed] if self._reports else []
+        if not self._reports:
+            return []
+        return [check.id for check in self._reports[0].failed]
 
     def last_good(self) -> Report | None:
         """Return the last report in which the check passed; of a program, one that proves its lock."""
@@ -70,27 +75,32 @@ class Past:
         ``symptom``: how the check itself fails at the bad end. Without one, that it passed says too
         little: it may be slow.
         """
-        for report in self._reports if self._check else ():
+        if not self._check:
+            return None
+        for report in self._reports:
             if report.lock == lock.digest and result_of(report, self._check):
                 if changed_layers(report, self._layers, lock.digest):
                     return None
                 if report.files != suite_digest(self._project):
                     return None
                 seen = seen_of(report, self._check)
-                says = seen.outcome in {"failed", "warned"} or symptom
-                return seen if says else None
+                if symptom or seen.outcome in {"failed", "warned"}:
+                    return seen
+                return None
         return None
 
     def versions(self, report: Report) -> dict[str, str]:
         """Return what was installed when a report was made; as far as it is known any more."""
         home = self._project.environments(self._target.name)
-        for generation in finished_generations(home) if home.is_dir() else ():
-            if generation.record.lock == report.lock:
-                return _versions(generation.record.distributions)
+        generations = _generations(home, report.lock)
+        if generations:
+            return _versions(generations[0].record.distributions)
         for other in (report, *self._reports):
             if other.lock == report.lock and other.closures:
                 return _of_closures(other.closures)
-        return {"torch": report.torch} if report.torch else {}
+        if report.torch:
+            return {"torch": report.torch}
+        return {}
 
 
 def _versions(distributions: tuple[str, ...]) -> dict[str, str]:
@@ -115,19 +125,20 @@ def changed_package(target: Target, before: dict[str, str], lock: Lock) -> str:
 
     UsageError: several did, or none is known to have and torch is not locked.
     """
-    now = lock.versions
-    changed = [n for n in now if n in before and not _same(before[n], now[n])]
-    if "torch" in changed or (not changed and "torch" in now):
+    changed: dict[str, str] = {}
+    for name, version in lock.versions.items():
+        if name in before and not _same(before[name], version):
+            changed[name] = f"{name} {before[name]} -> {version}"
+    if "torch" in changed or (not changed and "torch" in lock.versions):
         return "torch"
     required = set(map(requirement_name, target.pip.requirements))
-    named = [name for name in changed if name in required] or changed
+    named = [name for name in changed if name in required] or list(changed)
     if len(named) == 1:
         return named[0]
     cause = "no report of this host tells what changed since it was good"
     if named:
-        cause = "since it was good these changed: " + ", ".join(
-            f"{name} {before[name]} -> {now[name]}" for name in named
-        )
+        changes = ", ".join(changed[name] for name in named)
+        cause = f"since it was good these changed: {changes}"
     raise UsageError(
         f"{target.name}: which package is to be searched?",
         cause=cause,
@@ -147,7 +158,15 @@ def is_built(home: Path, lock: Lock | None) -> bool:
 
     One that was edited is built again.
     """
-    if lock is None or not home.is_dir():
+    if lock is None:
         return False
-    built = [g for g in finished_generations(home) if g.record.lock == lock.digest]
-    return not all(generation.drifted() for generation in built)
+    generations = _generations(home, lock.digest)
+    return not all(generation.drifted() for generation in generations)
+
+
+def _generations(home: Path, digest: str | None) -> list[Generation]:
+    """Return the finished generations of a lock below a target's folder, which may be absent."""
+    if not home.is_dir():
+        return []
+    every = finished_generations(home)
+    return [generation for generation in every if generation.record.lock == digest]

@@ -57,10 +57,12 @@ class Seen:
             return "skipped"
         if self.outcome == "passed":
             return "good"
-        if self.outcome == "warned" and end:
-            same = (end.outcome, end.code) == ("warned", self.code)
-            return "bad" if same else "good"
-        return "skipped" if end and self.code != end.code else "bad"
+        if end is None:
+            return "bad"
+        is_same = self.code == end.code
+        if self.outcome == "failed":
+            return "bad" if is_same else "skipped"
+        return "bad" if is_same and end.outcome == "warned" else "good"
 
 
 Judge = Callable[[Candidate, Path], Seen]  # with the folder of its generation
@@ -72,25 +74,26 @@ def by_check(request: SmokeRequest, check: str, run: Run, progress: Progress) ->
 
     def judge(candidate: Candidate, folder: Path) -> Seen:
         assert candidate.lock  # noqa: S101 - it was built
-        asked = replace(request, target=candidate.target)
+        target = candidate.target
+        smoke = replace(request, target=target)
         subject = from_generation(folder, candidate.lock)
-        report = run_some(asked, subject, [name], run, progress)
+        report = run_some(smoke, subject, [name], run, progress)
         seen = seen_of(report, check)
         if seen.outcome not in {"passed", "warned"}:
             return seen
         # Compared as a full run is; numbers of another suite do not compare.
-        report = report.model_copy(update={"files": suite_digest(asked.project)})
-        earlier = baseline(asked.project, asked.target.name, report, progress.note)
+        report = report.model_copy(update={"files": suite_digest(smoke.project)})
+        earlier = baseline(smoke.project, target.name, report, progress.note)
         if not earlier:
             return seen
         _, comparison = compare_confirmed(
-            asked, subject, report, earlier, run=run, progress=progress
+            smoke, subject, report, earlier, run=run, progress=progress
         )
         for finding in comparison.findings:
             if finding.bad and finding.code != "check-vanished":
                 why = f"{finding.symptom}: {'; '.join(finding.evidence)}"
                 return Seen("failed", why, finding.code, compared=True)
-        if asked.target.accelerator == "cpu":  # which promises no speed
+        if target.accelerator == "cpu":  # which promises no speed
             return seen
         return _with_speeds(seen, comparison.speeds, check)
 
@@ -108,29 +111,33 @@ def _with_speeds(seen: Seen, speeds: Sequence[CheckSpeed], check: str) -> Seen:
 
 def seen_of(report: Report, check: str) -> Seen:
     """Return what a report says of a check; UsageError if the suite does not have it."""
-    found = result_of(report, check)
-    if found is None:
+    result = result_of(report, check)
+    if result is None:
         if "no such check" in report.broken:
             raise _no_such_check(check)
         reasons = [entry.reason for entry in report.not_run if entry.id == check]
-        return Seen("none", "; ".join([*reasons, report.broken.partition("\n")[0]]))
-    if found.blocked:
-        return Seen("none", f"it could not run: {_why(found)}")
-    if found.outcome == "passed":
+        reasons.append(report.broken.partition("\n")[0])
+        return Seen("none", "; ".join(reasons))
+    code: str = result.outcome
+    why = code
+    if result.finding:
+        code = result.finding.code
+        why = result.finding.symptom
+    if result.blocked:
+        return Seen("none", f"it could not run: {why}")
+    if result.outcome == "passed":
         return Seen("passed", "it passed")
-    code = found.finding.code if found.finding else found.outcome
-    outcome: Literal["warned", "failed"] = "failed"
-    if found.outcome == "warned":
-        outcome = "warned"
-    return Seen(outcome, _why(found), code)
+    return Seen(result.outcome, why, code)
 
 
 def require_check(suite: Path, check: str) -> None:
     """Raise UsageError if no file of a suite names a check: before anything is built."""
-    quoted = re.compile(f"[\"']{re.escape(check.partition('@')[0])}[\"']")
-    files = suite.rglob("*.py")
-    if not any(quoted.search(file.read_text(encoding="utf-8")) for file in files):
-        raise _no_such_check(check)
+    name = check.partition("@")[0]
+    quoted = re.compile(f"[\"']{re.escape(name)}[\"']")
+    for file in suite.rglob("*.py"):
+        if quoted.search(file.read_text(encoding="utf-8")):
+            return
+    raise _no_such_check(check)
 
 
 def _no_such_check(check: str) -> UsageError:
@@ -142,33 +149,34 @@ def _no_such_check(check: str) -> UsageError:
 
 def result_of(report: Report, check: str) -> Check | None:
     """Return the result of a check in a report, of that run or reused."""
-    results = {one.id: one for one in (*report.reused, *report.checks)}
-    return results.get(check)
-
-
-def _why(check: Check) -> str:
-    return check.finding.symptom if check.finding else check.outcome
+    for result in (*report.checks, *report.reused):
+        if result.id == check:
+            return result
+    return None
 
 
 def by_program(command: Sequence[str], run: Run) -> Judge:
     """Return what runs a program in the environment, as `run` does, where the command was typed."""
 
     def judge(candidate: Candidate, folder: Path) -> Seen:
-        environment, program = _found(command[0], candidate.target, folder)
+        environment, program = _program_in(command[0], candidate.target, folder)
         if program is None:
             return Seen("none", f"`{command[0]}` is not there")
+        argv = [program, *command[1:]]
         try:
-            done = run([program, *command[1:]], env=environment, cwd=Path.cwd())
+            completed = run(argv, env=environment, cwd=Path.cwd())
         except ToolError as error:
-            return _seen(Exit.NOT_EXECUTABLE, error.evidence)
-        return _seen(done.returncode, (done.tail.splitlines() or [""])[-1])
+            return _verdict(Exit.NOT_EXECUTABLE, error.evidence)
+        last_line = completed.tail.rpartition("\n")[2]
+        return _verdict(completed.returncode, last_line)
 
     return judge
 
 
 def require_program(name: str, target: Target, folder: Path) -> None:
     """Raise UsageError if an environment does not find a program."""
-    if _found(name, target, folder)[1] is None:
+    _, program = _program_in(name, target, folder)
+    if program is None:
         raise UsageError(
             f"{name}: there is no such program, neither in the environment nor on PATH",
             evidence=str(folder),
@@ -176,7 +184,7 @@ def require_program(name: str, target: Target, folder: Path) -> None:
         )
 
 
-def _found(
+def _program_in(
     name: str, target: Target, folder: Path
 ) -> tuple[dict[str, str], str | None]:
     """Return the variables of a program in an environment, and its path there."""
@@ -186,9 +194,11 @@ def _found(
     return environment, find_program(name, environment)
 
 
-def _seen(code: int, said: str) -> Seen:
+def _verdict(code: int, said: str) -> Seen:
     """Return what the end of a program says; ToolError if somebody ended it, or it has no verdict."""
-    why = ": ".join(filter(None, [describe_exit(code), said]))
+    why = describe_exit(code)
+    if said:
+        why += f": {said}"
     if code == 0:
         return Seen("passed", why)
     if code == _SKIP:
@@ -210,6 +220,7 @@ def _is_abort(code: int) -> bool:
         return code == _CONTROL_C
     if 0 <= code < _OF_SHELLS:
         return False
-    number = -code if code < 0 else code - _OF_SHELLS
-    crashes = {getattr(signal, name, None) for name in _CRASHES}
-    return number not in crashes
+    number = code - _OF_SHELLS
+    if code < 0:
+        number = -code
+    return number not in {getattr(signal, name, None) for name in _CRASHES}

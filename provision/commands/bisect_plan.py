@@ -25,19 +25,19 @@ def plan_of(
     request: BisectRequest, package: str, candidates: Sequence[Candidate]
 ) -> Bisection:
     """Return the candidates, the good end first, and what their builds take at most."""
-    rows = tuple(_row(request, one) for one in candidates)
+    rows = tuple(_row(request, candidate) for candidate in candidates)
     builds = _most_builds(rows)
     download, unsized = _most_bytes(request, candidates, rows, builds)
     return Bisection(
-        request.target.name,
-        package,
-        request.check,
-        request.command,
-        rows,
-        builds,
-        download,
-        unsized,
-        _offered(request, package),
+        target=request.target.name,
+        package=package,
+        check=request.check,
+        command=request.command,
+        releases=rows,
+        builds=builds,
+        download=download,
+        unsized=unsized,
+        offered=_offered(request, package),
         drivers=_drivers(request.project, request.target),
     )
 
@@ -47,24 +47,20 @@ def _offered(request: BisectRequest, package: str) -> str:
     if request.supply.offline:
         return ", ".join(map(str, request.supply.wheelhouses)) or "no wheelhouse"
     index = request.target.pip.index_of(package)
-    return "the default index" if index == "default" else f"the catalog of {index}"
+    if index == "default":
+        return "the default index"
+    return f"the catalog of {index}"
 
 
-def _row(request: BisectRequest, one: Candidate) -> Release:
-    if one.lock is None:
+def _row(request: BisectRequest, candidate: Candidate) -> Release:
+    version, lock = candidate.version, candidate.lock
+    if lock is None:
         return Release(
-            one.version, None, 0, 0, 0, built=False, outcome="skipped", why=one.why
+            version, None, 0, 0, 0, built=False, outcome="skipped", why=candidate.why
         )
-    size = plan_install(one.lock, request.supply)
-    home = request.project.environments(request.target.name)
-    return Release(
-        one.version,
-        one.lock.digest,
-        size.fetch,
-        size.unsized,
-        size.disk,
-        is_built(home, one.lock),
-    )
+    size = plan_install(lock, request.supply)
+    built = is_built(request.project.environments(request.target.name), lock)
+    return Release(version, lock.digest, size.fetch, size.unsized, size.disk, built)
 
 
 def _most_builds(rows: Sequence[Release]) -> int:
@@ -72,10 +68,16 @@ def _most_builds(rows: Sequence[Release]) -> int:
 
     An end that a report tells is built, too, where it is next to the other side of the answer.
     """
-    is_open = [row.lock is not None and not row.built for row in rows]
-    between = sum(row.lock is not None for row in rows[1:-1])
-    ends = is_open[0] + is_open[-1]
-    return ends + min(sum(is_open[1:-1]), most_tried(between))
+    between = rows[1:-1]
+    locked = [row for row in between if row.lock]
+    open_between = len(_open(between))
+    open_ends = len(_open((rows[0], rows[-1])))
+    return open_ends + min(open_between, most_tried(len(locked)))
+
+
+def _open(rows: Sequence[Release]) -> list[Release]:
+    """Return the releases that have a lock and are not built."""
+    return [row for row in rows if row.lock and not row.built]
 
 
 def _most_bytes(
@@ -88,21 +90,26 @@ def _most_bytes(
 
     Releases share most of their files.
     """
-    open_ = [row for row in rows if row.lock and not row.built]
     files: dict[str, Artifact | WantedFile] = {}
-    for row, one in zip(rows, candidates, strict=True):
-        if one.lock and not row.built:
-            files |= {file.sha256: file for file in one.lock.artifacts}
-            for conda in conda_packages(one.lock):
-                files[conda.sha256] = wanted_archive(conda)
-    found = find_artifacts(files.values(), request.supply.wheelhouses)
-    sizes = [one.size for one in files.values() if one not in found]
-    each = sorted((row.download for row in open_), reverse=True)
-    unsized = sorted((row.unsized for row in open_), reverse=True)
-    return (
-        min(sum(size or 0 for size in sizes), sum(each[:builds])),
-        min(sizes.count(None), sum(unsized[:builds])),
-    )
+    for row, candidate in zip(rows, candidates, strict=True):
+        if candidate.lock and not row.built:
+            for artifact in candidate.lock.artifacts:
+                files[artifact.sha256] = artifact
+            for package in conda_packages(candidate.lock):
+                files[package.sha256] = wanted_archive(package)
+    local = find_artifacts(files.values(), request.supply.wheelhouses)
+    download = unsized = 0
+    for file in files.values():
+        if file in local:
+            continue
+        if file.size is None:
+            unsized += 1
+        else:
+            download += file.size
+    largest = sorted((row.download for row in _open(rows)), reverse=True)
+    most_unsized = sorted((row.unsized for row in _open(rows)), reverse=True)
+    download = min(download, sum(largest[:builds]))
+    return download, min(unsized, sum(most_unsized[:builds]))
 
 
 def _drivers(project: Project, target: Target) -> tuple[DriverRelease, ...]:
@@ -111,7 +118,7 @@ def _drivers(project: Project, target: Target) -> tuple[DriverRelease, ...]:
         return ()
     rows = []
     for name in names_of(project.catalog, DriverSet):
-        one = load_snapshot(project.catalog, name, DriverSet)
-        download = sum(file.size or 0 for file in one.files)
-        rows.append(DriverRelease(name, one.version, download))
+        drivers = load_snapshot(project.catalog, name, DriverSet)
+        download = sum(file.size or 0 for file in drivers.files)
+        rows.append(DriverRelease(name, drivers.version, download))
     return tuple(rows)

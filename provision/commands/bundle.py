@@ -102,9 +102,8 @@ def bundle(
 
 def _refuse_foreign(folder: Path, *, locked: bool) -> None:
     try:
-        names = {
-            path.name for path in folder.iterdir()
-        }  # one look: another run may make it now
+        # One look: another run may make it now.
+        names = {path.name for path in folder.iterdir()}
     except FileNotFoundError:
         return
     except NotADirectoryError:
@@ -112,8 +111,9 @@ def _refuse_foreign(folder: Path, *, locked: bool) -> None:
     if _LOCK in names and not locked:
         return  # another run may be about to tag it
     # A run that was killed just before it had tagged the folder leaves a part of the tag.
-    own = {_LOCK, *(name for name in names if name.startswith(f".{TAG}."))}
-    if names - own and not is_tagged(folder):
+    part = f".{TAG}."
+    foreign = [name for name in names - {_LOCK} if not name.startswith(part)]
+    if foreign and not is_tagged(folder):
         raise UsageError(
             f"{folder} exists and is not a bundle",
             cause="files that are not part of the bundle would be removed from it",
@@ -124,7 +124,10 @@ def _refuse_foreign(folder: Path, *, locked: bool) -> None:
 def _artifacts(
     lock: Lock, supply: ArtifactSources, folder: Path, progress: Progress
 ) -> list[MissingFile]:
-    wanted = [wanted_wheel(a, supply.indexes.get(a.index)) for a in lock.artifacts]
+    wanted = []
+    for artifact in lock.artifacts:
+        index = supply.indexes.get(artifact.index)
+        wanted.append(wanted_wheel(artifact, index))
     wanted += map(wanted_archive, conda_packages(lock))
     folder.mkdir(exist_ok=True)
     check_space(folder, plan_install(lock, supply).fetch)
@@ -148,7 +151,7 @@ def _interpreter(target: Target, folder: Path, progress: Progress) -> None:
     done = uv.fetch_python(target.python_version, target.platform, folder, process.run)
     if done.returncode:
         shutil.rmtree(folder, ignore_errors=True)
-        why = next(iter(done.stderr.strip().splitlines()[-1:]), "")
+        why = done.stderr.strip().rpartition("\n")[2]
         progress.note(
             f"no Python is in the bundle, the machine needs {target.python}: {why}"
         )
@@ -159,29 +162,35 @@ def _collect(
 ) -> list[MissingFile]:
     missing = fetch_all(wanted, folder, supply.wheelhouses, progress)
     # Remove the wheels of an earlier lock; parts of downloads stay only if they can be resumed.
-    expected = {item.filename for item in wanted} | ({PARTIAL} if missing else set())
+    expected = {file.filename for file in wanted}
+    if missing:
+        expected.add(PARTIAL)
     for path in folder.iterdir():
-        if path.name not in expected:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.name in expected:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     return missing
 
 
 def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
-    home, catalog = shipped(), folder / "envs" / "catalog"
-    places = {folder / name: home.root / name for name in _OF_TOOLKIT} | {
-        # noxfile.py installs this lock, and of its tools the bundle has those that build.
-        folder / "lockfiles/tools/requirements.txt": home.lock("tools") / RUNTIME,
-        folder / "provision": PACKAGE,
-        catalog: home.catalog,
-        folder / "lockfiles" / target.name: project.lock(target.name),
-        folder / "smoke": project.smoke,
-    }
+    home, catalog = shipped(), "envs/catalog"
+    sources = {name: home.root / name for name in _OF_TOOLKIT}
+    # noxfile.py installs this lock, and of its tools the bundle has those that build.
+    sources["lockfiles/tools/requirements.txt"] = home.lock("tools") / RUNTIME
+    sources["provision"] = PACKAGE
+    sources[catalog] = home.catalog
+    sources[f"lockfiles/{target.name}"] = project.lock(target.name)
+    sources["smoke"] = project.smoke
     bare = shutil.ignore_patterns("__pycache__", "shipped")
     with os_errors(
         f"cannot copy the toolkit to {folder}",
         "check the toolkit's own folder, and the free space",
     ):
-        for path, source in places.items():
+        for name, source in sources.items():
+            path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -189,31 +198,37 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
             else:
                 shutil.copyfile(source, path)
         for own in project.catalog.glob("*"):
-            shutil.copyfile(own, catalog / own.name)
+            shutil.copyfile(own, folder / catalog / own.name)
     spec = f"{target.name}.toml"
     write_atomic(folder / "envs" / spec, resolved_text(project.specs / spec))
 
 
 def _write_command(target: Target, folder: Path) -> str:
     name = PLATFORMS[target.platform].command
-    windows = name.endswith(".cmd")
-    text = Path(__file__).with_name(f"bundle_{name}").read_text(encoding="utf-8")
+    template = Path(__file__).with_name(f"bundle_{name}")
+    text = template.read_text(encoding="utf-8")
     text = text.format(target=target.name, python=target.python)
-    # cmd.exe can miss labels and lines in a file with bare line feeds.
-    write_atomic(folder / name, text.replace("\n", "\r\n") if windows else text)
+    command = f"./{name}"
+    if name.endswith(".cmd"):
+        # cmd.exe can miss labels and lines in a file with bare line feeds.
+        text = text.replace("\n", "\r\n")
+        command = name
+    write_atomic(folder / name, text)
     (folder / name).chmod(0o755)
-    return name if windows else f"./{name}"
+    return command
 
 
 def _write_manifest(
     target: Target, lock: Lock, folder: Path, missing: list[MissingFile]
 ) -> dict[str, int]:
     """Write what the bundle holds, and return the size of each file."""
-    sizes = {
-        p.relative_to(folder).as_posix(): p.stat().st_size
-        for p in _bundled_files(folder)
-    }
+    sizes: dict[str, int] = {}
+    for path in _bundled_files(folder):
+        sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
     digests = sha256_below(folder, sizes)
+    files = []
+    for name in sorted(sizes):
+        files.append({"path": name, "sha256": digests[name], "size": sizes[name]})
     document = {
         "schema": SCHEMA,
         "target": target.name,
@@ -221,10 +236,8 @@ def _write_manifest(
         "python": target.python,
         "lock": lock.digest,
         "toolkit": __version__,
-        "files": [
-            {"path": p, "sha256": digests[p], "size": sizes[p]} for p in sorted(sizes)
-        ],
-        "missing": [asdict(item) for item in missing],
+        "files": files,
+        "missing": [asdict(file) for file in missing],
     }
     write_atomic(folder / MANIFEST, json_text(document))
     return sizes

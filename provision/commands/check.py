@@ -95,15 +95,15 @@ def check(
     required = expected["requirements"]
     if basis_of:
         basis = basis_of(_facts(request, subject, expected))
-        rests_on = {"basis": basis.basis, "closures": basis.closures}
+        rests_on["basis"] = basis.basis
+        rests_on["closures"] = basis.closures
         rests_on["imported"] = required
-        found = standing(request.project, request.target.name, basis)
-        if isinstance(found, Standing):
-            earlier = found
-        elif found:
-            progress.step(f"all quick checks run: {found}")
-    if earlier:
-        expected["earlier"] = earlier.reusable(required)
+        outcome = standing(request.project, request.target.name, basis)
+        if isinstance(outcome, Standing):
+            earlier = outcome
+            expected["earlier"] = earlier.reusable(required)
+        elif outcome:
+            progress.step(f"all quick checks run: {outcome}")
     if earlier and earlier.is_whole(subject.lock, required):
         document = _nothing_run(earlier)
     else:
@@ -130,17 +130,15 @@ def _made_with(request: SmokeRequest, subject: Subject) -> dict[str, str]:
 def _nothing_run(earlier: Standing) -> dict[str, Any]:
     """Return the document of a run that has nothing to do: all results of another are reused."""
     document = earlier.report.model_dump(mode="json", exclude={"schema_version"})
-    left = [*document["checks"], *document["reused"]]
-    reused = [
-        {"id": one["id"], "title": one["title"], "required": False, "reason": "reused"}
-        for one in left
-    ]
+    for result in (*document["checks"], *document["reused"]):
+        left_out = {"id": result["id"], "title": result["title"]}
+        left_out |= {"required": False, "reason": "reused"}
+        document["not_run"].append(left_out)
     return document | {
         "schema": SCHEMA,
         "started": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "seconds": 0.0,
         "checks": [],
-        "not_run": [*document["not_run"], *reused],
         "load": {},
         "compared": "",
     }
@@ -156,9 +154,9 @@ def measure_again(
     """Run some checks once more, in a fresh process some seconds later; none if that breaks."""
     progress.note(f"slower than usual: measuring {', '.join(sorted(checks))} again")
     time.sleep(PAUSE)
-    only = sorted({identifier.partition("@")[0] for identifier in checks})
+    names = {identifier.partition("@")[0] for identifier in checks}
     try:
-        report = run_some(request, subject, only, run, progress)
+        report = run_some(request, subject, sorted(names), run, progress)
     except (ToolError, ValidationError) as error:
         progress.note(f"it could not be measured again: {error}")
         return ()
@@ -187,8 +185,8 @@ def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
     host = this_host(project) if target.hardware.driver else None
     expected = expectation(target, subject.versions, project.catalog, host)
     if subject.lock:  # the spec may have got others since it was built
-        known = subject.versions.keys() & expected["requirements"]
-        expected["requirements"] = sorted(known)
+        built = subject.versions.keys() & expected["requirements"]
+        expected["requirements"] = sorted(built)
     if request.suite != "quick":  # which measures no share of a peak
         expected["peaks"] = read_peaks(project.catalog)
     if settings := fallback_of_caller(target, os.environ):
@@ -204,12 +202,15 @@ def _facts(
     request: SmokeRequest, subject: Subject, expected: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what a device's results rest on besides packages, interpreter and suite."""
-    facts = {key: expected[key] for key in expected if key not in _BY_NAME}
-    environment = suite_environment(request.target, subject)
-    variables = {n: v for n, v in environment.items() if n not in _VOLATILE}
+    variables = suite_environment(request.target, subject)
     if os.name == "posix":  # Windows searches PATH for libraries as well
-        variables["PATH"] = _compilers_of(environment.get("PATH", ""))
-    return facts | {"layers": request.layers, "variables": variables}
+        variables["PATH"] = _compilers_of(variables.get("PATH", ""))
+    for name in _VOLATILE:
+        variables.pop(name, None)
+    facts = {**expected, "layers": request.layers, "variables": variables}
+    for name in _BY_NAME:
+        del facts[name]
+    return facts
 
 
 def _compilers_of(search_path: str) -> str:
@@ -217,13 +218,14 @@ def _compilers_of(search_path: str) -> str:
 
     Others come and go with the caller: pyenv's ``python3`` adds the folder of its Python.
     """
-    folders = dict.fromkeys(search_path.split(os.pathsep))
-    return os.pathsep.join(
-        folder
-        for folder in folders
-        # Unlike `Path.is_file`, it says no of a folder that this user may not search.
-        if any(os.path.isfile(os.path.join(folder, name)) for name in _COMPILERS)  # noqa: PTH113, PTH118
-    )
+    folders: list[str] = []
+    for folder in dict.fromkeys(search_path.split(os.pathsep)):
+        for name in _COMPILERS:
+            # Unlike `Path.is_file`, it says no of a folder that this user may not search.
+            if os.path.isfile(os.path.join(folder, name)):  # noqa: PTH113, PTH118
+                folders.append(folder)
+                break
+    return os.pathsep.join(folders)
 
 
 def _completed(
@@ -231,12 +233,11 @@ def _completed(
 ) -> dict[str, Any]:
     """Return the suite's document with what only the toolkit has."""
     node = os.environ.get("SLURMD_NODENAME") or os.environ.get("NODE_NAME", "")
+    target = request.target.name if subject.lock else ""
     return document | {
         "suite": request.suite,
         "asked": request.scope,
-        "checks": with_causes(
-            document["checks"], request.target.name if subject.lock else ""
-        ),
+        "checks": with_causes(document["checks"], target),
         "accelerator": request.target.accelerator,
         "host": platform.node(),
         "node": node,  # its name in a scheduler
@@ -250,19 +251,19 @@ def with_reused(document: dict[str, Any], standing: Standing | None) -> dict[str
     if standing is None:
         return document
     earlier = standing.report.model_dump(mode="json")
-    ran = {"ran": earlier["started"]}
-    results = {old["id"]: old | ran for old in earlier["checks"]}
-    results |= {old["id"]: old for old in earlier["reused"]}
+    for check in earlier["checks"]:
+        check["ran"] = earlier["started"]
+    results = {old["id"]: old for old in (*earlier["checks"], *earlier["reused"])}
     excused = {old["id"]: old for old in earlier["not_run"] if not old["required"]}
-    reused: list[dict[str, Any]] = []
-    others: list[dict[str, Any]] = []
+    reused, others = [], []
     for entry in document.get("not_run", ()):
+        identifier = entry["id"]
         if entry["reason"] != "reused":
             others.append(entry)
-        elif entry["id"] in results:
-            reused.append(results[entry["id"]])
-        elif entry["id"] in excused:
-            others.append(excused[entry["id"]])
+        elif identifier in results:
+            reused.append(results[identifier])
+        elif identifier in excused:
+            others.append(excused[identifier])
         else:  # a suite that leaves out more than it may must not be green
             others.append(entry | {"required": True})
     for key in ("torch", "device", "devices"):
@@ -297,9 +298,9 @@ def require_end(kept: Kept, subject: Subject) -> None:
     report = kept.report
     if not report.broken:
         return
-    missing = ", ".join(entry.id for entry in report.missing)
-    known = f"{len(report.checks)} checks ended; not run: {missing or 'none'}"
-    lines = [*report.broken.splitlines()[1:], known]
+    cause, *lines = report.broken.splitlines()
+    missing = ", ".join(entry.id for entry in report.missing) or "none"
+    lines.append(f"{len(report.checks)} checks ended; not run: {missing}")
     if kept.path:
         lines.append(f"what is known is in {kept.path}")
     if subject.lock:
@@ -307,6 +308,6 @@ def require_end(kept: Kept, subject: Subject) -> None:
     raise ToolError(
         f"the smoke suite of {report.target} ended early",
         evidence="\n".join(lines),
-        cause=report.broken.partition("\n")[0],
+        cause=cause,
         remedy=f"`provision doctor --python {subject.python}` looks for the cause",
     )

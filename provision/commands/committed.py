@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 from provision.core.errors import SpecError, ToolError
@@ -35,11 +34,11 @@ class History:
         ToolError where a shallow clone may lack it.
         """
         if target not in self._locks:
-            self._locks[target] = {each.digest: each for each in self._parsed(target)}
-        found = self._locks[target].get(digest)
-        if found is None:
+            self._locks[target] = {lock.digest: lock for lock in self._parsed(target)}
+        committed = self._locks[target].get(digest)
+        if committed is None:
             self._require_whole()
-        return found
+        return committed
 
     def _parsed(self, target: str) -> Iterator[Lock]:
         folder = self.project.lock(target)
@@ -60,10 +59,11 @@ class History:
     @cached_property
     def _suites(self) -> frozenset[str]:
         path = self.project.smoke.relative_to(self.project.root).as_posix()
-        return frozenset(
-            digest_of_suite({name: text.encode() for name, text in files.items()})
-            for files in _versions(self.project, path)
-        )
+        digests = set[str]()
+        for texts in _versions(self.project, path):
+            files = {name: text.encode() for name, text in texts.items()}
+            digests.add(digest_of_suite(files))
+        return frozenset(digests)
 
     def _require_whole(self) -> None:
         said = git(self.project, "rev-parse", "--is-shallow-repository")
@@ -87,45 +87,52 @@ def changed_since(project: Project, commit: str, path: str) -> list[Change]:
     """Return the files below a path that differ from a commit."""
     words = ("diff", "--raw", "--relative", "--no-renames", "-z", commit, "--", path)
     parts = git(project, *words).split("\0")
-    changes = [
-        Change(name, line.endswith(" A"), line.split()[1])
-        for line, name in zip(parts[::2], parts[1::2], strict=False)
-    ]
-    others = git(project, "ls-files", "--others", "-z", "--", path).split("\0")
-    return changes + [
-        Change(name, is_added=True, mode="") for name in filter(None, others)
-    ]
+    changes = []
+    for line, name in zip(parts[::2], parts[1::2], strict=False):
+        mode = line.split()[1]
+        changes.append(Change(name, line.endswith(" A"), mode))
+    untracked = git(project, "ls-files", "--others", "-z", "--", path).split("\0")
+    for name in filter(None, untracked):
+        changes.append(Change(name, is_added=True, mode=""))
+    return changes
 
 
 def _versions(project: Project, path: str) -> list[dict[str, str]]:
     """Return the texts of a folder's files, by their paths in it, as each commit left them."""
     commits = git(project, "log", "--format=%H", "HEAD", "--", path).split()
     trees = [_tree(project, commit, path) for commit in commits]
-    texts = _texts(project, set(chain.from_iterable(map(dict.values, trees))))
-    return [
-        {name: texts[blob] for name, blob in tree.items()} for tree in trees if tree
-    ]
+    blobs = set[str]()
+    for tree in trees:
+        blobs.update(tree.values())
+    texts = _texts(project, blobs)
+    versions = []
+    for tree in filter(None, trees):
+        versions.append({name: texts[blob] for name, blob in tree.items()})
+    return versions
 
 
 def _tree(project: Project, commit: str, path: str) -> dict[str, str]:
     """Return git's name of the content of each file that a commit has in a folder."""
-    found = {}
+    blobs = {}
     lines = git(project, "ls-tree", "-r", "-z", commit, f"{path}/").split("\0")
     for line in filter(None, lines):
         head, _, name = line.partition("\t")
         mode, _, blob = head.split()
         if mode in _PLAIN:
-            found[name.removeprefix(f"{path}/")] = blob
-    return found
+            blobs[name.removeprefix(f"{path}/")] = blob
+    return blobs
 
 
 def _texts(project: Project, blobs: Iterable[str]) -> dict[str, str]:
     """Return the texts of contents that git has, by their names."""
     mark = secrets.token_hex(16)  # which none of them has
-    asked = "".join(f"{blob}\n" for blob in blobs)
-    said = git(project, "cat-file", f"--batch={mark}%(objectname)", stdin=asked)
-    parts = (part.partition("\n") for part in said.split(mark)[1:])
-    return {blob: text.removesuffix("\n") for blob, _, text in parts}
+    names = "\n".join([*blobs, ""])
+    said = git(project, "cat-file", f"--batch={mark}%(objectname)", stdin=names)
+    texts = {}
+    for part in said.split(mark)[1:]:
+        blob, _, text = part.partition("\n")
+        texts[blob] = text.removesuffix("\n")
+    return texts
 
 
 def git(project: Project, *words: str, stdin: str | None = None) -> str:

@@ -33,12 +33,11 @@ def hold_current(project: Project, target: str) -> tuple[Generation, int | None]
     # Another process may have removed it since the link was read; one that nobody can hold runs.
     while (held := hold(now.folder)) is None and not (now.folder / RECORD).is_file():
         now = require_current(project, target)
-    if not (python := environment_python(now.folder)).exists():
-        # PATH would lead to another Python.
-        evidence = f"{python} is gone, or links to an interpreter that is"
+    python = environment_python(now.folder)
+    if not python.exists():  # PATH would lead to another Python
         raise UsageError(
             f"{target} cannot run",
-            evidence=evidence,
+            evidence=f"{python} is gone, or links to an interpreter that is",
             remedy=f"`{program_name()} build {target}`",
         )
     return now, held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 
+_Preference = tuple[bool, int, bool, int]  # less is better
+
+
 class FitVerdict(StrEnum):
     """Whether a target fits; in order, best first."""
 
@@ -45,6 +48,11 @@ class FitVerdict(StrEnum):
     BLOCKED = "blocked"
     """The hardware is right, but something has to be repaired first."""
     NO = "no"
+
+    @property
+    def rank(self) -> int:
+        """The place in this order."""
+        return list(FitVerdict).index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,50 +101,56 @@ def detect_machine(project: Project, host: Host) -> Detection:
     targets, broken = load_targets(project.specs, target_names(project.specs))
     broken |= misnamed_specs(project.specs)
     hardware = [hardware_of(target) for target in targets]
-    found = detect(hardware or read_hardware(shipped().specs), host)
-    torch = locked_torch(project.lock(found.chosen)) if found.chosen else ""
-    wrong = known_wrong_here(project, host, torch)
-    wrong += _wrong_besides(project, found, targets, torch)
-    left_out = [f"{name} is left out: {fault.what}" for name, fault in broken.items()]
+    detection = detect(hardware or read_hardware(shipped().specs), host)
+    torch = ""
+    if detection.chosen:
+        torch = locked_torch(project.lock(detection.chosen))
+    advice = list(detection.advice)
+    advice += known_wrong_here(project, host, torch)
+    advice += _wrong_besides(project, detection, targets, torch)
+    for name, error in broken.items():
+        advice.append(f"{name} is left out: {error.what}")
     return dataclasses.replace(
-        found,
-        advice=(*found.advice, *wrong, *left_out),
+        detection,
+        advice=tuple(advice),
         properties=properties_of_host(host, read_devices(project.catalog)),
     )
 
 
 def _wrong_besides(
-    project: Project, found: Detection, targets: Sequence[Target], chosen_torch: str
+    project: Project, detection: Detection, targets: Sequence[Target], chosen_torch: str
 ) -> list[str]:
     """Return one line for each other target that fits, but whose torch is more often wrong here."""
-    fitting = {fit.target for fit in found.fits if fit.verdict is FitVerdict.FITS}
-    others = [t for t in targets if t.accelerator == "xpu" and t.name in fitting]
-    told = rows_here(project, found.host, chosen_torch)
-    lines = []
-    for target in others:
+    host, lines = detection.host, []
+    fitting = {fit.target for fit in detection.fits if fit.verdict is FitVerdict.FITS}
+    rows_of_chosen = rows_here(project, host, chosen_torch)
+    for target in targets:
+        if target.accelerator != "xpu" or target.name not in fitting:
+            continue
         torch = pinned_torch(target)
-        rows = [n for n in rows_here(project, found.host, torch) if n not in told]
-        if rows and target.name != found.chosen:
+        rows = rows_here(project, host, torch)
+        more = [name for name in rows if name not in rows_of_chosen]
+        if more and target.name != detection.chosen:
             lines.append(
                 f"{target.name} has torch {torch}, which is known to be wrong "
-                f"on this machine: {', '.join(rows)}"
+                f"on this machine: {', '.join(more)}"
             )
     return lines
 
 
-def choose_target(found: Detection) -> str:
+def choose_target(detection: Detection) -> str:
     """Return the target that ``auto`` stands for."""
-    if found.chosen is None:
-        why = found.host.elsewhere or "; ".join(
-            r for fit in found.fits[:1] for r in fit.reasons
-        )
+    if detection.chosen is None:
+        why = detection.host.elsewhere
+        if detection.fits and not why:
+            why = "; ".join(detection.fits[0].reasons)
         raise UsageError(
-            f"no target fits this machine ({found.host.platform})",
+            f"no target fits this machine ({detection.host.platform})",
             evidence=why,
             remedy="add one to envs/, or build on a machine that is listed by "
             "`provision targets`",
         )
-    return found.chosen
+    return detection.chosen
 
 
 def why_device_is_absent(target: Target, host: Callable[[], Host]) -> str:
@@ -144,19 +158,23 @@ def why_device_is_absent(target: Target, host: Callable[[], Host]) -> str:
     if target.accelerator == "cpu":
         return ""
     (fit,) = detect([hardware_of(target)], host()).fits
-    return "" if fit.verdict is FitVerdict.FITS else "; ".join(fit.reasons)
+    if fit.verdict is FitVerdict.FITS:
+        return ""
+    return "; ".join(fit.reasons)
 
 
 def fitting_shipped_targets(project: Project) -> list[str]:
     """Return the shipped target that fits this machine best, and that of its CPU."""
-    targets = [t for t in read_hardware(shipped().specs) if t.status == "supported"]
-    found = detect(targets, this_host(project))
-    cpus = [
-        t.name
-        for t in targets
-        if (t.accelerator, t.platform) == ("cpu", found.host.platform)
-    ]
-    return list(dict.fromkeys([choose_target(found), *cpus]))
+    host = this_host(project)
+    every = read_hardware(shipped().specs)
+    targets = [target for target in every if target.status == "supported"]
+    chosen = choose_target(detect(targets, host))
+    fitting = [chosen]
+    for target in targets:
+        is_of_cpu = target.accelerator == "cpu" and target.platform == host.platform
+        if is_of_cpu and target.name != chosen:
+            fitting.append(target.name)
+    return fitting
 
 
 def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
@@ -166,70 +184,77 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
     legacy target comes last, unless it is all that there is for its device.
     """
     hidden_by = hidden(host)
-    judged = [(target, judge(target, host, hidden_by)) for target in targets]
-    served = {
-        fit.device
-        for target, fit in judged
-        if target.status == "supported" and fit.verdict is not FitVerdict.NO
-    }
+    fits = {target.name: judge(target, host, hidden_by) for target in targets}
+    preferences = _preferences(targets, fits)
 
-    def preference(
-        target: TargetHardware, fit: TargetFit
-    ) -> tuple[bool, int, bool, int]:
-        """Return how well a target would fit, obstacles aside; less is better."""
-        legacy = target.status != "supported"
-        device = 2 if target.accelerator == "cpu" else int(not fit.discrete)
-        order = list(ACCELERATORS).index(target.accelerator)
-        return (legacy and fit.device in served, device, legacy, order)
+    def order(fit: TargetFit) -> tuple[int, _Preference, str]:
+        # The name is last, so that the order does not depend on that of the files.
+        return fit.verdict.rank, preferences[fit.target], fit.target
 
-    # The name is last, so that the order does not depend on that of the files.
-    judged.sort(
-        key=lambda b: (list(FitVerdict).index(b[1].verdict), preference(*b), b[0].name)
-    )
-    fits = tuple(fit for _, fit in judged)
-    # They are sorted: if any fits, the first one does.
-    chosen = fits[0].target if fits and fits[0].verdict is FitVerdict.FITS else None
+    ordered = sorted(fits.values(), key=order)
+    chosen: str | None = None
+    if ordered and ordered[0].verdict is FitVerdict.FITS:
+        chosen = ordered[0].target
+    better = []
+    for fit in ordered:
+        is_preferred = preferences[fit.target] < preferences[ordered[0].target]
+        if fit.verdict is FitVerdict.BLOCKED and is_preferred:
+            better.append(fit)
     names = {gpu.address: _name(gpu) for gpu in host.gpus}
+    hidden_gpus = [(names[address], by) for address, by in hidden_by.items()]
     return Detection(
         host=host,
-        fits=fits,
+        fits=tuple(ordered),
         chosen=chosen,
-        better=tuple(
-            fit
-            for target, fit in judged
-            if fit.verdict is FitVerdict.BLOCKED
-            and preference(target, fit) < preference(*judged[0])
-        ),
-        hidden=tuple(
-            (names[address], variable) for address, variable in hidden_by.items()
-        ),
-        advice=tuple(_advice(host, fits)),
+        better=tuple(better),
+        hidden=tuple(hidden_gpus),
+        advice=tuple(_advice(host, ordered)),
     )
+
+
+def _preferences(
+    targets: Sequence[TargetHardware], fits: Mapping[str, TargetFit]
+) -> dict[str, _Preference]:
+    """Return how well each target would fit, obstacles aside."""
+    served = set[str | None]()  # devices that supported targets are for
+    for target in targets:
+        fit = fits[target.name]
+        if target.status == "supported" and fit.verdict is not FitVerdict.NO:
+            served.add(fit.device)
+    preferences = {}
+    for target in targets:
+        fit = fits[target.name]
+        is_legacy = target.status != "supported"
+        device = 2 if target.accelerator == "cpu" else int(not fit.discrete)
+        accelerator = list(ACCELERATORS).index(target.accelerator)
+        is_last = is_legacy and fit.device in served
+        preferences[target.name] = (is_last, device, is_legacy, accelerator)
+    return preferences
 
 
 def judge(
     target: TargetHardware, host: Host, hidden_by: Mapping[str, str]
 ) -> TargetFit:
     """Return whether one target fits; on several GPUs, for the one that fits it best."""
-    if target.platform != host.platform:
-        reason = (
-            f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"
-        )
-        return TargetFit(target.name, FitVerdict.NO, (reason,))
-    if old := old_libraries(host, target.glibc):
-        reason = f"{old}; a container of a newer distribution has it"
-        return TargetFit(target.name, FitVerdict.NO, (reason,))
-    if target.accelerator == "cpu":
-        reason = f"the CPU always works on {host.platform}"
-        return TargetFit(target.name, FitVerdict.FITS, (reason,))
     vendor = ACCELERATORS[target.accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
-    if not gpus:
-        return TargetFit(target.name, FitVerdict.NO, (_no_gpu(vendor, host),))
-    fits = [_judge_gpu(target, gpu, host, hidden_by.get(gpu.address)) for gpu in gpus]
-    return min(
-        fits, key=lambda fit: (list(FitVerdict).index(fit.verdict), not fit.discrete)
-    )
+    verdict = FitVerdict.NO
+    if target.platform != host.platform:
+        words = PLATFORMS[target.platform].words
+        reason = f"it is for {words}; this is {host.platform}"
+    elif old := old_libraries(host, target.glibc):
+        reason = f"{old}; a container of a newer distribution has it"
+    elif target.accelerator == "cpu":
+        verdict = FitVerdict.FITS
+        reason = f"the CPU always works on {host.platform}"
+    elif not gpus:
+        reason = _no_gpu(vendor, host)
+    else:
+        fits = []
+        for gpu in gpus:
+            fits.append(_judge_gpu(target, gpu, host, hidden_by.get(gpu.address)))
+        return min(fits, key=lambda fit: (fit.verdict.rank, not fit.discrete))
+    return TargetFit(target.name, verdict, (reason,))
 
 
 def _no_gpu(vendor: str, host: Host) -> str:
@@ -257,28 +282,29 @@ def _judge_gpu(
         verdict = FitVerdict.FITS
         reason = _driver_note(target, gpu, host)
     name, discrete = _name(gpu), gpu.integrated is False
-    lost = [target.reason] if target.reason and verdict is not FitVerdict.NO else []
-    return TargetFit(
-        target.name, verdict, (f"{name}: {reason}", *lost), remedy, name, discrete
-    )
+    reasons = [f"{name}: {reason}"]
+    if target.reason and verdict is not FitVerdict.NO:
+        reasons.append(target.reason)
+    return TargetFit(target.name, verdict, tuple(reasons), remedy, name, discrete)
 
 
 def _driver_note(target: TargetHardware, gpu: Gpu, host: Host) -> str:
     """Return the driver's version, and what is unknown about it and the GPU."""
     version = driver_version(gpu, host)
     driver = NAMES.get(gpu.vendor, "driver")
-    notes = [
-        f"{driver} {version}" if version else f"its {driver}'s version is not visible"
-    ]
+    note = f"its {driver}'s version is not visible"
+    if version:
+        note = f"{driver} {version}"
     if version and target.driver:
         judged = judge_driver(gpu, host, target.driver)
         if judged.verdict is DriverVerdict.UNKNOWN:
-            notes = [f"unknown whether its driver is new enough: {judged.reason}"]
+            note = f"unknown whether its driver is new enough: {judged.reason}"
     if gpu.vendor == "nvidia" and gpu.device_id and gpu.compute_capability is None:
-        notes.append(
-            "unknown whether the wheels hold code for it: it is newer than the catalog"
+        note += (
+            "; unknown whether the wheels hold code for it: it is newer than the "
+            "catalog"
         )
-    return "; ".join(notes)
+    return note
 
 
 def _name(gpu: Gpu) -> str:
@@ -286,25 +312,36 @@ def _name(gpu: Gpu) -> str:
 
 
 def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
-    found = list(host.remarks)
+    advice = list(host.remarks)
     if all(fit.verdict is FitVerdict.NO for fit in fits if fit.device):
-        lines = (f"{_name(gpu)}: {gpu.elsewhere}" for gpu in host.gpus if gpu.elsewhere)
-        found += filter(None, dict.fromkeys((host.elsewhere, *lines)))
-    ordered = in_level_zero_order(host)
-    discrete = [str(i) for i, gpu in enumerate(ordered) if not gpu.integrated]
-    # Programs that spread their work over all devices would wait for the integrated GPU.
-    if (
-        discrete
-        and len(discrete) < len(ordered)
-        and "ONEAPI_DEVICE_SELECTOR" not in host.variables
-    ):
-        integrated = ", ".join(
-            dict.fromkeys(gpu.name for gpu in ordered if gpu.integrated)
-        )
-        selector = f"ONEAPI_DEVICE_SELECTOR=level_zero:{','.join(discrete)}"
-        found.append(f"{selector} hides the {integrated}")
+        advice += _elsewhere(host)
+    advice += _selectors(host)
     for gpu in host.gpus:
         if gpu.resizable_bar is False and gpu.vendor == "intel":
-            found.append(f"{_name(gpu)}: resizable BAR is off, which costs much speed")
-    blocked = [fit for fit in fits if fit.verdict is FitVerdict.BLOCKED]
-    return found + [f"{fit.target} would fit after: {fit.remedy}" for fit in blocked]
+            advice.append(f"{_name(gpu)}: resizable BAR is off, which costs much speed")
+    for fit in fits:
+        if fit.verdict is FitVerdict.BLOCKED:
+            advice.append(f"{fit.target} would fit after: {fit.remedy}")
+    return advice
+
+
+def _selectors(host: Host) -> Iterator[str]:
+    """Yield how to hide an integrated GPU: programs that use all devices would wait for it."""
+    discrete, integrated = [], []
+    for number, gpu in enumerate(in_level_zero_order(host)):
+        if gpu.integrated:
+            integrated.append(gpu.name)
+        else:
+            discrete.append(str(number))
+    if discrete and integrated and "ONEAPI_DEVICE_SELECTOR" not in host.variables:
+        selector = f"ONEAPI_DEVICE_SELECTOR=level_zero:{','.join(discrete)}"
+        yield f"{selector} hides the {', '.join(dict.fromkeys(integrated))}"
+
+
+def _elsewhere(host: Host) -> Iterable[str]:
+    """Return where to go with a machine, or with GPUs, that no target is for; each once."""
+    lines = [host.elsewhere] if host.elsewhere else []
+    for gpu in host.gpus:
+        if gpu.elsewhere:
+            lines.append(f"{_name(gpu)}: {gpu.elsewhere}")
+    return dict.fromkeys(lines)

@@ -36,7 +36,8 @@ def read_log_file(name: str) -> Log:
                 log = read_log(stream)
     except OSError as error:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
-    odd = [line for line in log.raw if re.search(r"[\x00-\x06\x0e-\x1a]", line.text)]
+    control = re.compile(r"[\x00-\x06\x0e-\x1a]")
+    odd = [line for line in log.raw if control.search(line.text)]
     if 2 * len(odd) > len(log.raw):  # Ctrl-C and the like may be in a few
         raise UsageError(
             f"{name} is no text",
@@ -51,24 +52,25 @@ def with_log(
 ) -> Diagnosis:
     """Return what a log tells, and with it what was found in the environment that it is of."""
     findings = findings_of(log) if log else []
-    if prefix and (target := built_for(prefix)):
-        findings = [
-            replace(finding, remedy=in_own_verbs(finding.remedy, target))
-            for finding in findings
-        ]
+    target = built_for(prefix) if prefix else ""
+    if target:
+        for place, finding in enumerate(findings):
+            remedy = in_own_verbs(finding.remedy, target)
+            findings[place] = replace(finding, remedy=remedy)
     if not result:
         return Diagnosis(name, tuple(findings))
-    return replace(result, findings=tuple(worst_first([*findings, *result.findings])))
+    findings += result.findings
+    return replace(result, findings=tuple(worst_first(findings)))
 
 
 def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
     """Return the findings about a folder's lock files; None if it has only specs."""
-    if files := read_repository(folder):
+    files = read_repository(folder)
+    if files:
         devices = read_devices(project.catalog)
+        findings = judge(files, read_host(devices), devices)
         facts = {file.name: f"{len(file.packages)} packages" for file in files}
-        return Diagnosis(
-            str(folder), tuple(judge(files, read_host(devices), devices)), facts
-        )
+        return Diagnosis(str(folder), tuple(findings), facts)
     if (folder / "envs").is_dir():
         return None
     names = ", ".join(FORMATS["file"])
@@ -91,7 +93,7 @@ def diagnose(
     else:
         return diagnose_machine(host, devices), host, None
     lock = read_lock(project.lock(spec.name)) if spec else None
-    found = diagnose_environment(
+    diagnosis = diagnose_environment(
         prefix, host, devices, target=spec, lock=lock, home=home_folder()
     )
-    return found, host, prefix
+    return diagnosis, host, prefix
