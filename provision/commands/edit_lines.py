@@ -37,29 +37,32 @@ def with_line(text: str, at: Edit, new: str | None) -> str:
 
     ValueError where the line does not have the distribution, or has it more than once.
     """
-    number, name = at.number, at.name
     lines = text.splitlines(keepends=True)
-    if not 0 < number <= len(lines):
-        raise ValueError(f"it has no line {number}")
-    first, last = number - 1, number - 1
+    if not 0 < at.number <= len(lines):
+        raise ValueError(f"it has no line {at.number}")
+    last = at.number - 1
+    first = last
     if at.suffix == ".toml":
         edited = _in_toml(lines[last], at, new)
     elif at.suffix in {".yml", ".yaml"}:
-        edited = _in_yaml(lines[last], name, new)
+        edited = _in_yaml(lines[last], at.name, new)
     else:
         while first and _goes_on(lines[first - 1]):
             first -= 1
-        edited = _in_requirements(lines[first : last + 1], name, new)
-    return "".join([*lines[:first], edited, *lines[last + 1 :]])
+        edited = _in_requirements(lines[first : at.number], at.name, new)
+    lines[first : at.number] = [edited]
+    return "".join(lines)
 
 
 def appended(text: str, requirement: str) -> str:
     """Return the text of a requirement file with one more line, in its line ends."""
     end = "\r\n" if "\r\n" in text else "\n"
-    begun = end if text and not text.endswith(("\n", "\r")) else ""
+    before = text
+    if text and not text.endswith(("\n", "\r")):
+        before += end
     if text and _goes_on(text.splitlines()[-1]):  # an empty line ends it
-        begun += end
-    return f"{text}{begun}{requirement}{end}"
+        before += end
+    return f"{before}{requirement}{end}"
 
 
 def _goes_on(line: str) -> bool:
@@ -68,15 +71,19 @@ def _goes_on(line: str) -> bool:
 
 def _in_requirements(lines: list[str], name: str, new: str | None) -> str:
     """Return a logical line; the hashes that it had are of another version."""
-    bare = lines[-1].rstrip("\r\n")
-    comment, end = COMMENT.search(bare), lines[-1][len(bare) :]
-    if distribution(lines[0]) != name:
-        raise ValueError(f"{lines[0].strip()!r} is no line of {name}")
+    first, last = lines[0], lines[-1]
+    if distribution(first) != name:
+        raise ValueError(f"{first.strip()!r} is no line of {name}")
     if new is None:
         return ""
-    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
-    kept = bare[len(bare[: comment.start()].rstrip()) :] if comment else ""
-    return f"{indent}{new}{kept}{end}"
+    indent = first.removesuffix(first.lstrip())
+    bare = last.rstrip("\r\n")
+    kept = last.removeprefix(bare)  # the end of the line
+    comment = COMMENT.search(bare)
+    if comment:
+        before = bare[: comment.start()].rstrip()
+        kept = last.removeprefix(before)
+    return f"{indent}{new}{kept}"
 
 
 def _in_yaml(line: str, name: str, new: str | None) -> str:
@@ -85,10 +92,9 @@ def _in_yaml(line: str, name: str, new: str | None) -> str:
         raise ValueError(f"{line.strip()!r} is no line of {name}")
     if new is None:
         return ""
-    plain = re.fullmatch(
-        r"[\w.,<>=!~ -]+", new
-    )  # else YAML could take it for another thing
-    return f"{found[1]}{new if plain else json.dumps(new)}{found[3]}"
+    if not re.fullmatch(r"[\w.,<>=!~ -]+", new):
+        new = json.dumps(new)  # YAML could take it for another thing
+    return f"{found[1]}{new}{found[3]}"
 
 
 def _in_toml(line: str, at: Edit, new: str | None) -> str:
@@ -108,18 +114,19 @@ def _place_in_toml(line: str, at: Edit) -> tuple[int, int]:
     """Return where the text of a requirement begins and ends in a line."""
     same: list[tuple[int, int]] = []
     alike: list[tuple[int, int]] = []
-    for found in _QUOTED.finditer(line):
-        if found[0] == "#":
+    for quoted in _QUOTED.finditer(line):
+        if quoted[0] == "#":
             break
-        if distribution(found[0][1:-1]) == at.name:
-            alike.append(found.span())
-            if tomllib.loads(f"text = {found[0]}")["text"] == at.text:
-                same.append(found.span())
+        if distribution(quoted[0][1:-1]) == at.name:
+            alike.append(quoted.span())
+            if tomllib.loads(f"text = {quoted[0]}")["text"] == at.text:
+                same.append(quoted.span())
     for spans in (same, alike):
         if len(spans) == 1:
             return spans[0]
-    wrong = f"has {at.name} more than once" if alike else f"does not have {at.name}"
-    raise ValueError(f"{line.strip()!r} {wrong}")
+    if alike:
+        raise ValueError(f"{line.strip()!r} has {at.name} more than once")
+    raise ValueError(f"{line.strip()!r} does not have {at.name}")
 
 
 def _quoted(text: str, quote: str) -> str:

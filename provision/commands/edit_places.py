@@ -6,6 +6,7 @@ A requirement is in one place: the file that has it is edited, else the first on
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import tomlkit
@@ -20,10 +21,11 @@ from provision.commands.edit_spec import (
     remove_from,
     require_required,
     take,
+    take_where,
     text_of,
 )
 from provision.core.errors import UsageError
-from provision.spec.extends import spec_chain
+from provision.spec.extends import SpecFile, spec_chain
 from provision.spec.places import Line, read_places
 from provision.spec.pyproject import METADATA, local_folder, read_pyproject, relative
 from provision.spec.reader import load_spec
@@ -44,15 +46,17 @@ class Words:
 def add(path: Path, words: Words) -> None:
     """Add what is asked for to a spec, or to the files that it refers to."""
     root = path.absolute().parents[1]
+    # An index is the spec's: other targets take theirs from somewhere else.
+    here = words.only_here or words.index
     for requirement in words.requirements:
-        # An index is the spec's: other targets take theirs from somewhere else.
-        here = words.only_here or words.index
         _take_back(path, distribution(requirement))
         if here or not _add_to_file(path, root, requirement):
             add_to(path, [requirement], words.index)
     for folder in words.folders:
         text = _entry(folder, root, METADATA)
-        _add_entry(path, root, "local", f"-e {text}" if words.editable else text, words)
+        if words.editable:
+            text = f"-e {text}"
+        _add_entry(path, root, "local", text, words)
     for file in words.files:
         _add_entry(path, root, "files", _entry(file, root, ()), words)
 
@@ -63,8 +67,8 @@ def remove(path: Path, words: Words) -> None:
     for name in map(distribution, words.requirements):
         if words.only_here:
             _leave_out(path, root, name)
-            continue
-        _remove_everywhere(path, root, name)
+        else:
+            _remove_everywhere(path, root, name)
     for folder in words.folders:
         _remove_entry(path, root, "local", folder)
     for file in words.files:
@@ -75,15 +79,20 @@ def require_removable(paths: Collection[Path], words: Words) -> None:
     """Raise UsageError before anything is edited, if a spec does not require what is named."""
     for path in paths:
         require_required(path, words.requirements)
-        root, pip = path.absolute().parents[1], load_spec(path).pip
-        named = [("local", one, pip.local) for one in words.folders]
-        named += [("files", one, pip.files) for one in words.files]
-        for key, gone, listed in named:
-            if not any(_is_entry(text, root, gone) for text in listed):
-                raise UsageError(
-                    f"{path} has no `{key}` {gone}",
-                    remedy=f"see `{key}` of [pip] in it",
-                )
+        pip = load_spec(path).pip
+        for folder in words.folders:
+            _require_entry(path, "local", pip.local, folder)
+        for file in words.files:
+            _require_entry(path, "files", pip.files, file)
+
+
+def _require_entry(path: Path, key: str, listed: Sequence[str], gone: Path) -> None:
+    root = path.absolute().parents[1]
+    if not any(_is_entry(root, gone, text) for text in listed):
+        raise UsageError(
+            f"{path} has no `{key}` {gone}",
+            remedy=f"see `{key}` of [pip] in it",
+        )
 
 
 def _take_back(path: Path, name: str) -> None:
@@ -101,8 +110,7 @@ def _take_back(path: Path, name: str) -> None:
 
 def _leave_out(path: Path, root: Path, name: str) -> None:
     """Let one target do without a distribution, though a file requires it."""
-    lines = read_places(load_spec(path), root).about(name)
-    if all(one.source != "file" for one in lines):
+    if "file" not in [line.source for line in _lines(path, root, name)]:
         remove_from(path, [name])
         return
     with pip_table(path) as pip:
@@ -117,53 +125,77 @@ def _remove_everywhere(path: Path, root: Path, name: str) -> None:
     What a shipped spec asks for is dropped.
     """
     for _ in range(100):  # one line may hide another of the same distribution
-        lines = read_places(load_spec(path), root).about(name)
-        asked = [one for one in lines if one.key == "requirements"]
-        elsewhere = [one for one in asked if one.source != "spec" and _in(root, one)]
-        if elsewhere:
-            _edit(root, elsewhere[0], None)
-        elif any(one.source == "spec" for one in asked):
-            with pip_table(path) as pip:
-                take(pip, "requirements", name)
-        else:
+        lines = _lines(path, root, name)
+        required = [line for line in lines if line.key == "requirements"]
+        if not _remove_one(path, root, required):
             break
-    if asked:
+    if required:
         remove_from(path, [name])
+
+
+def _lines(path: Path, root: Path, name: str) -> list[Line]:
+    """Return the lines of a distribution, in the spec and in what it refers to."""
+    return read_places(load_spec(path), root).about(name)
+
+
+def _remove_one(path: Path, root: Path, lines: Sequence[Line]) -> bool:
+    """Remove one of some lines; False where none is in the project."""
+    for line in lines:
+        if line.source != "spec" and _in(root, line):
+            _edit(root, line, None)
+            return True
+    for line in lines:
+        if line.source == "spec":
+            with pip_table(path) as pip:
+                take(pip, "requirements", line.name)
+            return True
+    return False
 
 
 def _add_to_file(path: Path, root: Path, requirement: str) -> bool:
     """Add a requirement to a file that the spec refers to; False if the spec is its place."""
     target = load_spec(path)
-    lines = read_places(target, root).about(distribution(requirement))
-    for one in lines:
-        if one.key == "constraints" and one.source == "file":
-            _constrain(root, one, requirement)
-    asked = [one for one in lines if one.key in {"requirements", "overrides"}]
-    of_files = [one for one in asked if one.source == "file"]
-    shared = [one for one in asked if one.source == "inherited" and _in(root, one)]
-    if asked and not of_files and shared != asked:
+    of_files, shared, others = [], [], []
+    for line in read_places(target, root).about(distribution(requirement)):
+        if line.key == "constraints":
+            if line.source == "file":
+                _constrain(root, line, requirement)
+        elif line.source == "file":
+            of_files.append(line)
+        elif line.source == "inherited" and _in(root, line):
+            shared.append(line)
+        else:
+            others.append(line)
+    if others and not of_files:
         return False  # it is the spec's own, or replaces what a shipped one requires
-    if same := _same(of_files or shared, requirement):
+    same = _same(of_files or shared, requirement)
+    if same:
         _edit(root, same, _with_marker(requirement, same.text))
         return True
-    beside = [one.place.rpartition(", line ")[0] for one in of_files]
+    beside = [_file_of(line) for line in of_files]
     entries = beside or target.pip.files
     return any(_append(root, entry, requirement) for entry in entries)
 
 
+def _file_of(line: Line) -> str:
+    return line.place.rpartition(", line ")[0]
+
+
 def _in(root: Path, line: Line) -> bool:
     """Whether a line is in a file of the project, and is known by its number."""
-    file, _, number = line.place.rpartition(", line ")
-    return number.isdecimal() and (root / file).is_file()
+    number = line.place.rpartition(", line ")[2]
+    return number.isdecimal() and (root / _file_of(line)).is_file()
 
 
 def _same(lines: Sequence[Line], requirement: str) -> Line | None:
     """Return the line that a requirement replaces: of several that of the same marker."""
     marker = _marker(requirement)
-    alike = [one for one in lines if _marker(one.text) == marker]
     if len(lines) == 1 and not marker:
         return lines[0]
-    return alike[0] if len(alike) == 1 else None
+    alike = [line for line in lines if _marker(line.text) == marker]
+    if len(alike) == 1:
+        return alike[0]
+    return None
 
 
 def _marker(text: str) -> str:
@@ -175,9 +207,10 @@ def _marker(text: str) -> str:
 
 def _with_marker(requirement: str, before: str) -> str:
     """Return a requirement for where the one before it was, unless it has its own marker."""
-    if (marker := _marker(before)) and not _marker(requirement):
-        return f"{requirement} ; {Marker(marker)}"
-    return requirement
+    marker = _marker(before)
+    if not marker or _marker(requirement):
+        return requirement
+    return f"{requirement} ; {Marker(marker)}"
 
 
 def _constrain(root: Path, line: Line, requirement: str) -> None:
@@ -194,7 +227,7 @@ def _edit(root: Path, line: Line, new: str | None) -> None:
     """Replace or remove a line where it is."""
     name, _, number = line.place.rpartition(", line ")
     path = root / name
-    at = Edit(Path(name).suffix, int(number), line.name, line.text)
+    at = Edit(path.suffix, int(number), line.name, line.text)
     try:
         text = with_line(text_of(path), at, new)
     except ValueError as error:
@@ -237,23 +270,28 @@ def _entry(path: Path, root: Path, has: Collection[str]) -> str:
             f"{bare} is outside the project {root}",
             remedy="move it below that folder: a lock refers to what is beside it",
         )
-    return relative(bare.resolve(), root.resolve()) + str(path)[len(str(bare)) :]
+    extras = str(path)[len(str(bare)) :]
+    return relative(bare.resolve(), root.resolve()) + extras
 
 
-def _homes(path: Path, root: Path) -> list[Path]:
+def _homes(path: Path, root: Path) -> list[SpecFile]:
     """Return the project's own files of a spec's chain, the spec first."""
-    files = [file.path for file in spec_chain(path)]
-    return [one for one in files if one.absolute().is_relative_to(root)]
+    chain = spec_chain(path)
+    return [file for file in chain if file.path.absolute().is_relative_to(root)]
+
+
+def _home_of_entries(path: Path, root: Path) -> Path:
+    """Return the spec, or what it extends in the project, that refers to files or folders."""
+    for home in _homes(path, root):
+        pip = home.data.get("pip", {})
+        if "files" in pip or "local" in pip:
+            return home.path
+    return path
 
 
 def _add_entry(path: Path, root: Path, key: str, text: str, words: Words) -> None:
     """Add an entry where the spec, or what it extends in the project, has such ones."""
-    home = path
-    for one in [] if words.only_here else _homes(path, root):
-        pip = tomlkit.parse(text_of(one)).get("pip", {})
-        if {"files", "local"} & pip.keys():
-            home = one
-            break
+    home = path if words.only_here else _home_of_entries(path, root)
     with pip_table(home) as pip:
         listed = pip.setdefault(key, [])
         if text not in listed:
@@ -263,19 +301,14 @@ def _add_entry(path: Path, root: Path, key: str, text: str, words: Words) -> Non
 
 def _remove_entry(path: Path, root: Path, key: str, gone: Path) -> None:
     """Remove the entry of a file or a folder from wherever it is, if it still does."""
+    is_gone = partial(_is_entry, root, gone)
     for home in _homes(path, root):
-        listed = tomlkit.parse(text_of(home)).get("pip", {}).get(key, [])
-        if not any(_is_entry(str(text), root, gone) for text in listed):
-            continue
-        with pip_table(home) as pip:
-            for place in reversed(range(len(pip[key]))):
-                if _is_entry(str(pip[key][place]), root, gone):
-                    del pip[key][place]
-            if not pip[key]:
-                del pip[key]
+        if any(map(is_gone, home.data.get("pip", {}).get(key, ()))):
+            with pip_table(home.path) as pip:
+                take_where(pip, key, is_gone)
     load_spec(path)
 
 
-def _is_entry(text: str, root: Path, path: Path) -> bool:
+def _is_entry(root: Path, path: Path, text: str) -> bool:
     """Whether an entry of a spec is a file or a folder, be it with extras or editable."""
     return local_folder(text, root) == path.resolve()

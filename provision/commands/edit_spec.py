@@ -51,16 +51,16 @@ def add_to(path: Path, requirements: Sequence[str], index: str | None = None) ->
     with pip_table(path) as pip:
         listed = pip.setdefault("requirements", [])
         for requirement in requirements:
-            same = _places(listed, distribution(requirement))
+            name = distribution(requirement)
+            same = _places(listed, name)
             if len(same) == 1:
                 listed[same[0]] = requirement
             elif requirement not in listed:  # several differ by their markers
                 listed.append(requirement)
-            for key in ("drop", "exclude"):
-                take(pip, key, distribution(requirement))
-        if index:
-            table = pip.setdefault("index", {})
-            for name in map(distribution, requirements):
+            take(pip, "drop", name)
+            take(pip, "exclude", name)
+            if index:
+                table = pip.setdefault("index", {})
                 for other in list(table):
                     take(table, other, name)
                 table.setdefault(index, []).append(name)
@@ -70,13 +70,15 @@ def add_to(path: Path, requirements: Sequence[str], index: str | None = None) ->
 def remove_from(path: Path, names: Sequence[str]) -> Target:
     """Remove requirements from a spec file; UsageError if it has no such distribution."""
     require_required(path, names)
-    wanted = [*map(distribution, names)]
+    gone = list(map(distribution, names))
     with pip_table(path) as pip:
-        for name in wanted:
+        for name in gone:
             take(pip, "requirements", name)
-    if left := [name for name in wanted if name in _required(path)]:
+    required = _required(path)
+    inherited = [name for name in gone if name in required]
+    if inherited:
         with pip_table(path) as pip:
-            pip.setdefault("drop", []).extend(left)
+            pip.setdefault("drop", []).extend(inherited)
     return load_spec(path)
 
 
@@ -95,28 +97,34 @@ def require_required(path: Path, names: Iterable[str]) -> None:
 def still_locked(project: Project, named: str, words: Iterable[str]) -> Iterator[str]:
     """Yield what stays in the lock of a target, or of `all`, though it was removed, and why."""
     names = set(map(distribution, words))
-    for target in lockable_names(project) if named == "all" else [named]:
-        for each in read_lock(project.lock(target)).artifacts:
-            if each.name in names:
-                yield f"{target}: {each.name} stays in the lock, for {', '.join(each.via)}"
+    targets = [named]
+    if named == "all":
+        targets = lockable_names(project)
+    for target in targets:
+        for artifact in read_lock(project.lock(target)).artifacts:
+            if artifact.name in names:
+                users = ", ".join(artifact.via)
+                yield f"{target}: {artifact.name} stays in the lock, for {users}"
 
 
 def upgradable(project: Project, named: Sequence[str], package: str) -> list[str]:
     """Return the targets that have a package, of all if none is named; UsageError if one lacks."""
-    every = target_names(project.specs)
-    if package in every:
+    if package in target_names(project.specs):
         targets = " ".join([*named, package])
         raise UsageError(
             f"--upgrade took {package} for a package, and it is a target",
             remedy=f"name targets first: `provision lock {targets} --upgrade`",
         )
     name = str(canonicalize_name(package))
-    asked = named or lockable_names(project)
-    having = [one for one in asked if name in read_lock(project.lock(one)).versions]
-    if not having or (named and len(having) < len(named)):
-        lacking = ", ".join(one for one in asked if one not in having)
+    having, lacking = [], []
+    for target in named or lockable_names(project):
+        if name in read_lock(project.lock(target)).versions:
+            having.append(target)
+        else:
+            lacking.append(target)
+    if not having or (named and lacking):
         raise UsageError(
-            f"no package {package} to upgrade in {lacking}",
+            f"no package {package} to upgrade in {', '.join(lacking)}",
             remedy=f"name the targets that have it; `provision add TARGET {name}` "
             "adds it",
         )
@@ -125,8 +133,16 @@ def upgradable(project: Project, named: Sequence[str], package: str) -> list[str
 
 def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
     """Move the cut-off in a spec file, of one distribution of the default index or of all."""
-    target, name = load_spec(path), str(canonicalize_name(package)) if package else None
-    if name and (index := target.pip.index_of(name)) != "default":
+    target = load_spec(path)
+    if not package:
+        with pip_table(path) as pip:
+            pip["cutoff"] = day
+            # Single cut-offs would now hold their packages back.
+            pip.pop("cutoffs", None)
+        return load_spec(path)
+    name = canonicalize_name(package)
+    index = target.pip.index_of(name)
+    if index != "default":
         raise UsageError(
             f"{package} does not come from the default index",
             cause=f"{target.name} takes it from the catalog {index}, which has no "
@@ -134,36 +150,39 @@ def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
             remedy="`provision update`, then name the new version in the spec",
         )
     with pip_table(path) as pip:
-        if name is None:
-            pip["cutoff"] = day
-            pip.pop(
-                "cutoffs", None
-            )  # single cut-offs would now hold their packages back
-        else:
-            pip.setdefault("cutoffs", tomlkit.inline_table())[name] = day
+        pip.setdefault("cutoffs", tomlkit.inline_table())[name] = day
     return load_spec(path)
 
 
 def _required(path: Path) -> set[str]:
-    return {
-        distribution(requirement) for requirement in load_spec(path).pip.requirements
-    }
+    return set(map(distribution, load_spec(path).pip.requirements))
 
 
 def _places(listed: Sequence[str], name: str) -> list[int]:
-    return [
-        place
-        for place, text in enumerate(listed)
-        if name and distribution(str(text)) == name
-    ]
+    if not name:
+        return []
+    names = enumerate(map(distribution, listed))
+    return [place for place, listed_name in names if listed_name == name]
 
 
 def take(table: Any, key: str, name: str) -> None:  # noqa: ANN401 - of tomlkit
     """Remove a distribution from a list of a table, and the list where it becomes empty."""
-    for place in reversed(_places(table.get(key, ()), name)):
-        del table[key][place]
-        if not table[key]:
-            del table[key]
+    if name:
+        take_where(table, key, lambda text: distribution(text) == name)
+
+
+def take_where(
+    table: Any,  # noqa: ANN401 - of tomlkit
+    key: str,
+    is_gone: Callable[[str], bool],
+) -> None:
+    """Remove some entries from a list of a table, and the list where it becomes empty."""
+    listed = table.get(key, ())
+    for place in reversed(range(len(listed))):
+        if is_gone(listed[place]):
+            del listed[place]
+            if not listed:
+                del table[key]
 
 
 def text_of(path: Path) -> str:
@@ -183,11 +202,12 @@ def edit_and_lock(
     """
     with editing(project, resolver.progress) as edits:
         every = target_names(project.specs)
-        broken = load_targets(project.specs, every)[1]
+        _, broken_before = load_targets(project.specs, every)
         for name in names:
             edit(project.specs / f"{name}.toml")
-        for name, error in load_targets(project.specs, every)[1].items():
-            if name not in broken:  # the edit took what another target relies on
+        _, broken = load_targets(project.specs, every)
+        for name, error in broken.items():
+            if name not in broken_before:  # the edit took what another target relies on
                 raise error
         edited = edits.changed
         if edited:
@@ -196,8 +216,9 @@ def edit_and_lock(
         users = [*names, *_users(project, edited, names)]
         targets = [load_target(project.specs, name) for name in users]
         results = lock(targets, project, resolver, edits=edits)
-        if failed := next((result.error for result in results if result.error), None):
-            raise failed
+        for result in results:
+            if result.error:
+                raise result.error
     return results
 
 
@@ -206,8 +227,10 @@ def _users(
 ) -> Iterator[str]:
     """Yield the other targets that have a lock, and read a changed file."""
     others = [name for name in lockable_names(project) if name not in names]
-    for target in load_targets(project.specs, others)[0]:
-        read = (*target.inputs.specs, *target.inputs.digests)
-        reads = {(project.root / name).resolve() for name in read}
-        if reads & {*changed} and (project.lock(target.name) / PIP_LAYER).is_file():
+    targets, _ = load_targets(project.specs, others)
+    for target in targets:
+        inputs = (*target.inputs.specs, *target.inputs.digests)
+        paths = {(project.root / name).resolve() for name in inputs}
+        is_locked = (project.lock(target.name) / PIP_LAYER).is_file()
+        if is_locked and not paths.isdisjoint(changed):
             yield target.name

@@ -85,18 +85,18 @@ def emit(
 def _last_full(project: Project, target: str) -> tuple[Path, Report]:
     """Return the last report of the full suite about a target's lock; UsageError without any."""
     lock = read_lock(project.lock(target)).digest
-    full: list[tuple[Path, Report]] = []
+    reports: dict[Path, Report] = {}
     for path in history(project, target):
         if path.stem.endswith("-full"):
             with contextlib.suppress(ToolError):  # see _changes()
-                full.append((path, read_report(path)))
-    newest = max(full, key=lambda one: _when(one[1]), default=None)
-    if newest is None or newest[1].lock != lock:
+                reports[path] = read_report(path)
+    newest = max(reports, key=lambda path: _when(reports[path]), default=None)
+    if newest is None or reports[newest].lock != lock:
         raise UsageError(
             f"no report of the full suite is about the lock of {target}",
             remedy=f"`provision build {target}` and `provision smoke {target} --full` make one",
         )
-    return newest
+    return newest, reports[newest]
 
 
 def _changes(
@@ -108,13 +108,13 @@ def _changes(
         return
     yield from _later_failures(project, target, path, report)
     current = require_current(project, target)
-    if (current.record.lock, current.record.proof) != (report.lock, "proven"):
-        why = current.record.reason or "it is another generation"
+    record = current.record
+    if record.lock != report.lock or record.proof != "proven":
+        why = record.reason or "it is another generation"
         yield f"the environment in use is not proven by this lock: {why}"
     if report.files != suite_digest(project):
         yield "the suite of checks is another, or changed while it ran"
-    as_left = stamp(current.folder)
-    if not report.tree or report.stamp != as_left:
+    if not report.tree or report.stamp != stamp(current.folder):
         yield "files of the environment changed since it was built, or since the checks began"
     for layer in changed_layers(report, read_layers(project), report.lock):
         yield f"the host changed: {layer}"
@@ -152,24 +152,23 @@ def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]
             "there is no evidence to verify",
             remedy="name the files, or put them into docs/evidence",
         )
-    known, suite = trusted_keys(keys), suite_digest(project)
-    found: list[Evidence] = []
-    seen: dict[str, Path] = {}
+    trusted, suite = trusted_keys(keys), suite_digest(project)
+    evidence: list[Evidence] = []
+    file_of_run: dict[str, Path] = {}
     for file in files:
         try:
-            key, content = verified(file, known)
+            key, content = verified(file, trusted)
         except ToolError as error:
-            found.append(Evidence(file, "refused", error.evidence))
+            evidence.append(Evidence(file, "refused", error.evidence))
             continue
-        first = seen.setdefault(content.predicate.report, file)
-        if first != file:
+        first = file_of_run.setdefault(content.predicate.report, file)
+        if first == file:
+            stale = staleness(project, content, suite)
+            evidence.append(evidence_of(file, content, key, stale))
+        else:
             reason = f"it is of the same run as {first}, which counts once"
-            found.append(Evidence(file, "refused", reason))
-            continue
-        found.append(
-            evidence_of(file, content, key, staleness(project, content, suite))
-        )
-    return found
+            evidence.append(Evidence(file, "refused", reason))
+    return evidence
 
 
 def staleness(project: Project, content: Statement, suite: str) -> str:
@@ -188,16 +187,15 @@ def staleness(project: Project, content: Statement, suite: str) -> str:
 
 def evidence_of(file: Path, content: Statement, key: str, stale: str) -> Evidence:
     """Return what a valid or stale file of evidence says."""
-    seen = content.predicate
-    device, driver = seen.device.get("name", ""), seen.device.get("driver") or "-"
+    run = content.predicate
     return Evidence(
         file,
         "stale" if stale else "valid",
         stale,
         content.subject[0].name,
         key,
-        str(device),
-        str(driver),
-        day=seen.started[:10],
-        checks=len(seen.checks),
+        device=str(run.device.get("name", "")),
+        driver=str(run.device.get("driver") or "-"),
+        day=run.started[:10],
+        checks=len(run.checks),
     )

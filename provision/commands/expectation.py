@@ -22,9 +22,8 @@ def expectation(
     devices = read_devices(catalog)
     verdict = None
     if host:
-        hardware = hardware_of(target)
-        verdict = smoke_expectation(hardware, host, devices)
-    is_intel = target.accelerator == "xpu"
+        verdict = smoke_expectation(hardware_of(target), host, devices)
+    families = devices.intel_families() if target.accelerator == "xpu" else {}
     return {
         "schema": 4,
         "target": target.name,
@@ -35,7 +34,7 @@ def expectation(
         "forbid": [entry.model_dump() for entry in target.pip.forbid],
         "driver": target.hardware.driver,
         "families": list(target.hardware.families),
-        "intel_devices": devices.intel_families() if is_intel else {},
+        "intel_devices": families,
         "fused_ops": list(target.smoke.fused_ops),
         "rotary": list(target.smoke.rotary),
         "speedup_over_cpu": target.smoke.speedup_over_cpu,

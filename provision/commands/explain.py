@@ -11,7 +11,13 @@ from dataclasses import replace
 from packaging.utils import canonicalize_name
 
 from provision.commands.explain_changes import changes
-from provision.commands.explain_limits import LockedTarget, Metadata, chains, limits
+from provision.commands.explain_limits import (
+    LockedTarget,
+    Metadata,
+    chains,
+    limits_of,
+    packages_of,
+)
 from provision.commands.explain_newer import newer_releases
 from provision.commands.explanation import Change, Explanation, LockedFile
 from provision.commands.freshness import staleness
@@ -19,10 +25,8 @@ from provision.commands.known_wrong import known_wrong_of
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.project import Project
 from provision.core.text import several_nearest
-from provision.core.wheel_name import parse_wheel_name
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock, read_lock
-from provision.lockfile.requirers import THE_SPEC
 from provision.lockfile.tags import fits
 from provision.spec.extends import read_spec_file
 from provision.spec.places import read_places
@@ -46,48 +50,61 @@ def explain(project: Project, package: str, named: Sequence[str]) -> list[Explan
     targets, broken = load_targets(project.specs, named or every)
     metadata = Metadata(project, every)
     read = functools.cache(read_spec_file)  # many extend the same file
-    locks, found = dict[str, Lock](), list[Explanation]()
+    locks = dict[str, Lock]()
+    explanations = list[Explanation]()
     for target in targets:
+        folder = project.lock(target.name)
+        if not named and not folder.is_dir():
+            continue  # it waits for a hash, or was never locked
         try:
-            if not named and not project.lock(target.name).is_dir():
-                continue  # it waits for a hash, or was never locked
-            locks[target.name] = lock = read_lock(project.lock(target.name))
+            lock = read_lock(folder)
+            locks[target.name] = lock
             places = read_places(target, project.root, read)
             locked = LockedTarget(target, lock, places, metadata)
-            found += _explained(project, locked, name)
+            explanations += _explained(project, locked, name)
         except ProvisionError as error:
-            found.append(Explanation((target.name,), name, error=error))
-    found += [Explanation((each,), name, error=e) for each, e in broken.items()]
-    if all(each.error for each in found):
-        _refuse(project, package, locks, found)
-    return _together(found)
+            explanations.append(Explanation((target.name,), name, error=error))
+    for spec, wrong in broken.items():
+        explanations.append(Explanation((spec,), name, error=wrong))
+    if not explanations:
+        raise _in_no_lock(project, package, locks)
+    errors = [each.error for each in explanations if each.error]
+    if len(errors) == len(explanations):
+        raise errors[0]
+    return _together(explanations)
 
 
 def _explained(
     project: Project, locked: LockedTarget, name: str
 ) -> Iterator[Explanation]:
     """Yield what there is to say of a package in one target: of each layer, or why it is in none."""
-    found = list[Explanation]()
+    explanations = list[Explanation]()
     if name in locked.artifacts:
-        found.append(_of_pip(project, locked, name))
+        explanations.append(_of_pip(project, locked, name))
     if name in locked.lock.local:
-        found.append(_of_own(locked, name))
+        explanations.append(_of_own(locked, name))
     # A layer takes long to parse, and few packages are in it.
     if re.search(rf"(?im)^- name: {_spelt(name)}$", locked.lock.conda or ""):
         from provision.commands.explain_conda import (  # noqa: PLC0415 - it loads py-rattler
             explain_conda,
         )
 
-        found += explain_conda(project, locked, name)
-    found = found or [*_absent(locked, name)]
-    stale = staleness(locked.target, project.catalog, locked.lock) if found else None
-    again = Change(f"provision lock {locked.target.name}", "locks what changed since")
-    for each in found:
+        explanations += explain_conda(project, locked, name)
+    target = locked.target
+    if not explanations:
+        why_absent = tuple(_why_absent(locked, name))
+        if not why_absent:
+            return
+        explanations.append(Explanation((target.name,), name, notes=why_absent))
+    stale = staleness(target, project.catalog, locked.lock)
+    again = Change(f"provision lock {target.name}", "locks what changed since")
+    for explanation in explanations:
         if stale:
-            notes = (f"the lock is stale: {stale}", *each.notes)
-            yield replace(each, notes=notes, changes=(again, *each.changes))
+            notes = (f"the lock is stale: {stale}", *explanation.notes)
+            changes = (again, *explanation.changes)
+            yield replace(explanation, notes=notes, changes=changes)
         else:
-            yield each
+            yield explanation
 
 
 def _spelt(name: str) -> str:
@@ -96,36 +113,37 @@ def _spelt(name: str) -> str:
 
 
 def _of_pip(project: Project, locked: LockedTarget, name: str) -> Explanation:
-    artifact, target = locked.artifacts[name], locked.target
-    index, found = artifact.index, limits(locked, name)
+    artifact, target, places = locked.artifacts[name], locked.target, locked.places
+    index, limits = artifact.index, limits_of(locked, name)
+    file = LockedFile((target.name,), artifact.filename, artifact.size, artifact.sha256)
     explained = Explanation(
         (target.name,),
         name,
         "pip",
         artifact.version,
-        (_file(target.name, artifact),),
+        (file,),
         index,
         source=artifact.source,
-        required_by=tuple(user for user in artifact.via if user != THE_SPEC),
+        required_by=packages_of(artifact.via),
         why=tuple(chains(locked, name)),
-        limits=tuple(found),
-        changes=tuple(changes(locked, name, found)),
+        limits=tuple(limits),
+        changes=tuple(changes(locked, name, limits)),
     )
     if name == "torch":
         wrong = known_wrong_of(target, artifact.version, project.catalog)
-        explained = replace(explained, notes=tuple(f"known wrong: {w}" for w in wrong))
+        notes = [f"known wrong: {line}" for line in wrong]
+        explained = replace(explained, notes=tuple(notes))
     if index == WHEELHOUSE:
         return explained
     if index != "default":
-        newer = tuple(newer_releases(locked, artifact, found))
-        assigned = locked.places.key(index, name, table="pip.index")
+        newer = tuple(newer_releases(locked, artifact, limits))
+        assigned = places.key(index, name, table="pip.index")
         explained = replace(explained, newer=newer, assigned=assigned)
         return _with_variants(locked, artifact, explained)
-    if day := target.pip.cutoffs.get(name):
-        place = locked.places.key("cutoffs", name)
-        return replace(explained, cutoff=f"{day}", cutoff_place=place)
-    place = locked.places.key("cutoff")
-    return replace(explained, cutoff=f"{target.pip.cutoff}", cutoff_place=place)
+    day, place = target.pip.cutoff, places.key("cutoff")
+    if name in target.pip.cutoffs:
+        day, place = target.pip.cutoffs[name], places.key("cutoffs", name)
+    return replace(explained, cutoff=str(day), cutoff_place=place)
 
 
 def _with_variants(
@@ -137,42 +155,31 @@ def _with_variants(
         is_usable = not wheel.lacks and fits(wheel.filename, *locked.target.machine)
         if is_usable and wheel.version == artifact.version:
             labels.add(wheel.variant)
-    label = parse_wheel_name(artifact.filename).variant
-    others = tuple(sorted(labels - {label, ""}))
-    takes = [
-        Change(
-            f'write `{artifact.name} = "{other}"` into [pip.variants] of '
-            f"{locked.places.spec}",
-            f"takes the variant {other}",
-        )
-        for other in others
-    ]
-    changes = (*explained.changes, *takes)
-    return replace(explained, variant=label, variants=others, changes=changes)
-
-
-def _file(target: str, package: Artifact) -> LockedFile:
-    return LockedFile((target,), package.filename, package.size, package.sha256)
+    label = artifact.variant
+    others = sorted(labels - {label, ""})
+    changes = list(explained.changes)
+    for other in others:
+        line = f'`{artifact.name} = "{other}"`'
+        edit = f"write {line} into [pip.variants] of {locked.places.spec}"
+        changes.append(Change(edit, f"takes the variant {other}"))
+    return replace(
+        explained, variant=label, variants=tuple(others), changes=tuple(changes)
+    )
 
 
 def _of_own(locked: LockedTarget, name: str) -> Explanation:
     """Explain a package of the project itself."""
     own = locked.own.get(name)
-    lines = [line for line in locked.places.lines if line.key == "local"]
-    texts = [line for line in lines if own is None or line.text == own.text]
-    target = locked.target.name
-    notes = [f"{line.place} names it: {line.text}" for line in texts]
+    notes = []
+    for line in locked.local_lines:
+        if own is None or line.text == own.text:
+            notes.append(f"{line.place} names it: {line.text}")
     notes.append("it is installed from its folder, and not locked; what it requires is")
-    return Explanation((target,), name, "own", notes=tuple(notes))
-
-
-def _absent(locked: LockedTarget, name: str) -> Iterator[Explanation]:
-    """Yield why a package is not in the lock of a target, if the spec says anything of it."""
-    if notes := tuple(_why_absent(locked, name)):
-        yield Explanation((locked.target.name,), name, notes=notes)
+    return Explanation((locked.target.name,), name, "own", notes=tuple(notes))
 
 
 def _why_absent(locked: LockedTarget, name: str) -> Iterator[str]:
+    """Yield why a package is not in the lock of a target, if the spec says anything of it."""
     target, places = locked.target, locked.places
     if name in target.pip.exclude:
         place = places.key("exclude", name)
@@ -194,29 +201,27 @@ def _why_absent(locked: LockedTarget, name: str) -> Iterator[str]:
             yield f"{line.place} limits it to {line.text}, and nothing requires it"
 
 
-def _refuse(
-    project: Project, package: str, locks: dict[str, Lock], found: Sequence[Explanation]
-) -> None:
-    """Raise the error of a package that no lock has and no spec names; or the one of all targets."""
-    if found:
-        assert found[0].error  # noqa: S101 - as of all of them
-        raise found[0].error
-    known = {name for lock in locks.values() for name in _names(lock)}
-    others = [
-        target
-        for target in target_names(project.specs)
-        if target not in locks
-        and canonicalize_name(package) in _names_of(project, target)
-    ]
-    near = several_nearest(canonicalize_name(package), sorted(known))
-    cause = (
-        f"{', '.join(others)} {'have' if others[1:] else 'has'} it" if others else ""
-    )
-    remedy = f"nearest names: {', '.join(near)}" if near else ""
-    raise UsageError(
+def _in_no_lock(project: Project, package: str, locks: dict[str, Lock]) -> UsageError:
+    """Return the error of a package that no lock has and no spec names."""
+    name = canonicalize_name(package)
+    names, others = set[str](), []
+    for lock in locks.values():
+        names |= _names(lock)
+    for target in target_names(project.specs):
+        if target not in locks and name in _names_of(project, target):
+            others.append(target)
+    cause = ""
+    if others:
+        has = "have" if len(others) > 1 else "has"
+        cause = f"{', '.join(others)} {has} it"
+    remedy = "`provision sbom TARGET` prints what is in a lock"
+    near = several_nearest(name, sorted(names))
+    if near:
+        remedy = f"nearest names: {', '.join(near)}"
+    return UsageError(
         f"{package} is not in the lock of {', '.join(locks) or 'any target'}",
         cause=cause,
-        remedy=remedy or "`provision sbom TARGET` prints what is in a lock",
+        remedy=remedy,
     )
 
 
@@ -228,23 +233,32 @@ def _names_of(project: Project, target: str) -> set[str]:
 
 
 def _names(lock: Lock) -> set[str]:
-    conda = {str(canonicalize_name(package.name)) for package in conda_packages(lock)}
-    return {*lock.versions, *lock.local, *conda}
+    names = {*lock.versions, *lock.local}
+    for package in conda_packages(lock):
+        names.add(canonicalize_name(package.name))
+    return names
 
 
-def _together(found: Iterable[Explanation]) -> list[Explanation]:
+def _together(explanations: Iterable[Explanation]) -> list[Explanation]:
     """Return explanations that differ only in target and file as one; what is absent last."""
     groups: dict[Explanation, list[Explanation]] = {}
-    for each in found:
+    for explanation in explanations:
         # Commands name the target; those of the first one are shown.
-        alike = replace(each, targets=(), files=(), changes=())
-        groups.setdefault(alike, []).append(each)
-    together = []
-    for group in groups.values():
-        targets = tuple(name for each in group for name in each.targets)
-        files: dict[LockedFile, list[str]] = {}
-        for file in (file for each in group for file in each.files):
-            files.setdefault(replace(file, targets=()), []).extend(file.targets)
-        merged = tuple(replace(f, targets=tuple(names)) for f, names in files.items())
-        together.append(replace(group[0], targets=targets, files=merged))
-    return sorted(together, key=lambda each: each.layer == "none")
+        alike = replace(explanation, targets=(), files=(), changes=())
+        groups.setdefault(alike, []).append(explanation)
+    merged = map(_merged, groups.values())
+    return sorted(merged, key=lambda explanation: explanation.layer == "none")
+
+
+def _merged(alike: Sequence[Explanation]) -> Explanation:
+    """Return explanations as one with all their targets and files."""
+    targets = list[str]()
+    targets_of: dict[LockedFile, list[str]] = {}
+    for explanation in alike:
+        targets += explanation.targets
+        for file in explanation.files:
+            targets_of.setdefault(replace(file, targets=()), []).extend(file.targets)
+    files = []
+    for file, names in targets_of.items():
+        files.append(replace(file, targets=tuple(names)))
+    return replace(alike[0], targets=tuple(targets), files=tuple(files))

@@ -4,36 +4,38 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 
-from provision.commands.explain_limits import LockedTarget, exact_version
+from provision.commands.explain_limits import LockedTarget, exact_version, packages_of
 from provision.commands.explain_newer import command_for_newest
 from provision.commands.explanation import Change, Limit
 from provision.lockfile.pip import WHEELHOUSE
-from provision.lockfile.requirers import THE_SPEC, lines_behind
+from provision.lockfile.requirers import lines_behind
 
 
-def changes(locked: LockedTarget, name: str, found: Sequence[Limit]) -> list[Change]:
-    """Return what would change the version of a package of the pip layer, or remove it."""
-    artifact = locked.artifacts[name]
-    versions = list[Change]()
-    if artifact.index == "default":
-        versions += _of_default_index(locked, name, found)
-    elif artifact.index == WHEELHOUSE:
-        versions += _of_source(locked, name)
+def changes(
+    locked: LockedTarget, name: str, limits: Sequence[Limit]
+) -> Iterator[Change]:
+    """Yield what would change the version of a package of the pip layer, or remove it."""
+    index = locked.artifacts[name].index
+    if index == "default":
+        yield from _of_default_index(locked, name, limits)
+    elif index == WHEELHOUSE:
+        yield _of_source(locked, name)
     elif command := command_for_newest(locked, name):
         effect = "takes the newest release of the catalog that lines alone hold back"
-        versions.append(Change(command, effect))
-    return [*versions, *_removals(locked, name)]
+        yield Change(command, effect)
+    yield from _removals(locked, name)
 
 
 def _of_default_index(
-    locked: LockedTarget, name: str, found: Sequence[Limit]
+    locked: LockedTarget, name: str, limits: Sequence[Limit]
 ) -> Iterator[Change]:
     target, version = locked.target.name, locked.artifacts[name].version
-    for limit in found:
+    for limit in limits:
         if exact_version(limit):
-            by = "another release of" if limit.kind == "package" else "change"
-            user = limit.by.partition(" ")[0] if limit.kind == "package" else limit.by
-            yield Change(f"{by} {user}", f"it allows {name}{limit.versions} only")
+            edit = f"change {limit.by}"
+            if limit.kind == "package":
+                edit = f"another release of {limit.by.partition(' ')[0]}"
+            yield Change(edit, f"it allows {name}{limit.versions} only")
             return
     yield Change(
         f"provision lock {target} --upgrade {name}",
@@ -46,31 +48,32 @@ def _of_default_index(
     )
 
 
-def _of_source(locked: LockedTarget, name: str) -> Iterator[Change]:
+def _of_source(locked: LockedTarget, name: str) -> Change:
     lines = " and ".join(line.place for line in locked.lines(name))
+    place = lines or f"[pip] build of {locked.places.spec}"
     source = locked.artifacts[name].source
-    yield Change(
-        f"change {lines or f'[pip] build of {locked.places.spec}'}",
-        f"it is built from {source}",
-    )
+    return Change(f"change {place}", f"it is built from {source}")
 
 
 def _removals(locked: LockedTarget, name: str) -> Iterator[Change]:
     """Yield what removes a package, or the lines that lead to it."""
-    target, users = locked.target.name, locked.via[name]
-    others = [user for user in users if user != THE_SPEC]
+    remove = f"provision remove {locked.target.name}"
+    users = packages_of(locked.via[name])
+    named = ", ".join(users)
     if locked.lines(name):
-        stays = f"; it stays in the lock, for {', '.join(others)}" if others else ""
-        effect = f"removes the requirement{stays or ', and the package'}"
-        yield Change(f"provision remove {target} {name} --no-build", effect)
+        effect = "removes the requirement, and the package"
+        if users:
+            effect = f"removes the requirement; it stays in the lock, for {named}"
+        yield Change(f"{remove} {name} --no-build", effect)
         return
-    roots = sorted(lines_behind(name, locked.via) - {name})
-    own = [root for root in roots if root in locked.lock.local]
-    if len(roots) == 1 and not own:
-        command = f"provision remove {target} {roots[0]} --no-build"
-        yield Change(command, f"removes {roots[0]}, which alone leads to it")
+    roots = lines_behind(name, locked.via) - {name}
+    if len(roots) == 1 and roots.isdisjoint(locked.lock.local):
+        (root,) = roots
+        effect = f"removes {root}, which alone leads to it"
+        yield Change(f"{remove} {root} --no-build", effect)
     exclude = json.dumps([*locked.places.own.get("exclude", []), name])
+    require = "requires" if len(users) == 1 else "require"
     yield Change(
         f"write `exclude = {exclude}` into [pip] of {locked.places.spec}",
-        f"leaves it out, although {', '.join(others)} require{'s' * (len(others) == 1)} it",
+        f"leaves it out, although {named} {require} it",
     )

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from rattler.exceptions import InvalidVersionSpecError
 
 from provision.catalog.snapshot import Channel, load_snapshot
-from provision.commands.explain_limits import LockedTarget
+from provision.commands.explain_limits import LockedTarget, packages_of
 from provision.commands.explanation import (
     Chain,
     Change,
@@ -17,6 +17,7 @@ from provision.commands.explanation import (
     Limit,
     LockedFile,
     NewerRelease,
+    Source,
 )
 from provision.core.project import Project
 from provision.lockfile.conda import CondaPackage, conda_packages
@@ -29,46 +30,54 @@ def explain_conda(
     project: Project, locked: LockedTarget, name: str
 ) -> list[Explanation]:
     """Explain a package of the conda layer; nothing where that does not have it."""
-    packages = {package.name: package for package in conda_packages(locked.lock)}
-    spelt = [each for each in packages if canonicalize_name(each) == name]
-    if not spelt:
-        return []
-    package = packages[spelt[0]]
-    via = _via(locked, packages.values())
-    file = LockedFile(
-        (locked.target.name,), package.filename, package.size, package.sha256
-    )
+    packages = conda_packages(locked.lock)
+    for package in packages:
+        if canonicalize_name(package.name) == name:
+            return [_explained(project, locked, package, packages)]
+    return []
+
+
+def _explained(
+    project: Project,
+    locked: LockedTarget,
+    package: CondaPackage,
+    packages: Collection[CondaPackage],
+) -> Explanation:
+    target, name = locked.target.name, package.name
+    via = _via(locked, packages)
+    limits = list(_limits(locked, name, packages))
+    file = LockedFile((target,), package.filename, package.size, package.sha256)
     channel = package.url.split("/")[-3]
-    target, found = locked.target.name, [*_limits(locked, package.name, packages)]
     update = Change(
         f"provision update {channel}",
         f"asks the channel for newer packages; then `provision lock {target}`",
     )
-    explained = Explanation(
+    return Explanation(
         (target,),
-        package.name,
+        name,
         "conda",
         package.version,
         (file,),
         channel,
-        required_by=tuple(user for user in via[package.name] if user != THE_SPEC),
-        why=tuple(_chains(locked, package.name, via)),
-        limits=tuple(found),
-        newer=tuple(_newer(project, locked, package, found)),
+        required_by=packages_of(via[name]),
+        why=tuple(_chains(locked, name, via)),
+        limits=tuple(limits),
+        newer=tuple(_newer(project, locked, package, limits)),
         changes=(update,),
     )
-    return [explained]
 
 
 def _asked(locked: LockedTarget, name: str) -> str:
     """Return what the spec requires of a conda package; "" for nothing."""
-    conda, target = locked.target.conda, locked.target
-    listed = conda.dependencies if conda else ()
-    for text in listed:
-        if (found := _NAME.match(text)) and found[0].lower() == name:
+    conda = locked.target.conda
+    for text in conda.dependencies if conda else ():
+        begin = _NAME.match(text)
+        if begin and begin[0].lower() == name:
             return text
-    # What a layer without a Python gets: provision.resolver.conda_lock.
-    return f"python {target.python}.*" if name == "python" else ""
+    if name == "python":
+        # What a layer without one gets: provision.resolver.conda_lock.
+        return f"python {locked.target.python}.*"
+    return ""
 
 
 def _via(locked: LockedTarget, packages: Collection[CondaPackage]) -> Via:
@@ -82,12 +91,16 @@ def _via(locked: LockedTarget, packages: Collection[CondaPackage]) -> Via:
 
 
 def _chains(locked: LockedTarget, name: str, via: Via) -> Iterator[Chain]:
-    direct: list[list[str]] = [[]] if THE_SPEC in via[name] else []
-    for users in [*direct, *chains_of(name, via)]:
-        root = [name, *users][-1]
-        text, place = _asked(locked, root), _place(locked, root)
-        inherited = not place.startswith(locked.places.spec)
-        yield Chain(tuple(users), text, place, "inherited" if inherited else "spec")
+    chains = chains_of(name, via)
+    if THE_SPEC in via[name]:
+        chains.insert(0, [])
+    for users in chains:
+        root = users[-1] if users else name
+        place = _place(locked, root)
+        source: Source = "inherited"
+        if place.startswith(locked.places.spec):
+            source = "spec"
+        yield Chain(tuple(users), _asked(locked, root), place, source)
 
 
 def _place(locked: LockedTarget, root: str) -> str:
@@ -97,33 +110,36 @@ def _place(locked: LockedTarget, root: str) -> str:
 
 
 def _limits(
-    locked: LockedTarget, name: str, packages: dict[str, CondaPackage]
+    locked: LockedTarget, name: str, packages: Collection[CondaPackage]
 ) -> Iterator[Limit]:
-    if text := _asked(locked, name):
+    text = _asked(locked, name)
+    if text:
         yield Limit(_place(locked, name), "line", text[len(name) :].strip())
-    for package in packages.values():
+    for package in packages:
         if name in package.dependencies:
             by = f"{package.name} {package.version}"
             yield Limit(by, "package", package.dependencies[name])
 
 
 def _newer(
-    project: Project, locked: LockedTarget, package: CondaPackage, found: list[Limit]
+    project: Project, locked: LockedTarget, package: CondaPackage, limits: list[Limit]
 ) -> Iterator[NewerRelease]:
     """Yield the newer releases that the catalog has for the platform, the newest first."""
+    conda = locked.target.conda
+    subdirs = {locked.target.platform, "noarch"}
     versions = set[str]()
-    for name in locked.target.conda.channels if locked.target.conda else ():
-        for each in load_snapshot(project.catalog, name, Channel).packages:
-            here = each.subdir in {locked.target.platform, "noarch"}
-            if here and each.name == package.name:
-                versions.add(each.version)
+    for channel in conda.channels if conda else ():
+        for other in load_snapshot(project.catalog, channel, Channel).packages:
+            if other.name == package.name and other.subdir in subdirs:
+                versions.add(other.version)
     for version in sorted(versions, key=rattler.Version, reverse=True):
-        if rattler.Version(version) > rattler.Version(package.version):
-            held = (limit for limit in found if not _admits(limit, version))
-            by = tuple(
-                f"{limit.by} requires {package.name} {limit.versions}" for limit in held
-            )
-            yield NewerRelease(version, by)
+        if rattler.Version(version) <= rattler.Version(package.version):
+            return
+        held_by = []
+        for limit in limits:
+            if not _admits(limit, version):
+                held_by.append(f"{limit.by} requires {package.name} {limit.versions}")
+        yield NewerRelease(version, tuple(held_by))
 
 
 def _admits(limit: Limit, version: str) -> bool:

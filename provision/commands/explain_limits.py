@@ -30,8 +30,11 @@ class Metadata:
 
     def __init__(self, project: Project, targets: Iterable[str]) -> None:
         self._project = project
-        links = (project.environments(name) / CURRENT for name in targets)
-        self._prefixes = [prefix for prefix in map(read_link, links) if prefix]
+        self._prefixes = []
+        for name in targets:
+            prefix = read_link(project.environments(name) / CURRENT)
+            if prefix:
+                self._prefixes.append(prefix)
         self.wheels = functools.cache(self._wheels)
         self.of = functools.cache(self._of)
 
@@ -46,8 +49,9 @@ class Metadata:
                 if wheel.sha256 == artifact.sha256:
                     return wheel.requires_dist
         for prefix in self._prefixes:
-            if found := locked_requirements(prefix, [artifact]):
-                return found[artifact.sha256]
+            requirements = locked_requirements(prefix, [artifact])
+            if requirements:
+                return requirements[artifact.sha256]
         return None
 
 
@@ -73,53 +77,70 @@ class LockedTarget:
     @functools.cached_property
     def own(self) -> dict[str, OwnPackage]:
         """The own packages whose names their files tell."""
-        found = own_packages(self.target.pip.local, self.places.root)
-        return {package.name: package for package in found if package.name}
+        packages = own_packages(self.target.pip.local, self.places.root)
+        return {package.name: package for package in packages if package.name}
+
+    @property
+    def local_lines(self) -> list[Line]:
+        """The lines of the project that name own packages."""
+        return [line for line in self.places.lines if line.key == "local"]
 
     def lines(self, name: str) -> list[Line]:
         """Return the lines of the project that require a distribution on this target."""
-        lines = self.places.about(name)
-        # An override requires nothing: it replaces what others require.
-        asked = [line for line in lines if line.key == "requirements"]
-        return [line for line in asked if self.applies(line.text)]
+        lines = []
+        for line in self.places.about(name):
+            # An override requires nothing: it replaces what others require.
+            if line.key == "requirements" and self.applies(line.text):
+                lines.append(line)
+        return lines
 
     def applies(self, text: str, extras: Iterable[str] = ()) -> bool:
         """Whether a requirement holds on the target, with some extras of what requires it."""
         marker = Requirement(text).marker
-        markers: dict[str, str] = dict(self.target.markers)
-        return marker is None or any(
-            marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras)
-        )
+        if marker is None:
+            return True
+        markers = self.target.markers
+        every = [markers | {"extra": extra} for extra in ("", *extras)]
+        return any(map(marker.evaluate, every))
 
-    def required(self, user: str, name: str) -> list[str] | None:
-        """Return the requirements by which a locked package requires another; None: not known."""
-        lines = self.metadata.of(self.artifacts[user])
-        if lines is None:
-            return None
-        about = _about(name, lines)
-        extras = self._extras(user) if any("extra" in text for text in about) else set()
+    def required(self, user: str, name: str) -> list[str]:
+        """Return the requirements by which a locked package requires another; none: not known."""
+        lines = self.metadata.of(self.artifacts[user]) or ()
+        texts = _about(name, lines)
+        extras = set[str]()
+        if any("extra" in text for text in texts):
+            extras = self._extras(user)
         # Without any, an extra that something unknown requires has it.
-        return [text for text in about if self.applies(text, extras)] or None
+        return [text for text in texts if self.applies(text, extras)]
 
     def _extras(self, name: str) -> set[str]:
         """Return the extras of a package that are required, as far as that is known."""
         texts = [line.text for line in self.lines(name)]
         for user in self.via[name]:
             if user in self.own:
-                texts += _about(name, [line.text for line in self.own[user].lines])
+                own_lines = [line.text for line in self.own[user].lines]
+                texts += _about(name, own_lines)
             elif user in self.artifacts:
                 texts += _about(name, self.metadata.of(self.artifacts[user]) or ())
-        return {extra for text in texts for extra in Requirement(text).extras}
+        extras = set[str]()
+        for text in texts:
+            extras |= Requirement(text).extras
+        return extras
 
 
 def _about(name: str, texts: Iterable[str]) -> list[str]:
     """Return the requirements of one distribution; what is none, as metadata can have, is left out."""
-    found = []
+    about = []
     for text in texts:
         if name_of(text) == name:
             with contextlib.suppress(InvalidRequirement):
-                found.append(str(Requirement(text)))
-    return found
+                about.append(str(Requirement(text)))
+    return about
+
+
+def packages_of(users: Iterable[str]) -> tuple[str, ...]:
+    """Return the packages of what requires one, without the lines of the project."""
+    return tuple(user for user in users if user != THE_SPEC)
 
 
 def chains(locked: LockedTarget, name: str) -> Iterator[Chain]:
@@ -134,29 +155,30 @@ def chains(locked: LockedTarget, name: str) -> Iterator[Chain]:
 
 def _last_lines(locked: LockedTarget, root: str, before: str) -> Sequence[Line]:
     """Return the lines that a chain ends with: of the project, or of an own package in it."""
-    if own := locked.own.get(root):
+    own = locked.own.get(root)
+    if own:
         lines = [line for line in own.lines if line.name == before]
         return lines or [locked.places.line(own.text)]
     if root in locked.lock.local:  # whose name only a build tells
-        return [line for line in locked.places.lines if line.key == "local"]
+        return locked.local_lines
     return locked.lines(root) or [locked.places.line(root)]
 
 
-def limits(locked: LockedTarget, name: str) -> list[Limit]:
+def limits_of(locked: LockedTarget, name: str) -> list[Limit]:
     """Return what limits the version of a package, lines of the project first."""
     lines = locked.places.about(name)
-    found = [_of_line(line) for line in lines if locked.applies(line.text)]
-    if any(limit.kind == "override" for limit in found):  # which replaces the rest
-        return [limit for limit in found if limit.kind != "line"]
+    limits = [_of_line(line) for line in lines if locked.applies(line.text)]
+    if any(limit.kind == "override" for limit in limits):  # which replaces the rest
+        return [limit for limit in limits if limit.kind != "line"]
     for user in locked.via[name]:
         if user in locked.own:
             lines = [line for line in locked.own[user].lines if line.name == name]
-            found += map(_of_line, lines)
+            limits += map(_of_line, lines)
         elif user in locked.artifacts:
-            found += _of_package(locked, user, name)
+            limits += _of_package(locked, user, name)
         elif user != THE_SPEC:  # an own package that only its build describes
-            found.append(Limit(user, "package", None))
-    return list(dict.fromkeys(found))
+            limits.append(Limit(user, "package", None))
+    return list(dict.fromkeys(limits))
 
 
 def _of_line(line: Line) -> Limit:
@@ -164,21 +186,22 @@ def _of_line(line: Line) -> Limit:
     return Limit(line.place, kind, versions_in(line.text))  # type: ignore[arg-type]
 
 
-def _of_package(locked: LockedTarget, user: str, name: str) -> Iterator[Limit]:
+def _of_package(locked: LockedTarget, user: str, name: str) -> list[Limit]:
     by = f"{user} {locked.artifacts[user].version}"
     texts = locked.required(user, name)
-    if texts is None:
-        yield Limit(by, "package", None)
-    for text in texts or ():
-        yield Limit(by, "package", versions_in(text))
+    if not texts:
+        return [Limit(by, "package", None)]
+    return [Limit(by, "package", versions_in(text)) for text in texts]
 
 
 def versions_in(text: str) -> str:
     """Return the versions that a requirement allows, or the URL that it names; "" for any."""
     asked = Requirement(text)
+    if asked.url:
+        return f"@ {asked.url}"
     # In the order of the metadata of packages, which has no fixed one.
     parts = sorted(asked.specifier, key=lambda part: (part.operator, part.version))
-    return f"@ {asked.url}" if asked.url else ",".join(map(str, parts))
+    return ",".join(map(str, parts))
 
 
 def admits(limit: Limit, version: str) -> bool:
@@ -192,4 +215,6 @@ def exact_version(limit: Limit) -> str:
     """Return the one version that a limit allows, or its URL; "" where it allows several."""
     versions = limit.versions or ""
     exact = re.fullmatch(r"@ .+|===?([^,*]+)", versions)
-    return (exact[1] or versions) if exact else ""
+    if exact is None:
+        return ""
+    return exact[1] or versions

@@ -14,7 +14,7 @@ from provision.commands.explain_limits import (
     LockedTarget,
     admits,
     exact_version,
-    limits,
+    limits_of,
     versions_in,
 )
 from provision.commands.explanation import Limit, NewerRelease
@@ -28,23 +28,23 @@ def catalog_releases(locked: LockedTarget, name: str) -> list[CatalogRelease]:
 
 
 def newer_releases(
-    locked: LockedTarget, artifact: Artifact, found: Sequence[Limit]
+    locked: LockedTarget, artifact: Artifact, limits: Sequence[Limit]
 ) -> Iterator[NewerRelease]:
     """Yield the releases of the catalog above the locked one, and what holds each back."""
     name = artifact.name
     for release in catalog_releases(locked, name):
         if release.version > Version(artifact.version):
-            held = (*_held_by(locked, name, release, found),)
-            yield NewerRelease(str(release.version), held)
+            held_by = tuple(_held_by(locked, name, release, limits))
+            yield NewerRelease(str(release.version), held_by)
 
 
 def _held_by(
-    locked: LockedTarget, name: str, release: CatalogRelease, found: Sequence[Limit]
+    locked: LockedTarget, name: str, release: CatalogRelease, limits: Sequence[Limit]
 ) -> Iterator[str]:
     if release.lacks:
         yield release.lacks
         return
-    for limit in found:
+    for limit in limits:
         if not admits(limit, str(release.version)):
             yield f"{limit.by} requires {name}{limit.versions}"
     for asked in _unmet(locked, name, release):
@@ -52,7 +52,7 @@ def _held_by(
         for limit in _against(locked, asked, {name}):
             wanted = f"{asked.name}{versions_in(str(asked))}"
             yield f"it requires {wanted}, and {limit.by} {asked.name}{limit.versions}"
-    if release.version.is_prerelease and not _names_prerelease(found):
+    if release.version.is_prerelease and not any(map(_names_prerelease, limits)):
         yield "it is a pre-release"
 
 
@@ -60,25 +60,27 @@ def _against(
     locked: LockedTarget, asked: Requirement, moved: Collection[str]
 ) -> Iterator[Limit]:
     """Yield what keeps a requirement from being met, but for limits of packages that move, too."""
-    for limit in limits(locked, str(canonicalize_name(asked.name))):
-        if limit.by.partition(" ")[0] not in moved and _excludes(limit, asked):
+    for limit in limits_of(locked, canonicalize_name(asked.name)):
+        user = limit.by.partition(" ")[0]
+        if user not in moved and _excludes(limit, asked):
             yield limit
 
 
 def _excludes(limit: Limit, asked: Requirement) -> bool:
     """Whether a limit and a requirement cannot both be met, as far as an exact version tells."""
-    pins = [part.version for part in asked.specifier if part.operator == "=="]
-    if exact := [pin for pin in pins if not pin.endswith(".*")]:
-        return not admits(limit, exact[0])
-    if pin := exact_version(limit):
-        return not asked.specifier.contains(pin, prereleases=True)
-    return False
+    for part in asked.specifier:
+        if part.operator == "==" and not part.version.endswith(".*"):
+            return not admits(limit, part.version)
+    pin = exact_version(limit)
+    return bool(pin) and not asked.specifier.contains(pin, prereleases=True)
 
 
-def _names_prerelease(found: Sequence[Limit]) -> bool:
+def _names_prerelease(limit: Limit) -> bool:
     """Whether a limit names a pre-release, by which resolvers take them."""
-    texts = [limit.versions or "" for limit in found]
-    return any(SpecifierSet(text).prereleases for text in texts if text[:1] != "@")
+    versions = limit.versions or ""
+    if versions.startswith("@"):
+        return False
+    return bool(SpecifierSet(versions).prereleases)
 
 
 def _unmet(
@@ -105,48 +107,52 @@ def command_for_newest(locked: LockedTarget, name: str) -> str:
             return ""
         if release.lacks or release.version.is_prerelease:
             continue
-        if pins := _pins(locked, name, release):
+        pins = _pins(locked, name, release)
+        if pins:
             return _add(locked, pins)
     return ""
 
 
 def _pins(locked: LockedTarget, name: str, release: CatalogRelease) -> dict[str, str]:
     """Return the releases that go together; none where something else is in the way."""
-    pins, waiting = {name: release}, [name]
-    for moved in waiting:  # which grows meanwhile
-        for other, fits in _moved_with(locked, moved, pins):
-            if other in pins and fits(pins[other]):
-                continue
-            fitting = _fitting(locked, other, fits)
-            if other in pins or fitting is None:
+    moved, waiting = {name: release}, [name]
+    for package in waiting:  # which grows meanwhile
+        for other, fits in _moved_with(locked, package, moved):
+            if other not in moved:
+                fitting = _fitting(locked, other, fits)
+                if fitting is None:
+                    return {}
+                moved[other] = fitting
+                waiting.append(other)
+            elif not fits(moved[other]):
                 return {}
-            pins[other] = fitting
-            waiting.append(other)
-    lines = {other: each for other, each in pins.items() if locked.lines(other)}
-    return {other: str(each.version) for other, each in (lines or pins).items()}
+    named = list(filter(locked.lines, moved)) or moved
+    return {other: str(moved[other].version) for other in named}
 
 
 Fits = Callable[[CatalogRelease], bool]
 
 
 def _moved_with(
-    locked: LockedTarget, name: str, pins: Mapping[str, CatalogRelease]
+    locked: LockedTarget, name: str, moved: Mapping[str, CatalogRelease]
 ) -> Iterator[tuple[str, Fits]]:
     """Yield what has to move with a package, and which of its releases fit."""
-    release = pins[name]
-    for limit in limits(locked, name):
-        if not admits(limit, str(release.version)) and limit.kind != "line":
+    release = moved[name]
+    for limit in limits_of(locked, name):
+        if limit.kind != "line" and not admits(limit, str(release.version)):
             yield limit.by.partition(" ")[0], partial(_takes_it, name, release)
     for asked in _unmet(locked, name, release):
-        if any(_against(locked, asked, pins)):
-            yield str(canonicalize_name(asked.name)), partial(_is_taken, asked)
+        if any(_against(locked, asked, moved)):
+            yield canonicalize_name(asked.name), partial(_is_taken, asked)
 
 
 def _takes_it(name: str, release: CatalogRelease, other: CatalogRelease) -> bool:
     """Whether another package's release takes this one of a package that it requires."""
-    asked = [Requirement(text) for text in other.requires or ()]
-    about = [each for each in asked if canonicalize_name(each.name) == name]
-    return all(_is_taken(each, release) for each in about)
+    for text in other.requires or ():
+        asked = Requirement(text)
+        if canonicalize_name(asked.name) == name and not _is_taken(asked, release):
+            return False
+    return True
 
 
 def _is_taken(asked: Requirement, release: CatalogRelease) -> bool:
@@ -165,8 +171,13 @@ def _fitting(locked: LockedTarget, name: str, fits: Fits) -> CatalogRelease | No
 
 
 def _add(locked: LockedTarget, pins: dict[str, str]) -> str:
-    words = [shlex.quote(f"{name}=={version}") for name, version in pins.items()]
-    sources = {line.source for name in pins for line in locked.lines(name)}
+    words = ["provision", "add", locked.target.name]
+    sources = set[str]()
+    for name, version in pins.items():
+        words.append(shlex.quote(f"{name}=={version}"))
+        sources.update(line.source for line in locked.lines(name))
     # A line of another file holds beside the spec's: it has to be edited where it is.
-    only = [] if "file" in sources else ["--only-here"]
-    return " ".join(["provision add", locked.target.name, *words, *only, "--no-build"])
+    if "file" not in sources:
+        words.append("--only-here")
+    words.append("--no-build")
+    return " ".join(words)

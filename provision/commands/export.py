@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,11 +83,11 @@ def export(
     if kind == "pylock":
         _refuse_variants(target, lock)
     # Sorted, and only those in use: the same lock gives the same text.
-    used = sorted({a.index for a in lock.artifacts} - {"default", WHEELHOUSE})
-    indexes = {name: str(supply.indexes[name]) for name in used}
+    used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
+    indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
     built = _built_addresses(project, lock, supply, file, progress)
     if kind == "pylock":
-        addresses = _catalog_addresses(project, lock, used) | built
+        addresses = _catalog_addresses(project, lock, indexes) | built
         addresses |= _default_addresses(lock, supply.indexes["default"], progress)
         _require_all(lock, addresses)
         text = formats.pylock(lock, indexes, addresses)
@@ -100,8 +100,8 @@ def export(
     left_out = formats.lost(target, lock, kind)
     notes = _notes(project, built, kind)
     if kind == "requirements" and indexes:
-        notes = (*notes, formats.SLOW_INDEX)
-    return Export(target.name, kind, file, text, left_out, notes)
+        notes.append(formats.SLOW_INDEX)
+    return Export(target.name, kind, file, text, left_out, tuple(notes))
 
 
 def export_variants(
@@ -118,13 +118,14 @@ def export_variants(
     if release:
         document = with_static_list(read_variants_json(release), properties)
     else:
-        said = f"provision export {target.name} --format variants"
-        document = {"created-by": said, **static_list(properties)}
+        command = f"provision export {target.name} --format variants"
+        document = {"created-by": command, **static_list(properties)}
     text = json.dumps(document, indent=2) + "\n"
     if file:
         write_output(file, text, _OF_VARIANTS)
     notes = []
-    if len(families := properties.get("intel", {}).get("family", ())) > 1:
+    families = properties.get("intel", {}).get("family", ())
+    if len(families) > 1:
         notes.append(
             f"{', '.join(families)}: a wheel for one of these families counts as fitting; "
             "a spec with one family has the list of that one"
@@ -134,11 +135,11 @@ def export_variants(
 
 def _refuse_variants(target: Target, lock: Lock) -> None:
     """Refuse what PEP 751 cannot name: its readers take a label for an invalid name of a wheel."""
-    labelled = [artifact for artifact in lock.artifacts if artifact.variant]
+    labelled = [artifact.filename for artifact in lock.artifacts if artifact.variant]
     if labelled:
         raise UsageError(
             f"{target.name} cannot be exported as pylock: it has wheel variants",
-            evidence="\n".join(artifact.filename for artifact in labelled),
+            evidence="\n".join(labelled),
             cause="pylock.toml (PEP 751) has no place for their labels, and its readers refuse them",
             remedy=f"use `provision bundle {target.name}`, or remove them from [pip.variants]",
         )
@@ -155,13 +156,13 @@ def _refuse_file(file: Path, kind: Format) -> None:
 
 
 def _catalog_addresses(
-    project: Project, lock: Lock, indexes: Sequence[str]
+    project: Project, lock: Lock, indexes: Iterable[str]
 ) -> Addresses:
     """Return the addresses of the wheels of vendors' indexes."""
     addresses = {}
     for name in indexes:
-        listed = load_snapshot(project.catalog, name, Index).files
-        urls = {wheel.filename: wheel.url for wheel in listed}
+        wheels = load_snapshot(project.catalog, name, Index).files
+        urls = {wheel.filename: wheel.url for wheel in wheels}
         for artifact in lock.artifacts:
             if artifact.index == name and artifact.filename in urls:
                 addresses[artifact.name] = urls[artifact.filename]
@@ -180,9 +181,9 @@ def _built_addresses(
     if not built:
         return {}
     supply = with_built_wheels(project, lock, supply, run, progress)
-    found = find_artifacts(built, supply.wheelhouses)
+    wheels = find_artifacts(built, supply.wheelhouses)
     addresses = {}
-    for artifact, wheel in found.items():
+    for artifact, wheel in wheels.items():
         url, _, digest = artifact.source.partition(" sha256:")
         if digest == artifact.sha256 and url.startswith("http"):  # is that wheel
             addresses[artifact.name] = _without_login(url)
@@ -203,51 +204,63 @@ def _local_address(project: Project, wheel: Path, file: Path | None) -> str:
     return wheel.as_uri()
 
 
-def _notes(project: Project, built: Addresses, kind: Format) -> tuple[str, ...]:
+def _notes(project: Project, built: Addresses, kind: Format) -> list[str]:
     """Return which wheels a reader of the file needs, and how to get them."""
-    here = [name for name, address in built.items() if address.startswith("file:")]
-    beside = [name for name, address in built.items() if "://" not in address]
+    here, beside = [], []
+    for name, address in built.items():
+        if address.startswith("file:"):
+            here.append(name)
+        elif "://" not in address:
+            beside.append(name)
     notes = []
     if beside:
-        where = "" if kind == "pylock" else "; the installer has to run in its folder"
-        notes.append(
+        note = (
             f"the wheels of {', '.join(beside)}, built from source, are in the "
-            f"project's wheelhouse/, which the file refers to: commit both{where}"
+            "project's wheelhouse/, which the file refers to: commit both"
         )
+        if kind != "pylock":
+            note += "; the installer has to run in its folder"
+        notes.append(note)
     if here:
         notes.append(
             f"the wheels of {', '.join(here)}, built from source, have paths of this "
             f"machine; with `-o` and a file in {project.root} the paths are relative, "
             "and work in each copy of the project"
         )
-    return tuple(notes)
+    return notes
 
 
 def _default_addresses(lock: Lock, index: str | None, progress: Progress) -> Addresses:
     """Ask the default index where its wheels can be downloaded."""
-    artifacts = [a for a in lock.artifacts if a.index == "default"]
-    names = [artifact.name for artifact in artifacts]
-    addresses = {}
+    hashes = {}
+    for artifact in lock.artifacts:
+        if artifact.index == "default":
+            hashes[artifact.name] = artifact.sha256
     where = redact(index) if index else "the default index"
-    progress.step(f"asking {where} for the addresses of {plural(len(names), 'wheel')}")
+    wheels = plural(len(hashes), "wheel")
+    progress.step(f"asking {where} for the addresses of {wheels}")
     with network.session() as session:
         list_names = partial(list_files, session, index)
-        pages = in_threads(list_names, names, network.PARALLEL_REQUESTS)
+        pages = in_threads(list_names, hashes, network.PARALLEL_REQUESTS)
     progress.step("")
-    for artifact, packages in zip(artifacts, pages, strict=True):
+    addresses = {}
+    for (name, sha256), packages in zip(hashes.items(), pages, strict=True):
         # By hash: a mirror may hold another file under the name.
         for package in packages:
-            if package.digests.get("sha256") == artifact.sha256:
-                addresses[artifact.name] = _without_login(package.url)
+            if package.digests.get("sha256") == sha256:
+                addresses[name] = _without_login(package.url)
     return addresses
 
 
 def _require_all(lock: Lock, addresses: Addresses) -> None:
-    missing = [a for a in lock.artifacts if a.name not in addresses]
+    missing = []
+    for artifact in lock.artifacts:
+        if artifact.name not in addresses:
+            missing.append(artifact.filename)
     if missing:
         raise ToolError(
             f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels",
-            evidence="\n".join(artifact.filename for artifact in missing),
+            evidence="\n".join(missing),
             cause="the index no longer lists them, or lists no sha256",
             remedy="lock again, or use `--format requirements`, which needs no address",
         )

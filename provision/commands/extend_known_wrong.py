@@ -22,19 +22,24 @@ def extend_known_wrong(project: Project, file: Path) -> RefreshResult:
     remedy = f"correct {file}; nothing was added"
     new = read_rows(file, remedy)
     families = read_devices(project.catalog).intel_names
-    if unknown := sorted(
-        {f for row in new.values() for f in row.families} - set(families)
-    ):
+    named = set[str]()
+    for row in new.values():
+        named.update(row.families)
+    unknown = named - families.keys()
+    if unknown:
         raise SpecError(
             f"{file} names families that are not in the catalog",
-            evidence=", ".join(unknown),
+            evidence=", ".join(sorted(unknown)),
             cause=f"there are {', '.join(families)}",
             remedy=remedy,
         )
     old = read_known_wrong(project.catalog)
     result = RefreshResult("known-wrong")
-    result.added = [name for name in new if name not in old]
-    result.completed = [name for name in new if name in old and new[name] != old[name]]
+    for name, row in new.items():
+        if name not in old:
+            result.added.append(name)
+        elif row != old[name]:
+            result.completed.append(name)
     if result.added or result.completed:
         # A project without its own list begins with the shipped one.
         document = tomlkit.parse(read_text(fact(project.catalog, FILE)))

@@ -21,7 +21,7 @@ from provision.commands.explain_limits import (
     Metadata,
     admits,
     chains,
-    limits,
+    limits_of,
 )
 from provision.core.errors import Exit
 from provision.core.project import Project
@@ -457,7 +457,7 @@ def test_every_locked_package_leads_to_a_line_and_keeps_to_its_limits() -> None:
                 file, _, number = chain.place.partition(", line ")
                 line = (ROOT / file).read_text("utf-8").splitlines()[int(number) - 1]
                 assert f'"{chain.line}"' in line, what
-            for limit in limits(locked, name):
+            for limit in limits_of(locked, name):
                 assert admits(limit, artifact.version), f"{what}: {limit}"
                 known += bool(limit.versions)
     assert known > 200
