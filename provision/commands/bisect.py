@@ -24,10 +24,7 @@ from provision.commands.bisect_judges import (
 )
 from provision.commands.bisect_plan import plan_of
 from provision.commands.bisect_remedy import lines_that_lock
-from provision.commands.bisect_result import (
-    Bisection,
-    BisectRequest,
-)
+from provision.commands.bisect_result import Bisection, BisectRequest
 from provision.commands.bisect_search import (
     Word,
     first_bad,
@@ -38,7 +35,7 @@ from provision.commands.bisect_search import (
 from provision.commands.build import BESIDE, build_beside
 from provision.commands.build_request import BuildRequest
 from provision.commands.generations import remove_beside
-from provision.commands.lock import ArtifactChange, diff_artifacts
+from provision.commands.lock import diff_artifacts
 from provision.commands.suite import SmokeRequest
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.locking import folder_lock, waiting
@@ -58,15 +55,7 @@ class Bisector:
         self, request: BisectRequest, resolver: Resolver, run: Run, progress: Progress
     ) -> None:
         self._request, self._run, self._progress = request, run, progress
-        self._past = Past(
-            request.project,
-            request.target,
-            request.check,
-            layers=request.layers,
-            present=request.lock.digest,
-            note=progress.note,
-        )
-        self._home = request.project.environments(request.target.name)
+        self._past = Past(request, progress.note)
         self._seen: dict[int, Seen] = {}
         self._end: Seen | None = None  # what was seen of the bad end
         self._error: ProvisionError | None = None  # of the last build that failed
@@ -180,12 +169,12 @@ class Bisector:
 
     def _remove(self) -> None:
         """Remove what was built, unless it is to be kept."""
-        if not self._request.keep and self._home.is_dir():
-            remove_beside(self._home, BESIDE, self._progress)
+        if not self._request.keep and self._request.home.is_dir():
+            remove_beside(self._request.home, BESIDE, self._progress)
 
     def _require_program(self) -> None:
         """Raise UsageError if the present environment is built and lacks the program."""
-        request, current = self._request, current_generation(self._home)
+        request, current = self._request, current_generation(self._request.home)
         if request.command and current and current.record.lock == request.lock.digest:
             require_program(request.command[0], request.target, current.folder)
 
@@ -206,7 +195,7 @@ class Bisector:
         is_end = place == len(self._candidates) - 1
         # What is built is run: a report may be of a failure that comes and goes.
         seen = None
-        if candidate.lock and not is_built(self._home, candidate.lock):
+        if candidate.lock and not is_built(self._request.home, candidate.lock):
             # Of a check that is worse than usual, no report tells it.
             symptom = end.code if end and not end.compared else ""
             seen = self._past.seen(candidate.lock, symptom)
@@ -280,17 +269,15 @@ class Bisector:
             result = replace(result, bad=rows[high].version)
         if low is None or high is None:
             return result
-        suspects = tuple(row.version for row in rows[low + 1 : high + 1])
-        changes = self._changes(low, high)
-        good, target = self._candidates[low], self._request.target
-        remedy = lines_that_lock(good, target, self._package)
-        return replace(result, suspects=suspects, changes=changes, remedy=remedy)
-
-    def _changes(self, low: int, high: int) -> tuple[ArtifactChange, ...]:
-        before, after = self._candidates[low].lock, self._candidates[high].lock
-        if before is None or after is None:
-            return ()
-        return tuple(diff_artifacts(before.artifacts, after.artifacts))
+        suspects = [row.version for row in rows[low + 1 : high + 1]]
+        good, bad = self._candidates[low], self._candidates[high]
+        assert good.lock and bad.lock  # noqa: S101, PT018 - they were tried
+        return replace(
+            result,
+            suspects=tuple(suspects),
+            changes=tuple(diff_artifacts(good.lock.artifacts, bad.lock.artifacts)),
+            remedy=lines_that_lock(good, self._request.target, self._package),
+        )
 
 
 def _not_locked(request: BisectRequest, package: str) -> UsageError:

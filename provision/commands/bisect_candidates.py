@@ -11,12 +11,7 @@ from packaging.version import InvalidVersion, Version
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.commands.lock import resolve_lock
-from provision.core.errors import (
-    ProvisionError,
-    SpecError,
-    ToolError,
-    UsageError,
-)
+from provision.core.errors import ProvisionError, SpecError, ToolError, UsageError
 from provision.core.interruption import in_threads
 from provision.core.progress import Look, Progress
 from provision.doctor.rules.companions import COMPANIONS, TRITONS

@@ -8,6 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from provision.commands.basis import CHANGED
 from provision.commands.bisect_judges import Seen, result_of, seen_of
+from provision.commands.bisect_result import BisectRequest
 from provision.core.errors import UsageError
 from provision.core.project import Project
 from provision.environment.manifest import Generation, finished_generations
@@ -17,30 +18,23 @@ from provision.report.layers import changed_layers
 from provision.report.model import Report
 from provision.spec.model import Target, requirement_name
 
+Note = Callable[[str], None]
+
+
+def failing_checks(project: Project, target: Target, note: Note) -> list[str]:
+    """Return the checks that failed in the last report of a target."""
+    paths = reversed(history(project, target.name))
+    reports = list(read_reports(paths, note))
+    return [check.id for check in reports[0].failed] if reports else []
+
 
 class Past:
-    """The reports of a target on this host, in which a check or a program is looked up.
+    """The reports of a target on this host, in which a check or a program is looked up."""
 
-    ``layers``: of this host now; ``present``: the digest of the lock.
-    """
-
-    def __init__(
-        self,
-        project: Project,
-        target: Target,
-        check: str,
-        *,
-        layers: dict[str, str],
-        present: str,
-        note: Callable[[str], None],
-    ) -> None:
-        self._project = project
-        self._target = target
-        self._check = check
-        self._layers = layers
-        self._present = present
-        paths = reversed(history(project, target.name))
-        self._reports = [*read_reports(paths, note)]  # the newest first
+    def __init__(self, request: BisectRequest, note: Note) -> None:
+        self._request, self._check = request, request.check
+        paths = reversed(history(request.project, request.target.name))
+        self._reports = list(read_reports(paths, note))  # the newest first
 
     def suite(self) -> str:
         """Return the suite that last ran the check; the full one has all."""
@@ -48,12 +42,6 @@ class Past:
             if result_of(report, self._check) and report.suite != "gate":
                 return report.suite
         return "full"
-
-    def failing(self) -> list[str]:
-        """Return the checks that failed in the last report."""
-        if not self._reports:
-            return []
-        return [check.id for check in self._reports[0].failed]
 
     def last_good(self) -> Report | None:
         """Return the last report in which the check passed; of a program, one that proves its lock."""
@@ -63,7 +51,7 @@ class Past:
         if not report.lock:
             return False
         if not self._check:  # of the present lock a program says the contrary
-            return report.proves and report.lock != self._present
+            return report.proves and report.lock != self._request.lock.digest
         if report.compared in {"slower", "worse"}:  # which of its checks, nobody noted
             return False
         result = result_of(report, self._check)
@@ -79,9 +67,9 @@ class Past:
             return None
         for report in self._reports:
             if report.lock == lock.digest and result_of(report, self._check):
-                if changed_layers(report, self._layers, lock.digest):
+                if changed_layers(report, self._request.layers, lock.digest):
                     return None
-                if report.files != suite_digest(self._project):
+                if report.files != suite_digest(self._request.project):
                     return None
                 seen = seen_of(report, self._check)
                 if symptom or seen.outcome in {"failed", "warned"}:
@@ -91,8 +79,7 @@ class Past:
 
     def versions(self, report: Report) -> dict[str, str]:
         """Return what was installed when a report was made; as far as it is known any more."""
-        home = self._project.environments(self._target.name)
-        generations = _generations(home, report.lock)
+        generations = _generations(self._request.home, report.lock)
         if generations:
             return _versions(generations[0].record.distributions)
         for other in (report, *self._reports):

@@ -1,6 +1,7 @@
 """What a search for the first bad release would build and download, before it does."""
 
 from collections.abc import Sequence
+from heapq import nlargest
 
 from provision.artifacts.parallel_fetch import wanted_archive
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
@@ -59,7 +60,7 @@ def _row(request: BisectRequest, candidate: Candidate) -> Release:
             version, None, 0, 0, 0, built=False, outcome="skipped", why=candidate.why
         )
     size = plan_install(lock, request.supply)
-    built = is_built(request.project.environments(request.target.name), lock)
+    built = is_built(request.home, lock)
     return Release(version, lock.digest, size.fetch, size.unsized, size.disk, built)
 
 
@@ -98,18 +99,11 @@ def _most_bytes(
             for package in conda_packages(candidate.lock):
                 files[package.sha256] = wanted_archive(package)
     local = find_artifacts(files.values(), request.supply.wheelhouses)
-    download = unsized = 0
-    for file in files.values():
-        if file in local:
-            continue
-        if file.size is None:
-            unsized += 1
-        else:
-            download += file.size
-    largest = sorted((row.download for row in _open(rows)), reverse=True)
-    most_unsized = sorted((row.unsized for row in _open(rows)), reverse=True)
-    download = min(download, sum(largest[:builds]))
-    return download, min(unsized, sum(most_unsized[:builds]))
+    sizes = [file.size for file in files.values() if file not in local]
+    largest = nlargest(builds, [row.download for row in _open(rows)])
+    most_unsized = nlargest(builds, [row.unsized for row in _open(rows)])
+    download = min(sum(filter(None, sizes)), sum(largest))
+    return download, min(sizes.count(None), sum(most_unsized))
 
 
 def _drivers(project: Project, target: Target) -> tuple[DriverRelease, ...]:

@@ -1,6 +1,7 @@
 """What a search for the first bad release is asked for, and what comes of it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from provision.commands.bisect_search import State
@@ -26,6 +27,11 @@ class BisectRequest:
     good: str = ""  # a release, or the last one that is known to be good
     bad: str = ""  # a release, or that of the present lock
     keep: bool = False  # what was built
+
+    @property
+    def home(self) -> Path:
+        """The folder of the target's environments."""
+        return self.project.environments(self.target.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from provision.commands.basis import basis_of
-from provision.commands.build_request import (
-    BuildRequest,
-    BuildResult,
-    ready_generation,
-)
+from provision.commands.build_request import BuildRequest, BuildResult, ready_generation
 from provision.commands.check import check, require_end
 from provision.commands.populate import (
     Installed,
@@ -28,12 +24,7 @@ from provision.commands.populate import (
 from provision.commands.subject import from_generation
 from provision.commands.suite import SmokeRequest
 from provision.commands.verify import verify_generation
-from provision.core.filesystem import (
-    is_tagged,
-    make_tagged,
-    read_link,
-    remove_tagged,
-)
+from provision.core.filesystem import is_tagged, make_tagged, read_link, remove_tagged
 from provision.core.in_use import hold
 from provision.core.locking import folder_lock, waiting
 from provision.core.prefix import site_packages
@@ -59,8 +50,7 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     ToolError: an artifact cannot be obtained, the disk is full, a tool failed, the installed files
     differ from the lock, or their paths are too long for Windows.
     """
-    target = request.target.name
-    home = request.project.environments(target)
+    target, home = request.target.name, request.home
     with folder_lock(home, waiting(target, progress)) as held:
         # Child processes inherit the lock: if this process is killed while uv still writes, the
         # next build must wait for uv before it removes the unfinished folder.
@@ -72,9 +62,10 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         current = manifest.current_generation(home)
         if current and (why := current.misplaced()):
             progress.note(f"{target} {why}; building it again here")
-        if not request.fresh and (unchanged := _find_unchanged(home, request)):
+        unchanged = None if request.fresh else _find_unchanged(request)
+        if unchanged:
             return _use_again(*unchanged, request, run, progress)
-        return _build_new(home, request, run, progress)
+        return _build_new(request, run, progress)
 
 
 def build_beside(
@@ -85,23 +76,22 @@ def build_beside(
     With what holds it, before another program can remove it; see `hold`. One that is there already
     is used again if no file of it has changed. ToolError: as for `build`.
     """
-    target = request.target.name
-    home = request.project.environments(target)
-    with folder_lock(home, waiting(target, progress)) as held:
+    home = request.home
+    with folder_lock(home, waiting(request.target.name, progress)) as held:
         run = functools.partial(run, pass_fds=(held,))
         manifest.sweep(home, progress.note)
-        if unchanged := _find_unchanged(home, request):
-            return unchanged[0], hold(unchanged[0].folder)
+        unchanged = _find_unchanged(request)
+        if unchanged:
+            generation, _ = unchanged
+            return generation, hold(generation.folder)
         with _new_prefix(home, request.lock, beside=True) as prefix:
             installed = _install(prefix, request, run, progress)
-            made = record_generation(installed, request.proof, BESIDE)
-            return made, hold(prefix)
+            generation = record_generation(installed, request.proof, BESIDE)
+            return generation, hold(prefix)
 
 
-def _build_new(
-    home: Path, request: BuildRequest, run: Run, progress: Progress
-) -> BuildResult:
-    with _new_prefix(home, request.lock) as prefix:
+def _build_new(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
+    with _new_prefix(request.home, request.lock) as prefix:
         installed = _install(prefix, request, run, progress)
         report = _prove(installed.contents, request, run, progress)
         generation = None
@@ -134,9 +124,8 @@ def _use_again(
     run: Run,
     progress: Progress,
 ) -> BuildResult:
-    if ready := ready_generation(
-        request
-    ):  # its files had another time, and are as locked
+    ready = ready_generation(request)
+    if ready:  # its files had another time, and are as locked
         return BuildResult(request.target.name, ready)
     report = _prove(contents, request, run, progress)
     if report and not report.proves:
@@ -149,12 +138,11 @@ def _use_again(
     return BuildResult(request.target.name, unchanged, report=report)
 
 
-def _find_unchanged(
-    home: Path, request: BuildRequest
-) -> tuple[Generation, Contents] | None:
+def _find_unchanged(request: BuildRequest) -> tuple[Generation, Contents] | None:
     """Return a finished generation of the lock of which no file has changed: all are hashed."""
     lock, forbid = request.lock, request.target.pip.forbid
-    for folder in filter(is_tagged, sorted(home.glob(f"{lock.digest[:16]}*"))):
+    folders = sorted(request.home.glob(f"{lock.digest[:16]}*"))
+    for folder in filter(is_tagged, folders):
         generation = manifest.read_generation(folder)
         if generation is None or generation.record.lock != lock.digest:
             continue

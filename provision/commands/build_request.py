@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from provision.core.project import Project
 from provision.environment.manifest import Generation, Proof, current_generation
@@ -24,6 +25,11 @@ class BuildRequest:
     absent: str  # why the target's device is not on this machine; empty if it is
     stack: Callable[[], dict[str, str]]  # reads the layers of this host
     fresh: bool = False  # build even if a generation of this lock exists
+
+    @property
+    def home(self) -> Path:
+        """The folder of the target's environments."""
+        return self.project.environments(self.target.name)
 
     @property
     def proof(self) -> Proof:
@@ -51,8 +57,7 @@ class BuildResult:
 
 def ready_generation(request: BuildRequest) -> Generation | None:
     """Return the generation in use if it is what is to be built, so that there is nothing to do."""
-    home = request.project.environments(request.target.name)
-    current = current_generation(home)
+    current = current_generation(request.home)
     if current is None or request.fresh or current.record.lock != request.lock.digest:
         return None
     if request.proof == "proven" and current.record.proof != "proven":

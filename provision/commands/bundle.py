@@ -5,7 +5,6 @@
 """
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -222,9 +221,13 @@ def _write_manifest(
     target: Target, lock: Lock, folder: Path, missing: list[MissingFile]
 ) -> dict[str, int]:
     """Write what the bundle holds, and return the size of each file."""
+    # Parts of downloads, and what running the command in this folder makes.
+    left_out = {PARTIAL, ".envs", ".tools", ".cache", ".python", MANIFEST, _LOCK}
     sizes: dict[str, int] = {}
-    for path in _bundled_files(folder):
-        sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+    for path in folder.rglob("*"):
+        place = path.relative_to(folder)
+        if path.is_file() and left_out.isdisjoint(place.parts):
+            sizes[place.as_posix()] = path.stat().st_size
     digests = sha256_below(folder, sizes)
     files = []
     for name in sorted(sizes):
@@ -241,11 +244,3 @@ def _write_manifest(
     }
     write_atomic(folder / MANIFEST, json_text(document))
     return sizes
-
-
-def _bundled_files(folder: Path) -> Iterator[Path]:
-    # Parts of downloads, and what running the command in this folder makes.
-    left_out = {PARTIAL, ".envs", ".tools", ".cache", ".python", MANIFEST, _LOCK}
-    for path in folder.rglob("*"):
-        if path.is_file() and left_out.isdisjoint(path.relative_to(folder).parts):
-            yield path

@@ -251,9 +251,10 @@ def with_reused(document: dict[str, Any], standing: Standing | None) -> dict[str
     if standing is None:
         return document
     earlier = standing.report.model_dump(mode="json")
-    for check in earlier["checks"]:
-        check["ran"] = earlier["started"]
-    results = {old["id"]: old for old in (*earlier["checks"], *earlier["reused"])}
+    results = {}
+    for result in (*earlier["checks"], *earlier["reused"]):
+        result.setdefault("ran", earlier["started"])
+        results[result["id"]] = result
     excused = {old["id"]: old for old in earlier["not_run"] if not old["required"]}
     reused, others = [], []
     for entry in document.get("not_run", ()):

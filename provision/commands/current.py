@@ -30,9 +30,11 @@ def require_current(project: Project, target: str) -> Generation:
 def hold_current(project: Project, target: str) -> tuple[Generation, int | None]:
     """Return the current generation, and the descriptor that keeps it from being removed."""
     now = require_current(project, target)
+    held = hold(now.folder)
     # Another process may have removed it since the link was read; one that nobody can hold runs.
-    while (held := hold(now.folder)) is None and not (now.folder / RECORD).is_file():
+    while held is None and not (now.folder / RECORD).is_file():
         now = require_current(project, target)
+        held = hold(now.folder)
     python = environment_python(now.folder)
     if not python.exists():  # PATH would lead to another Python
         raise UsageError(

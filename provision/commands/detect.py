@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 
-_Preference = tuple[bool, int, bool, int]  # less is better
-
-
 class FitVerdict(StrEnum):
     """Whether a target fits; in order, best first."""
 
@@ -184,52 +181,42 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
     legacy target comes last, unless it is all that there is for its device.
     """
     hidden_by = hidden(host)
-    fits = {target.name: judge(target, host, hidden_by) for target in targets}
-    preferences = _preferences(targets, fits)
+    by_name = {target.name: target for target in targets}
+    fits = [judge(target, host, hidden_by) for target in targets]
+    served = set[str | None]()  # devices that supported targets are for
+    for fit in fits:
+        is_supported = by_name[fit.target].status == "supported"
+        if is_supported and fit.verdict is not FitVerdict.NO:
+            served.add(fit.device)
 
-    def order(fit: TargetFit) -> tuple[int, _Preference, str]:
-        # The name is last, so that the order does not depend on that of the files.
-        return fit.verdict.rank, preferences[fit.target], fit.target
+    def preference(fit: TargetFit) -> tuple[bool, int, bool, int]:
+        """Return how well a target would fit, obstacles aside; less is better."""
+        target = by_name[fit.target]
+        is_legacy = target.status != "supported"
+        device = 2 if target.accelerator == "cpu" else int(not fit.discrete)
+        accelerator = list(ACCELERATORS).index(target.accelerator)
+        return is_legacy and fit.device in served, device, is_legacy, accelerator
 
-    ordered = sorted(fits.values(), key=order)
+    # The name is last, so that the order does not depend on that of the files.
+    fits.sort(key=lambda fit: (fit.verdict.rank, preference(fit), fit.target))
     chosen: str | None = None
-    if ordered and ordered[0].verdict is FitVerdict.FITS:
-        chosen = ordered[0].target
+    if fits and fits[0].verdict is FitVerdict.FITS:
+        chosen = fits[0].target
     better = []
-    for fit in ordered:
-        is_preferred = preferences[fit.target] < preferences[ordered[0].target]
+    for fit in fits:
+        is_preferred = preference(fit) < preference(fits[0])
         if fit.verdict is FitVerdict.BLOCKED and is_preferred:
             better.append(fit)
     names = {gpu.address: _name(gpu) for gpu in host.gpus}
     hidden_gpus = [(names[address], by) for address, by in hidden_by.items()]
     return Detection(
         host=host,
-        fits=tuple(ordered),
+        fits=tuple(fits),
         chosen=chosen,
         better=tuple(better),
         hidden=tuple(hidden_gpus),
-        advice=tuple(_advice(host, ordered)),
+        advice=tuple(_advice(host, fits)),
     )
-
-
-def _preferences(
-    targets: Sequence[TargetHardware], fits: Mapping[str, TargetFit]
-) -> dict[str, _Preference]:
-    """Return how well each target would fit, obstacles aside."""
-    served = set[str | None]()  # devices that supported targets are for
-    for target in targets:
-        fit = fits[target.name]
-        if target.status == "supported" and fit.verdict is not FitVerdict.NO:
-            served.add(fit.device)
-    preferences = {}
-    for target in targets:
-        fit = fits[target.name]
-        is_legacy = target.status != "supported"
-        device = 2 if target.accelerator == "cpu" else int(not fit.discrete)
-        accelerator = list(ACCELERATORS).index(target.accelerator)
-        is_last = is_legacy and fit.device in served
-        preferences[target.name] = (is_last, device, is_legacy, accelerator)
-    return preferences
 
 
 def judge(

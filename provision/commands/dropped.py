@@ -13,11 +13,13 @@ _NAMED = ".not-passed-on"  # a file in the folder of a target's environments, a 
 
 def not_yet_named(environments: Path, dropped: Sequence[str]) -> list[str]:
     """Return the variables that were never named, and keep that they are now."""
-    named = (read_if_any(environments / _NAMED) or b"").decode(errors="replace").split()
+    path = environments / _NAMED
+    content = read_if_any(path) or b""
+    named = content.decode(errors="replace").split()
     news = [name for name in dropped if name not in named]
     if news:
+        names = sorted({*named, *news})
         # Where nothing can be kept, as in an installation that is shared, each call names them.
         with contextlib.suppress(ToolError):
-            names = sorted({*named, *news})
-            write_atomic(environments / _NAMED, "\n".join([*names, ""]))
+            write_atomic(path, "\n".join([*names, ""]))
     return news

@@ -53,10 +53,7 @@ class Edits:
             self.save()
             above = (path.parent, *path.parent.parents)
             self.folders += reversed([each for each in above if not each.exists()])
-        if content is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_atomic(path, content, keep_owner=True)
+        _put(path, content)
 
     @property
     def changed(self) -> list[Path]:
@@ -75,10 +72,7 @@ class Edits:
         """Make the files what they were that only this edit changed, and return these."""
         own = [path for path in self.changed if self._is_own(path)]
         for path in own:
-            if (content := self.before[path]) is None:
-                path.unlink()
-            else:
-                write_atomic(path, content, keep_owner=True)
+            _put(path, self.before[path])
         for folder in reversed(self.folders):
             with contextlib.suppress(OSError):  # it has files of somebody else
                 folder.rmdir()
@@ -100,6 +94,13 @@ class Edits:
         write_atomic(self.journal, json.dumps({"files": files}, indent=1) + "\n")
 
 
+def _put(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomic(path, content, keep_owner=True)
+
+
 def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
@@ -117,10 +118,8 @@ def rewrite(path: Path, text: str | bytes) -> None:
         _require_inside(path, edits.root)
     path = Path(os.path.realpath(path))
     content = text if isinstance(text, bytes) else encoded_as(text, read_if_any(path))
-    if edits:
-        edits.write(path, content)
-    else:
-        write_atomic(path, content, keep_owner=True)
+    write = edits.write if edits else _put
+    write(path, content)
 
 
 def _require_inside(path: Path, root: Path) -> None:
@@ -253,17 +252,16 @@ def _set_aside(journal: Path, error: Exception, progress: Progress) -> None:
 
 def _read(root: Path, journal: Path) -> Edits:
     """Read a journal; OSError, ValueError, KeyError, TypeError or AttributeError if it is damaged."""
-    found = Edits(root, journal)
+    edits = Edits(root, journal)
     if not journal.stat().st_size:  # killed before the first change
-        return found
+        return edits
     for name, entry in read_parsed(journal, json.loads)["files"].items():
         path, was, became = Path(name), entry["before"], entry["became"]
         if not isinstance(became, list):
             raise TypeError(f"{name}: became is {became!r}, not a list")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()  # a name can be too long
-        found.before[path] = (
-            None if was is None else base64.b64decode(was, validate=True)
-        )
-        found.became[path] = became
-    return found
+        content = None if was is None else base64.b64decode(was, validate=True)
+        edits.before[path] = content
+        edits.became[path] = became
+    return edits

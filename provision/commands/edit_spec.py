@@ -52,7 +52,10 @@ def add_to(path: Path, requirements: Sequence[str], index: str | None = None) ->
         listed = pip.setdefault("requirements", [])
         for requirement in requirements:
             name = distribution(requirement)
-            same = _places(listed, name)
+            same = []
+            for place, text in enumerate(listed):
+                if name and distribution(text) == name:
+                    same.append(place)
             if len(same) == 1:
                 listed[same[0]] = requirement
             elif requirement not in listed:  # several differ by their markers
@@ -156,13 +159,6 @@ def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
 
 def _required(path: Path) -> set[str]:
     return set(map(distribution, load_spec(path).pip.requirements))
-
-
-def _places(listed: Sequence[str], name: str) -> list[int]:
-    if not name:
-        return []
-    names = enumerate(map(distribution, listed))
-    return [place for place, listed_name in names if listed_name == name]
 
 
 def take(table: Any, key: str, name: str) -> None:  # noqa: ANN401 - of tomlkit

@@ -6,6 +6,7 @@ From specs, locks, catalogs and the metadata of environments that are built: no 
 import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from packaging.utils import canonicalize_name
@@ -84,7 +85,8 @@ def _explained(
     if name in locked.lock.local:
         explanations.append(_of_own(locked, name))
     # A layer takes long to parse, and few packages are in it.
-    if re.search(rf"(?im)^- name: {_spelt(name)}$", locked.lock.conda or ""):
+    spelt = "[-_.]+".join(map(re.escape, name.split("-")))  # conda's have all signs
+    if re.search(rf"(?im)^- name: {spelt}$", locked.lock.conda or ""):
         from provision.commands.explain_conda import (  # noqa: PLC0415 - it loads py-rattler
             explain_conda,
         )
@@ -105,11 +107,6 @@ def _explained(
             yield replace(explanation, notes=notes, changes=changes)
         else:
             yield explanation
-
-
-def _spelt(name: str) -> str:
-    """Return a pattern of a name in any spelling: conda's names have all signs."""
-    return "[-_.]+".join(map(re.escape, name.split("-")))
 
 
 def _of_pip(project: Project, locked: LockedTarget, name: str) -> Explanation:
@@ -208,8 +205,9 @@ def _in_no_lock(project: Project, package: str, locks: dict[str, Lock]) -> Usage
     for lock in locks.values():
         names |= _names(lock)
     for target in target_names(project.specs):
-        if target not in locks and name in _names_of(project, target):
-            others.append(target)
+        with suppress(ProvisionError):  # which is about another target
+            if target not in locks and name in _names(read_lock(project.lock(target))):
+                others.append(target)
     cause = ""
     if others:
         has = "have" if len(others) > 1 else "has"
@@ -223,13 +221,6 @@ def _in_no_lock(project: Project, package: str, locks: dict[str, Lock]) -> Usage
         cause=cause,
         remedy=remedy,
     )
-
-
-def _names_of(project: Project, target: str) -> set[str]:
-    try:
-        return _names(read_lock(project.lock(target)))
-    except ProvisionError:  # which is about another target
-        return set()
 
 
 def _names(lock: Lock) -> set[str]:

@@ -105,8 +105,7 @@ class LockedTarget:
 
     def required(self, user: str, name: str) -> list[str]:
         """Return the requirements by which a locked package requires another; none: not known."""
-        lines = self.metadata.of(self.artifacts[user]) or ()
-        texts = _about(name, lines)
+        texts = self._known(user, name)
         extras = set[str]()
         if any("extra" in text for text in texts):
             extras = self._extras(user)
@@ -117,25 +116,27 @@ class LockedTarget:
         """Return the extras of a package that are required, as far as that is known."""
         texts = [line.text for line in self.lines(name)]
         for user in self.via[name]:
-            if user in self.own:
-                own_lines = [line.text for line in self.own[user].lines]
-                texts += _about(name, own_lines)
-            elif user in self.artifacts:
-                texts += _about(name, self.metadata.of(self.artifacts[user]) or ())
+            texts += self._known(user, name)
         extras = set[str]()
         for text in texts:
             extras |= Requirement(text).extras
         return extras
 
-
-def _about(name: str, texts: Iterable[str]) -> list[str]:
-    """Return the requirements of one distribution; what is none, as metadata can have, is left out."""
-    about = []
-    for text in texts:
-        if name_of(text) == name:
-            with contextlib.suppress(InvalidRequirement):
-                about.append(str(Requirement(text)))
-    return about
+    def _known(self, user: str, name: str) -> list[str]:
+        """Return by what a package requires another; what is no requirement is left out."""
+        texts: Iterable[str] = ()
+        if user in self.own:
+            texts = [line.text for line in self.own[user].lines]
+        elif user in self.artifacts:
+            texts = self.metadata.of(self.artifacts[user]) or ()
+        requirements = []
+        for text in texts:
+            if name_of(text) == name:
+                with contextlib.suppress(
+                    InvalidRequirement
+                ):  # metadata can have any text
+                    requirements.append(str(Requirement(text)))
+        return requirements
 
 
 def packages_of(users: Iterable[str]) -> tuple[str, ...]:
@@ -206,8 +207,10 @@ def versions_in(text: str) -> str:
 
 def admits(limit: Limit, version: str) -> bool:
     """Whether a limit allows a version, as far as it is known."""
-    if limit.versions is None or limit.versions.startswith("@"):
-        return limit.versions is None
+    if limit.versions is None:
+        return True
+    if limit.versions.startswith("@"):
+        return False
     return SpecifierSet(limit.versions).contains(version, prereleases=True)
 
 

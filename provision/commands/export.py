@@ -16,11 +16,7 @@ from provision.artifacts.wheelhouse import find_artifacts
 from provision.catalog.devices import read_devices
 from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import Index, load_snapshot
-from provision.catalog.variants import (
-    read_variants_json,
-    static_list,
-    with_static_list,
-)
+from provision.catalog.variants import read_variants_json, static_list, with_static_list
 from provision.commands.own_sources import with_built_wheels
 from provision.commands.variants import properties_of_target
 from provision.core import network
@@ -244,10 +240,10 @@ def _default_addresses(lock: Lock, index: str | None, progress: Progress) -> Add
         pages = in_threads(list_names, hashes, network.PARALLEL_REQUESTS)
     progress.step("")
     addresses = {}
-    for (name, sha256), packages in zip(hashes.items(), pages, strict=True):
+    for name, packages in zip(hashes, pages, strict=True):
         # By hash: a mirror may hold another file under the name.
         for package in packages:
-            if package.digests.get("sha256") == sha256:
+            if package.digests.get("sha256") == hashes[name]:
                 addresses[name] = _without_login(package.url)
     return addresses
 

@@ -10,7 +10,7 @@ from provision.cli.options import add_offline, add_target, add_wheelhouse
 from provision.cli.verbs.lock import make_resolver
 from provision.commands.bisect import Bisector
 from provision.commands.bisect_candidates import local_wheels, version_of
-from provision.commands.bisect_history import Past
+from provision.commands.bisect_history import failing_checks
 from provision.commands.bisect_result import BisectRequest
 from provision.commands.machine import read_layers
 from provision.commands.request import (
@@ -102,10 +102,7 @@ def _request(call: Call) -> BisectRequest:
 
 def _undecided(call: Call) -> UsageError:
     """The error of a command line with both a check and a program, or neither."""
-    past = Past(
-        call.project, call.target, "", layers={}, present="", note=call.console.note
-    )
-    failing = past.failing()
+    failing = failing_checks(call.project, call.target, call.console.note)
     remedy = "`--check ID` runs a check, `-- CMD…` a program"
     if failing:
         remedy += f"; in the last report failed: {', '.join(failing)}"
