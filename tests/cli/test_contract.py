@@ -257,7 +257,9 @@ def test_attack_a_verdict_is_named_as_another_file(
 @pytest.mark.skipif(
     sys.platform == "win32", reason="Windows ends a process without a signal"
 )
-@pytest.mark.parametrize("how", ["time-limit", "interrupted"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("time-limit", marks=pytest.mark.slow), "interrupted"]
+)
 def test_a_run_that_is_ended_leaves_nothing_behind(
     ready: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -298,6 +300,13 @@ def test_a_driver_that_never_returns_ends_as_no_verdict(
     found = stored(ready)
     assert (found["verdict"], found["code"]) == ("none", "time-limit")
     assert found["since"] == found["time"]
+
+
+@pytest.mark.slow
+def test_where_its_line_cannot_be_written_either_that_is_said(
+    ready: Lab, tmp_path: Path
+) -> None:
+    (tmp_path / "line").touch()
     done = hang(ready, "-o", str(tmp_path / "line" / "below"))
     assert (done.returncode, done.stdout) == (NONE, "")
     assert "cannot write" in done.stderr
@@ -318,7 +327,7 @@ def hang(lab: Lab, *words: str, before: str = "") -> subprocess.CompletedProcess
     code = (
         "import sys, threading, signal\n"
         "from provision.cli import contract, main\n"
-        "contract._GRACE = 1.0\n"
+        "contract._GRACE = 0.5\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])\n"
         "contract.facts_of = lambda *_: threading.Event().wait()\n"
         f"{before}main.main({argv})\n"

@@ -207,7 +207,9 @@ def test_attack_edited_metadata_of_an_environment_sets_no_limit(market: Market) 
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("extra", ["alpha", "alpha[more]"])
+@pytest.mark.parametrize(
+    "extra", [pytest.param("alpha", marks=pytest.mark.slow), "alpha[more]"]
+)
 def test_what_only_an_extra_requires_needs_the_extra(
     market: Market, extra: str
 ) -> None:
@@ -244,7 +246,10 @@ def test_a_newer_release_of_a_catalog_and_what_holds_it_back(market: Market) -> 
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("name", ["beta", "theta", "zeta"])
+@pytest.mark.parametrize(
+    "name",
+    ["theta", *(pytest.param(n, marks=pytest.mark.slow) for n in ("beta", "zeta"))],
+)
 def test_the_newest_is_taken_with_all_that_moves_with_it(
     market: Market, name: str
 ) -> None:
@@ -257,7 +262,17 @@ def test_the_newest_is_taken_with_all_that_moves_with_it(
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("name", ["alpha", "gamma", "delta", "beta", "theta", "zeta"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "delta",
+        "zeta",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("alpha", "gamma", "beta", "theta")
+        ),
+    ],
+)
 def test_each_change_that_it_prints_does_what_it_says(
     market: Market, name: str, tmp_path: Path
 ) -> None:

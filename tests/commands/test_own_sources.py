@@ -455,7 +455,7 @@ def test_an_archive_in_the_project_is_locked_by_its_hash(site: Site) -> None:
         with_built_wheels(site.project, locked, site.supply, run, site.listener)
 
 
-def test_what_an_own_package_takes_from_a_url_is_locked_or_refused(
+def test_what_an_own_package_takes_from_a_url_is_locked(
     site: Site, tmp_path: Path
 ) -> None:
     repository(tmp_path / "git")
@@ -468,16 +468,26 @@ def test_what_an_own_package_takes_from_a_url_is_locked_or_refused(
     assert found.keys() == {"gitty", "plain"}
     assert found["gitty"].source.startswith(f"git+file://{tmp_path}/git@")
     assert "gitty" not in site.asked
-    # Where only a build tells, it is told which line to write, and that line does it.
+
+
+@pytest.mark.slow
+def test_what_only_a_build_tells_to_be_from_a_url_is_refused_with_the_line_to_write(
+    site: Site, tmp_path: Path
+) -> None:
+    repository(tmp_path / "git")
+    asked = f"gitty @ git+file://{tmp_path}/git@v1#subdirectory=python"
+    own = site.project.root / "own"
+    own.mkdir()
     text = manifest("own", asked, "plain", more='dynamic = ["dependencies"]\n')
     (own / "pyproject.toml").write_text(text)
+    site.spec('local = ["-e own"]')
     with pytest.raises(
         SpecError, match="an own package takes gitty from a URL"
     ) as told:
         site.lock()
     line = told.value.remedy.partition("`")[2].partition("`")[0]
     site.spec(f'local = ["-e own"]\n{line}')
-    assert site.artifacts().keys() == found.keys()
+    assert site.artifacts().keys() == {"gitty", "plain"}
 
 
 def test_the_file_that_makes_a_lock_stale_is_named(site: Site) -> None:
@@ -509,6 +519,7 @@ def test_the_file_that_makes_a_lock_stale_is_named(site: Site) -> None:
     assert why() == "envs/tiny.toml changed since it was locked"
 
 
+@pytest.mark.slow
 def test_an_edit_of_what_a_build_reads_makes_the_lock_stale_and_is_locked(
     site: Site,
 ) -> None:
@@ -535,37 +546,45 @@ def test_an_edit_of_what_a_build_reads_makes_the_lock_stale_and_is_locked(
     assert site.lock().versions == {"plain": "2.0", "helper": "1.0"}
 
 
-def test_a_package_can_be_in_a_folder_of_an_archive(site: Site) -> None:
-    """As pip and uv take `#subdirectory=`: below the one folder that all of it is in."""
-    other = manifest("nested").replace("1.0", "6.6")  # at the top
-    inside = {
-        "repo-main/pyproject.toml": other,
-        "repo-main/python/pyproject.toml": manifest("nested"),
-    }
-    tar, packed = io.BytesIO(), io.BytesIO()
-    with (
-        tarfile.open(fileobj=tar, mode="w:gz") as archive,
-        zipfile.ZipFile(packed, "w") as zipped,
-    ):
-        for path, text in inside.items():
-            zipped.writestr(path, text)
+def archived(kind: str, files: dict[str, str]) -> bytes:
+    """Return an archive of some files, a zip or a tar."""
+    stream = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(stream, "w") as archive:
+            for path, text in files.items():
+                archive.writestr(path, text)
+        return stream.getvalue()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for path, text in files.items():
             entry = tarfile.TarInfo(path)
             entry.size = len(text)
             archive.addfile(entry, io.BytesIO(text.encode()))
-    site.files |= {"repo.tar.gz": tar.getvalue(), "repo.zip": packed.getvalue()}
-    sources = "[tool.uv.sources]\nnested = { url = '%s', subdirectory = 'python' }\n"
-    for name in ("repo.tar.gz", "repo.zip"):
-        url = f"{site.url}/files/{name}"
-        site.spec(f'requirements = ["nested @ {url}#subdirectory=python"]')
-        found = site.artifacts()["nested"]
-        assert found.version == "1.0"
-        assert f"{name}#subdirectory=python sha256:" in found.source
-        app = manifest("app", "nested", more=sources % url)
-        (site.project.root / "pyproject.toml").write_text(app)
-        site.spec('files = ["pyproject.toml"]')
-        assert site.artifacts()["nested"] == found
-        shutil.rmtree(site.project.wheelhouse)
-        site.build()
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "kind", ["tar.gz", pytest.param("zip", marks=pytest.mark.slow)]
+)
+def test_a_package_can_be_in_a_folder_of_an_archive(site: Site, kind: str) -> None:
+    """As pip and uv take `#subdirectory=`: below the one folder that all of it is in."""
+    files = {
+        "repo-main/pyproject.toml": manifest("nested").replace("1.0", "6.6"),
+        "repo-main/python/pyproject.toml": manifest("nested"),
+    }
+    name = f"repo.{kind}"
+    site.files[name] = archived(kind, files)
+    url = f"{site.url}/files/{name}"
+    site.spec(f'requirements = ["nested @ {url}#subdirectory=python"]')
+    found = site.artifacts()["nested"]
+    assert found.version == "1.0"
+    assert f"{name}#subdirectory=python sha256:" in found.source
+    source = f"nested = {{ url = '{url}', subdirectory = 'python' }}"
+    app = manifest("app", "nested", more=f"[tool.uv.sources]\n{source}\n")
+    (site.project.root / "pyproject.toml").write_text(app)
+    site.spec('files = ["pyproject.toml"]')
+    assert site.artifacts()["nested"] == found
+    shutil.rmtree(site.project.wheelhouse)
+    site.build()
     for below in ("absent", "../.."):
         site.spec(f'requirements = ["nested @ {url}#subdirectory={below}"]')
         with pytest.raises(SpecError, match=f"has no folder {below}"):

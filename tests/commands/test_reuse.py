@@ -92,9 +92,7 @@ def ran(report: Report) -> set[str]:
     return names
 
 
-def test_a_small_change_reuses_the_device_s_results_and_a_failure_ends_that(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_a_small_change_reuses_the_device_s_results(lab: Lab, tmp_path: Path) -> None:
     bench = Bench(lab, tmp_path)
     first = bench.build()
     assert ran(first) == EVERY
@@ -102,10 +100,26 @@ def test_a_small_change_reuses_the_device_s_results_and_a_failure_ends_that(
     assert (ran(second), second.proves) == (ALWAYS, True)
     assert {check.ran for check in second.reused} == {first.started}
     assert second.torch == first.torch == "2.0"
-    # What is reused twice keeps its day.
+    # A suite that left out more than it may must not be green.
+    entry = {"title": "t", "required": False, "reason": "reused"}
+    left = [entry | {"id": name} for name in ("device.plain", "device.unknown")]
+    stands = Standing(second, frozenset(), frozenset())
+    found = with_reused({"checks": [], "not_run": left}, stands)
+    assert [check["id"] for check in found["reused"]] == ["device.plain"]
+    assert [(e["id"], e["required"]) for e in found["not_run"]] == [
+        ("device.unknown", True)
+    ]
+
+
+@pytest.mark.slow
+def test_what_is_reused_twice_keeps_its_day_and_what_failed_is_run_until_it_passes(
+    lab: Lab, tmp_path: Path
+) -> None:
+    bench = Bench(lab, tmp_path)
+    first = bench.build()
+    bench.build(lab.wheel("gamma"))
     third = bench.build(lab.wheel("gamma"), lab.wheel("delta"))
     assert {check.ran for check in third.reused} == {first.started}
-    # A check that failed is run again until it passes.
     (bench.flags / "device.other").touch()
     files = {"gamma_native.so": ""}
     native = make_wheel(lab.index.root / "default", "gamma", "2.0", files)
@@ -113,15 +127,6 @@ def test_a_small_change_reuses_the_device_s_results_and_a_failure_ends_that(
     assert [check.id for check in failed.failed] == ["device.other"]
     (bench.flags / "device.other").unlink()
     assert ran(bench.build(native)) == EVERY
-    # A suite that left out more than it may must not be green.
-    entry = {"title": "t", "required": False, "reason": "reused"}
-    left = [entry | {"id": name} for name in ("device.plain", "device.unknown")]
-    stands = Standing(third, frozenset(), frozenset())
-    found = with_reused({"checks": [], "not_run": left}, stands)
-    assert [check["id"] for check in found["reused"]] == ["device.plain"]
-    assert [(e["id"], e["required"]) for e in found["not_run"]] == [
-        ("device.unknown", True)
-    ]
 
 
 def test_a_check_that_an_added_package_makes_owed_is_run(
@@ -142,14 +147,19 @@ def test_nothing_is_run_where_one_goes_back_to_what_was_proven(
 ) -> None:
     bench = Bench(lab, tmp_path)
     first = bench.build()
-    gamma = lab.wheel("gamma")
-    bench.build(gamma)
+    bench.build(lab.wheel("gamma"))
     (bench.flags / "identity.all").touch()  # whatever is run fails
     back = bench.build()
     assert (ran(back), back.proves, back.lock) == (set(), True, first.lock)
     assert {check.ran for check in back.reused} == {first.started}
-    # What the spec names now and no run has imported, is imported.
-    (bench.flags / "identity.all").unlink()
+
+
+@pytest.mark.slow
+def test_what_the_spec_names_now_and_no_run_has_imported_is_imported(
+    lab: Lab, tmp_path: Path
+) -> None:
+    bench, gamma = Bench(lab, tmp_path), lab.wheel("gamma")
+    bench.build()
     bench.build(gamma)
     spec = lab.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "beta"]'))
@@ -267,7 +277,7 @@ def test_the_rule(ready: Lab) -> None:
 
 def test_why_all_checks_run_is_one_line(lab: Lab, tmp_path: Path) -> None:
     """The first build says nothing: there is nothing that it could reuse."""
-    bench, beta = Bench(lab, tmp_path), lab.wheels[1]
+    bench = Bench(lab, tmp_path)
     bench.wheels += [lab.wheel("theta", text="try: import alpha\nexcept: ...\n")]
 
     def why(*added: Path) -> list[str]:
@@ -280,31 +290,38 @@ def test_why_all_checks_run_is_one_line(lab: Lab, tmp_path: Path) -> None:
 
     assert why() == []
     assert why(lab.wheel("gamma")) == []
-    alpha = bench.wheels[0]
     bench.wheels[0] = lab.wheel("alpha", "2.0")
     assert why() == [
         "all quick checks run: alpha was changed or removed, and theta names it"
     ]
-    bench.wheels[bench.wheels.index(beta)] = lab.wheel("beta", "2.0", index="vendor")
-    bench.wheels[0] = alpha
-    assert why() == []  # as the first build, but for beta, which nothing names
-    files = {"native.so": ""}
-    native = make_wheel(lab.index.root / "default", "native", "1.0", files)
-    (line,) = why(native)
-    assert line == (
-        "all quick checks run: native changed, and is more than Python that others import"
-    )
-    with (lab.project.smoke / "run.py").open("a") as stream:
-        stream.write("# changed\n")
-    (line,) = why()
-    assert "machine, interpreter, checks, variables or spec" in line
-    (bench.flags / "device.other").touch()
-    lab.relock(*bench.wheels, native)
-    assert build(lab.order(), run, Silent()).generation is None
-    (bench.flags / "device.other").unlink()
-    (line,) = why(native)
-    assert "no build has proved it since the run failed on 20" in line
-    assert f"1 of {len(EVERY)} failed" in line
+
+
+def test_each_reason_to_run_all_checks_is_said(ready: Lab) -> None:
+    had = {"alpha": "1.0 a pure: alpha", "beta": "1.0 b", "torch": "2.0 b"}
+
+    def why(closures: dict[str, str]) -> str:
+        layers = {"kernel": "6.1"}
+        now = Basis("b", closures, lambda *_: "torch", lambda _: False, layers)
+        found = standing(ready.project, TARGET, now)
+        assert isinstance(found, str)
+        return found
+
+    assert "machine, interpreter, checks, variables or spec" in why(had)
+    _kept(ready, basis="b", closures=had)
+    another = had | {"alpha": "2.0 c pure: alpha"}
+    assert why(another) == "alpha was changed or removed, and torch names it"
+    left = {"torch": had["torch"]}
+    said = "beta changed, and is more than Python that others import"
+    assert why(left) == said
+    said = "beta, torch changed, and are more than Python that others import"
+    assert why({"alpha": had["alpha"]}) == said
+    failed = {"code": "op-fails", "level": "error", "symptom": "it fails"}
+    failed |= {"cause": "c", "remedy": "r", "evidence": []}
+    document = json.loads(history(ready.project, TARGET)[0].read_text())
+    (check,) = document["checks"]
+    _kept(ready, checks=[check | {"outcome": "failed", "finding": failed}])
+    assert "no build has proved it since the run failed on 20" in why(had)
+    assert "1 of 1 failed" in why(had)
 
 
 def _kept(lab: Lab, **changes: object) -> None:

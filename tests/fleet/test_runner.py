@@ -79,7 +79,7 @@ STOP = 3  # of job_started.py
 # https://docs.github.com/actions/how-tos/manage-runners/self-hosted-runners/run-scripts
 BASH = Hook((shutil.which("bash") or "bash", "-e", HOOK), 1)
 HOOKS = [
-    pytest.param(BASH, id="bash"),
+    pytest.param(BASH, id="bash", marks=pytest.mark.slow),  # GitLab's test has it
     pytest.param(Hook(("sh", HOOK), 1), id="sh"),
     # job-started.ps1 starts it.
     pytest.param(Hook((sys.executable, "-I", WINDOWS_HOOK), STOP), id="windows"),

@@ -26,7 +26,8 @@ def a_process_is_slow(exchange, operations):
 @fault(CHECK, "", "group")
 def the_group_waits_for_seconds_only():
     group = module("smoke.device.group")
-    with patch.object(group, "LIMIT", 20.0), patch.object(group, "_LAST_WORDS", 3.0):
+    seconds = {"LIMIT": 20.0, "_LAST_WORDS": 3.0, "_ANSWER": 8.0}
+    with patch.multiple(group, **seconds):
         yield
 
 
@@ -53,7 +54,7 @@ def the_first_process_ends():
 def the_first_process_stops():
     """As on a host without power: its connections stay open, and nothing comes from it."""
     cls, os = module("smoke.device.group").Group, module("os")
-    later = f"sleep 80; kill -KILL {os.getpid()}"  # the others have ended by then
+    later = f"sleep 25; kill -KILL {os.getpid()}"  # the others have ended by then
     told = cls.told_by_all
 
     def told_by_all(group, about, facts):

@@ -234,7 +234,7 @@ def test_the_others_have_no_verdict_where_the_first_process_ends(
 def test_the_others_end_and_name_the_first_process_where_it_is_silent(
     job: Callable[..., list[dict[str, Any]]],
 ) -> None:
-    found = job("the_first_process_stops", NOTHING, NOTHING, NOTHING, code=1)
+    found = job("the_first_process_stops", NOTHING, code=1)
     assert found[0]["finding"]["code"] == CODES["the_first_process_stops"]
     for check in found[1:]:
         assert check["finding"]["code"] == "network-failure"

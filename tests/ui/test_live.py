@@ -56,12 +56,12 @@ json.dump({"schema": 2, "suite": "quick", "target": "tiny", "python": "3", "torc
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A project with a file that takes three seconds to fetch, and a suite that can be halted."""
+    """A project with a file that takes two seconds to fetch, and a suite that can be halted."""
     with open_lab(tmp_path_factory.mktemp("terminal")) as made:
         (made.project.root / "smoke" / "run.py").write_text(SUITE, encoding="utf-8")
         noise = "#" + os.urandom(600_000).hex()
         made.relock(made.wheel("alpha", text=noise), made.wheel("beta", index="vendor"))
-        made.index.rate = 400_000.0
+        made.index.rate = 600_000.0
         config = made.project.root / "pip.conf"
         config.write_text(
             f"[global]\nindex-url = {made.index.url}/default/\n", encoding="utf-8"
