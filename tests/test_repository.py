@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -86,6 +87,30 @@ def test_the_commands_of_a_form_exist(form: Path) -> None:
     assert all(part["attributes"]["options"][1:] == targets for part in choices)
 
 
+def run_hooks(program: str, clone: Path, *files: str) -> tuple[int, list[str], str]:
+    """Run the hooks on some files; return the exit code, each outcome, and what was printed."""
+    bin_folder = Path(sys.executable).parent
+    own = {
+        "PREK_HOME": str(clone.with_name("prek")),
+        "PRE_COMMIT_HOME": str(clone.with_name("pre-commit")),
+        "NO_COLOR": "1",
+        "PATH": os.pathsep.join([str(bin_folder), os.environ["PATH"]]),
+    }
+    git(clone, "add", "--all")
+    done = subprocess.run(
+        [bin_folder / program, "run", "--files", *files],
+        cwd=clone,
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outcomes = re.findall(
+        r"^provision .*(Passed|Failed|Skipped)$", done.stdout, re.MULTILINE
+    )
+    return done.returncode, outcomes, done.stdout + done.stderr
+
+
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["pre-commit", "prek"])
@@ -102,29 +127,7 @@ def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash
     (theirs / HOOKS).write_text(filled_in(HOOKS, ours), encoding="utf-8")
     commit_all(theirs)
 
-    bin_folder = Path(sys.executable).parent
-    own = {
-        "PREK_HOME": str(tmp_path / "prek"),
-        "PRE_COMMIT_HOME": str(tmp_path / "pre-commit"),
-        "NO_COLOR": "1",
-        "PATH": os.pathsep.join([str(bin_folder), os.environ["PATH"]]),
-    }
-
-    def run(*files: str) -> tuple[int, list[str], str]:
-        git(theirs, "add", "--all")
-        done = subprocess.run(
-            [bin_folder / program, "run", "--files", *files],
-            cwd=theirs,
-            env=os.environ | own,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        outcomes = re.findall(
-            r"^provision .*(Passed|Failed|Skipped)$", done.stdout, re.MULTILINE
-        )
-        return done.returncode, outcomes, done.stdout + done.stderr
-
+    run = functools.partial(run_hooks, program, theirs)
     code, outcomes, text = run("envs/tiny.toml")
     assert (code, outcomes) == (0, ["Passed", "Skipped"]), text
     assert run("smoke/run.py")[1] == ["Skipped", "Skipped"]

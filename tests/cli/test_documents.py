@@ -84,9 +84,12 @@ def played(play: Played, tmp_path_factory: pytest.TempPathFactory) -> Played:
     catalog.write_text(
         before, encoding="utf-8"
     )  # the lab's index has no metadata of its wheels
+    _evidence(play, folder)
     _checks(play, folder)
     _machine(play, folder)
     _locks(play)
+    _catalogs(play)
+    _newer(play)
     _images(play, folder)
     _environments(play, folder)
     for verb in set(verb_names()) - {
@@ -112,17 +115,8 @@ def played(play: Played, tmp_path_factory: pytest.TempPathFactory) -> Played:
     return play
 
 
-def _checks(play: Played, folder: Path) -> None:
-    suite = play.lab.project.smoke / "run.py"
+def _evidence(play: Played, folder: Path) -> None:
     play("smoke", TARGET, "--full")
-    for verb in ("smoke", "verify"):
-        assert (
-            play(verb, TARGET, "--contract", "slurm", "--node", "n1")["verdict"]
-            == "keep"
-        )
-    assert play("gate", TARGET, "--node", "n1")["verdict"] == "keep"
-    verdicts = str(play.scene.root / ".envs" / "verdicts")
-    play("fleet", "report", verdicts)
     key = make_key(folder, "owner")
     file = folder / "made.json"
     play("evidence", "emit", TARGET, "--key", str(key), "-o", str(file))
@@ -136,6 +130,18 @@ def _checks(play: Played, folder: Path) -> None:
     play("evidence", "check", code=1)
     stray.unlink()
     play("evidence", "check")
+
+
+def _checks(play: Played, folder: Path) -> None:
+    suite = play.lab.project.smoke / "run.py"
+    for verb in ("smoke", "verify"):
+        assert (
+            play(verb, TARGET, "--contract", "slurm", "--node", "n1")["verdict"]
+            == "keep"
+        )
+    assert play("gate", TARGET, "--node", "n1")["verdict"] == "keep"
+    verdicts = str(play.scene.root / ".envs" / "verdicts")
+    play("fleet", "report", verdicts)
     suite.write_text(
         FAILING_SUITE.replace('"value": 1e-7', '"value": float("nan")'),
         encoding="utf-8",
@@ -201,8 +207,14 @@ def _locks(play: Played) -> None:
     wished.write_text(text.replace('= ["beta"]', '= ["beta>=1"]', 1), encoding="utf-8")
     assert play("lock", "--check", SOLO, code=1)[0]["stale"]
     assert play("lock", "--check", "--resolve", SOLO, code=1)[0]["differs"]
+    wished.write_text(text, encoding="utf-8")
     play("lock", SOLO)
-    catalog = project.catalog / "vendor.json"
+
+
+def _catalogs(play: Played) -> None:
+    catalog = play.lab.project.catalog / "vendor.json"
+    wished = play.lab.project.specs / f"{SOLO}.toml"
+    text = wished.read_text(encoding="utf-8")
     before = json.loads(catalog.read_text(encoding="utf-8"))
     (known,), gamma = before["files"], play.lab.wheel("gamma", index="vendor")
     digest = hashlib.sha256(gamma.read_bytes()).hexdigest()
@@ -226,6 +238,13 @@ def _locks(play: Played) -> None:
     catalog.write_text(json.dumps(before), encoding="utf-8")
     wished.write_text(text, encoding="utf-8")
     play("lock", SOLO)
+
+
+def _newer(play: Played) -> None:
+    """What a newer release in a catalog lets the verbs print."""
+    catalog = play.lab.project.catalog / "vendor.json"
+    before = json.loads(catalog.read_text(encoding="utf-8"))
+    (known,) = before["files"]
     newer = {
         key: text.replace("-1.0-", "-2.0-")
         for key, text in known.items()

@@ -253,6 +253,15 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
     assert record["lock"] == read_lock(CLONE / "lockfiles" / "cpu-linux").digest
 
 
+NOT_NEEDED = re.compile(
+    r"(^|/)(__pycache__|test|tests|idlelib|site-packages/.+|config-.*)(/|$)|\.a$"
+)
+
+
+def _needed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if NOT_NEEDED.search(member.name) else member
+
+
 @pytest.fixture(scope="session")
 def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This machine's Python, packed as uv's managed builds are, and the list that names it."""
@@ -261,17 +270,6 @@ def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path(sys.base_prefix),
         f"{sys.version_info.major}.{sys.version_info.minor}",
     )
-    left_out = re.compile(
-        r"(^|/)(__pycache__|test|tests|idlelib|site-packages/.+|config-.*)(/|$)"
-    )
-
-    def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        return (
-            None
-            if left_out.search(member.name) or member.name.endswith(".a")
-            else member
-        )
-
     archive = folder / "1" / f"cpython-{minor}-linux.tar.gz"
     archive.parent.mkdir()
     with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
@@ -280,7 +278,7 @@ def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"lib/python{minor}",
             *(f"lib/{p.name}" for p in base.glob("lib/libpython*")),
         ):
-            tar.add(base / place, f"python/{place}", filter=keep)
+            tar.add(base / place, f"python/{place}", filter=_needed)
     entry = {
         "name": "cpython",
         "arch": {"family": "x86_64", "variant": None},

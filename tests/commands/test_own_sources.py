@@ -142,6 +142,13 @@ class Site:
                 files.append(entry)
         return files
 
+    def own(self, text: str) -> Path:
+        """Write the manifest of a package of the project's own; return its folder."""
+        folder = self.project.root / "own"
+        folder.mkdir(exist_ok=True)
+        (folder / "pyproject.toml").write_text(text)
+        return folder
+
     def spec(self, table: str) -> None:
         path = self.project.specs / "tiny.toml"
         head = path.read_text().partition("[pip]")[0]
@@ -303,19 +310,21 @@ def test_what_is_compiled_for_a_newer_glibc_is_no_source_only_package(
     }
 
 
-def test_from_lock_to_environment_and_again_from_nothing(
-    site: Site, tmp_path: Path
-) -> None:
-    commit = repository(tmp_path / "git")
-    address = f"git+file://{tmp_path}/git"
-    for version in ("1.0", "9.0"):  # what is built comes from no index
+def put_strangers(site: Site, folder: Path) -> None:
+    """Let the index have packages of the name of one that is built: none may be taken."""
+    for version in ("1.0", "9.0"):
         evil = {"gitty.py": "evil = True\n"}
-        path = make_wheel(tmp_path / "evil", "gitty", version, evil)
+        path = make_wheel(folder, "gitty", version, evil)
         site.files[path.name] = path.read_bytes()
+
+
+def lock_all_kinds(site: Site, folder: Path) -> None:
+    """Lock what comes from an sdist, git, a URL and the project, and check where from."""
+    commit = repository(folder / "git")
+    address = f"git+file://{folder}/git"
+    put_strangers(site, folder / "evil")
     digest = hashlib.sha256(site.sdist("linked")).hexdigest()
-    own = site.project.root / "own"
-    own.mkdir()
-    (own / "pyproject.toml").write_text(manifest("own", "plain<3"))
+    site.own(manifest("own", "plain<3"))
     (site.project.root / "needs.txt").write_text(
         f"-c limits.txt\n{address}@v1#egg=gitty&subdirectory=python\n-e own\n"
     )
@@ -339,6 +348,11 @@ def test_from_lock_to_environment_and_again_from_nothing(
         "tiny-backend",
     ]
 
+
+def test_from_lock_to_environment_and_again_from_nothing(
+    site: Site, tmp_path: Path
+) -> None:
+    lock_all_kinds(site, tmp_path)
     text = (site.project.lock("tiny") / PIP_LAYER).read_bytes()
     first = {
         path.name: path.read_bytes() for path in site.project.wheelhouse.rglob("*.whl")
@@ -460,9 +474,7 @@ def test_what_an_own_package_takes_from_a_url_is_locked(
 ) -> None:
     repository(tmp_path / "git")
     asked = f"gitty @ git+file://{tmp_path}/git@v1#subdirectory=python"
-    own = site.project.root / "own"
-    own.mkdir()
-    (own / "pyproject.toml").write_text(manifest("own", asked, "plain"))
+    site.own(manifest("own", asked, "plain"))
     site.spec('local = ["-e own"]')
     found = site.artifacts()
     assert found.keys() == {"gitty", "plain"}
@@ -592,9 +604,7 @@ def test_a_package_can_be_in_a_folder_of_an_archive(site: Site, kind: str) -> No
 
 
 def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) -> None:
-    own = site.project.root / "own"
-    own.mkdir()
-    (own / "pyproject.toml").write_text(manifest("own", "plain"))
+    own = site.own(manifest("own", "plain"))
     site.spec('local = ["own"]')
     locked = site.lock()
     target = load_target(site.project.specs, "tiny")
@@ -736,11 +746,8 @@ def test_an_export_installs_what_was_built_from_any_place(
 ) -> None:
     repository(tmp_path / "git")
     root, index = site.project.root, f"{site.url}/simple/"
-    for version in ("1.0", "9.0"):  # what is built comes from no index
-        evil = make_wheel(tmp_path / "evil", "gitty", version, {"evil.py": ""})
-        site.files[evil.name] = evil.read_bytes()
-    (root / "own").mkdir()
-    (root / "own" / "pyproject.toml").write_text(manifest("own"))
+    put_strangers(site, tmp_path / "evil")
+    site.own(manifest("own"))
     site.spec(
         f"""
 requirements = [
@@ -758,9 +765,8 @@ local = ["-e own"]
         file.parent.mkdir()
         made = site.export("pylock", file)
         assert f"{site.url}/files/plain-1.0-py3-none-any.whl" in made.text
-        assert made.left_out[-1].startswith(
-            "the own packages: `pip install --no-deps -e own`"
-        )
+        left_out = "the own packages: `pip install --no-deps -e own`"
+        assert made.left_out[-1].startswith(left_out)
         for name, words in INSTALL.items():
             place = tmp_path / f"{name} of {file.parent.name}"
             assert installed(index, place, *words, str(file)) == all_three

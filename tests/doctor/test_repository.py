@@ -221,17 +221,8 @@ def test_a_manifest_of_other_types_is_no_traceback(
     assert codes(tmp_path, devices) == []
 
 
-def uv_lock(folder: Path, build: str, head: str = "", manifest: str = "") -> Path:
-    """Write a uv.lock whose torch is cu128 on Linux, and of another index on Windows."""
-    index = f"{TORCH}/{build}" if build else "https://index.example/simple"
-    version = f"2.9.1+{build}" if build else "2.9.1"
-    cuda = f'source = {{ registry = "{TORCH}/cu128" }}'
-    other = f'source = {{ registry = "{index}" }}'
-    (folder / "pyproject.toml").write_text(
-        f'[project]\nname = "x"\n{manifest}', "utf-8"
-    )
-    (folder / "uv.lock").write_text(
-        f"""version = 1
+# A lock whose torch is cu128 on Linux, and of another index on Windows.
+UV_LOCK = """version = 1
 requires-python = ">=3.11"
 {head}
 [[package]]
@@ -243,7 +234,7 @@ dependencies = [
     {{ name = "torch", version = "{version}", {other}, marker = "sys_platform == 'win32'" }},
 ]
 [package.optional-dependencies]
-cpu = [{{ name = "torch", version = "2.8.0+cpu", source = {{ registry = "{TORCH}/cpu" }} }}]
+cpu = [{{ name = "torch", version = "2.8.0+cpu", source = {{ registry = "{torch}/cpu" }} }}]
 [package.dev-dependencies]
 gpu = [{{ name = "torch", version = "2.9.1+cu128", {cuda} }}]
 [[package]]
@@ -258,12 +249,25 @@ version = "{version}"
 [[package]]
 name = "torch"
 version = "2.8.0+cpu"
-source = {{ registry = "{TORCH}/cpu" }}
+source = {{ registry = "{torch}/cpu" }}
 [[package]]
 name = "nvidia-cudnn-cu12"
 version = "9.10.2.21"
 source = {{ registry = "https://index.example/simple" }}
-""",
+"""
+
+
+def uv_lock(folder: Path, build: str, head: str = "", manifest: str = "") -> Path:
+    """Write a uv.lock whose torch is cu128 on Linux, and of another index on Windows."""
+    index = f"{TORCH}/{build}" if build else "https://index.example/simple"
+    version = f"2.9.1+{build}" if build else "2.9.1"
+    cuda = f'source = {{ registry = "{TORCH}/cu128" }}'
+    other = f'source = {{ registry = "{index}" }}'
+    (folder / "pyproject.toml").write_text(
+        f'[project]\nname = "x"\n{manifest}', "utf-8"
+    )
+    (folder / "uv.lock").write_text(
+        UV_LOCK.format(head=head, cuda=cuda, other=other, version=version, torch=TORCH),
         "utf-8",
     )
     return folder

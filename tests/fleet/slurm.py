@@ -123,13 +123,22 @@ class Cluster:
             self.until(lambda: verdict.stat().st_mtime_ns != before)  # noqa: B023 - called at once
 
 
+def _join(node: Machine, munged: Sequence[str]) -> None:
+    """Start the daemons of a node."""
+    # slurmd 22.05 loads a cgroup plugin whether it is used or not; this one needs no mount.
+    plugin = "CgroupPlugin=cgroup/v1\nCgroupAutomount=yes\n"
+    write(node.root / "etc/slurm/cgroup.conf", plugin)
+    write(node.root / "etc/munge/munge.key", "k" * 128, mode=0o400)
+    for path in ("var/lib/munge", "var/log/munge", "var/spool/slurmd"):
+        (node.root / path).mkdir(parents=True, exist_ok=True)
+    node.run(*munged)
+    node.run("slurmd", "-N", node.name)
+
+
 def start(lab: Lab, nodes: Sequence[Machine], settings: str = SETTINGS) -> Cluster:
     """Start the daemons on provisioned hosts, and wait until every node is idle.
 
-    Args:
-        lab: Where they are.
-        nodes: The hosts.
-        settings: What is in `/etc/default/provision` of each.
+    The settings are those of `/etc/default/provision` of each host.
     """
     folder = lab.folder / "slurm"
     (folder / "state").mkdir(parents=True)
@@ -158,17 +167,8 @@ def start(lab: Lab, nodes: Sequence[Machine], settings: str = SETTINGS) -> Clust
     made.call("slurmctld")
     for node in nodes:
         write(node.root / "etc/slurm/slurm.conf", "\n".join(lines))
-        # slurmd 22.05 loads a cgroup plugin whether it is used or not; this one needs no mount.
-        write(
-            node.root / "etc/slurm/cgroup.conf",
-            "CgroupPlugin=cgroup/v1\nCgroupAutomount=yes\n",
-        )
-        write(node.root / "etc/munge/munge.key", "k" * 128, mode=0o400)
         write(node.root / "etc/default/provision", settings)
-        for path in ("var/lib/munge", "var/log/munge", "var/spool/slurmd"):
-            (node.root / path).mkdir(parents=True, exist_ok=True)
-        node.run(*munged)
-        node.run("slurmd", "-N", node.name)
+        _join(node, munged)
     for node in nodes:
         found = made.wait(node.name, "idle")
         assert found[0] == "idle", (found, node.read("/var/log/slurmd.log")[-2000:])

@@ -16,19 +16,14 @@ LOCK = "79f30a889753b18cf3ff3bf39ccae4eb6c7d39a830b0c354248f6f4a8a055e17"
 
 
 def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return a good verdict of a node; rates vary by 2 % from card to card, errors by none."""
-    numbers: dict[str, dict[str, dict[str, Any]]] = {
-        "device.ready": {
-            "count": {"value": 8.0, "unit": "count"},
-            "memory": {"value": 79.1, "unit": "GiB"},
-        }
+    """Return a good verdict of a node."""
+    stack = {
+        "platform": "linux-64",
+        "kernel": "6.1.0-41",
+        "driver nvidia": "580.95.05",
+        "CUDA driver library": "580.95.05",
     }
-    for number in range(CHECKS):
-        rate = 900.0 * math.exp(chance.gauss(0, 0.02))
-        numbers[f"operators.check{number}"] = {
-            "rate": {"value": rate, "unit": "images/s"},
-            "float16": {"value": 3.1e-4 + 1e-7 * number, "unit": "1", "limit": 4e-3},
-        }
+    gpu = f"GPU 0000:{chance.randrange(16, 99)}:00.0"
     return {
         "schema": 2,
         "node": node,
@@ -46,16 +41,27 @@ def verdict(node: str, chance: Random, at: dt.datetime, **parts: Any) -> dict[st
         "python": "3.11.9",
         "device": "NVIDIA H100 80GB HBM3",
         "devices": 8,
-        "stack": {
-            "platform": "linux-64",
-            "kernel": "6.1.0-41",
-            "driver nvidia": "580.95.05",
-            "CUDA driver library": "580.95.05",
-            f"GPU 0000:{chance.randrange(16, 99)}:00.0": "NVIDIA H100 80GB HBM3",
-        },
+        "stack": stack | {gpu: "NVIDIA H100 80GB HBM3"},
         "counts": {"required": 27, "passed": 27, "failed": 0, "not_run": 0},
-        "numbers": numbers,
+        "numbers": _numbers(chance),
     } | parts
+
+
+def _numbers(chance: Random) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what checks measured: rates vary by 2 % from card to card, errors by none."""
+    numbers: dict[str, dict[str, dict[str, Any]]] = {
+        "device.ready": {
+            "count": {"value": 8.0, "unit": "count"},
+            "memory": {"value": 79.1, "unit": "GiB"},
+        }
+    }
+    for number in range(CHECKS):
+        rate = 900.0 * math.exp(chance.gauss(0, 0.02))
+        numbers[f"operators.check{number}"] = {
+            "rate": {"value": rate, "unit": "images/s"},
+            "float16": {"value": 3.1e-4 + 1e-7 * number, "unit": "1", "limit": 4e-3},
+        }
+    return numbers
 
 
 def write_fleet(

@@ -201,6 +201,14 @@ def test_without_a_pytest_nothing_is_green(
     assert [e["id"] for e in report["not_run"] if e["required"]] == ["device.ready"]
 
 
+def suite_with_extra_checks(folder: Path) -> Path:
+    copy = folder / "smoke"
+    shutil.copytree(SUITE.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    extra = Path(__file__).with_name("extra_checks.py")
+    shutil.copy(extra, copy / "checks" / "test_extra.py")
+    return copy
+
+
 def test_each_fault_of_an_environment_is_named_and_nothing_else_excuses_a_check(
     suite: Suite, spoiled: Path, base: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -208,10 +216,7 @@ def test_each_fault_of_an_environment_is_named_and_nothing_else_excuses_a_check(
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     (tmp_path / "conftest.py").write_text("raise SystemExit('from the caller')\n")
     variables = {"PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "nowhere"}
-    copy = tmp_path / "smoke"
-    shutil.copytree(SUITE.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    extra = Path(__file__).with_name("extra_checks.py")
-    shutil.copy(extra, copy / "checks" / "test_extra.py")
+    copy = suite_with_extra_checks(tmp_path)
     runner = runner_folder()
     assert all((runner / name).is_dir() for name in OTHERS)
     done, report = suite(
@@ -237,16 +242,20 @@ def test_each_fault_of_an_environment_is_named_and_nothing_else_excuses_a_check(
     }
     assert checks["extra.slow"]["finding"]["level"] == "warning"
     judge_requirements(checks["identity.requirements"])
-    site = site_of(spoiled)
-    first, second, third = checks["identity.code"]["finding"]["evidence"]
-    assert "Finder" in first
-    assert f"sitecustomize of {site / 'sitecustomize.py'}" in second
-    assert third == "cuda_to_xpu.pth runs import sys; sys.mapped = True"
+    judge_code(checks["identity.code"], site_of(spoiled))
     not_run = {entry["id"]: entry for entry in report["not_run"]}
     excused = not_run["extra.excused"]
     assert (excused["required"], excused["reason"]) == (False, "cpu has no wings")
     # No bytecode is left in the suite.
     assert not list(copy.rglob("*.pyc"))
+
+
+def judge_code(check: dict[str, Any], site: Path) -> None:
+    """Fail unless all that changes each start of Python is named."""
+    first, second, third = check["finding"]["evidence"]
+    assert "Finder" in first
+    assert f"sitecustomize of {site / 'sitecustomize.py'}" in second
+    assert third == "cuda_to_xpu.pth runs import sys; sys.mapped = True"
 
 
 def judge_requirements(check: dict[str, Any]) -> None:

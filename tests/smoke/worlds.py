@@ -84,13 +84,14 @@ def play(world: World):
 
 def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     """Yield what of torch and of the suite is another for this device."""
-    accelerator = world["accelerator"]
-    cpu, is_on = torch.device("cpu"), accelerator != "cpu"
-    yield devices, "of", lambda name: cpu if name == "cpu" else pretend.DEVICE
-    yield devices, "compiled", lambda _name: True
-    yield devices, "kind", lambda device: accelerator if device.type != "cpu" else "cpu"
-    yield devices.sensors, "nvidia_driver", lambda: world["nvml"]
-    yield from _metal(world)
+    yield from _of_suite(world)
+    yield from _of_torch(world)
+    for kind in ("cuda", "xpu"):
+        yield from _backend(world, kind)
+
+
+def _of_torch(world: World) -> Iterator[tuple[object, str, Any]]:
+    """Yield what of torch is another, but for the modules of the accelerators."""
     yield torch.Tensor, "pin_memory", _pin(world)
     # Loaders of torch 2.1 name the device that they pin for, later ones know it.
     loaders = import_module("torch.utils.data._utils.pin_memory")
@@ -103,6 +104,17 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
         yield distributed, name, _on_host(getattr(distributed, name))
     yield distributed, "is_nccl_available", lambda: "nccl" in world["collectives"]
     yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]
+
+
+def _of_suite(world: World) -> Iterator[tuple[object, str, Any]]:
+    """Yield what of the suite is another: where it looks, what it starts, how much it does."""
+    accelerator = world["accelerator"]
+    cpu = torch.device("cpu")
+    yield devices, "of", lambda name: cpu if name == "cpu" else pretend.DEVICE
+    yield devices, "compiled", lambda _name: True
+    yield devices, "kind", lambda device: accelerator if device.type != "cpu" else "cpu"
+    yield devices.sensors, "nvidia_driver", lambda: world["nvml"]
+    yield from _metal(world)
     yield child_process, "call", _call(world)
     yield child_process, "begin", lambda _calls: None  # it would start other processes
     # WSL has one door to its GPU, and no render node.
@@ -117,30 +129,34 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield speed, "ROUNDS", 2
     samples = import_module("smoke.checks.test_samples")
     yield samples, "MOST", 4
-    yield (
-        samples,
-        "MODULES",
-        0,
-    )  # recurrent ones have fused cells, which the CPU cannot play
+    # Recurrent ones have fused cells, which the CPU cannot play.
+    yield samples, "MODULES", 0
     yield samples, "UNFIT", re.compile(f"{samples.UNFIT.pattern}|{pretend.UNFIT}")
-    for kind in ("cuda", "xpu"):
-        module, chosen = getattr(torch, kind), is_on and kind == accelerator
-        yield module, "is_available", _named(module, chosen)
-        if chosen:
-            backend = pretend.Backend()
-            for name in (
-                "device_count",
-                "get_device_name",
-                "get_device_capability",
-                "get_device_properties",
-                "mem_get_info",
-                "memory_allocated",
-                "memory_reserved",
-                "synchronize",
-                "empty_cache",
-            ):
-                yield module, name, faults.as_of(module, getattr(backend, name))
-            yield module, "get_arch_list", lambda: list(world["arch_list"])
+
+
+# What the module of an accelerator has.
+OF_BACKEND = (
+    "device_count",
+    "get_device_name",
+    "get_device_capability",
+    "get_device_properties",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "synchronize",
+    "empty_cache",
+)
+
+
+def _backend(world: World, kind: str) -> Iterator[tuple[object, str, Any]]:
+    """Yield the module of an accelerator: that of the device, or one that has none."""
+    module, chosen = getattr(torch, kind), kind == world["accelerator"]
+    yield module, "is_available", _named(module, chosen)
+    if chosen:
+        backend = pretend.Backend()
+        for name in OF_BACKEND:
+            yield module, name, faults.as_of(module, getattr(backend, name))
+        yield module, "get_arch_list", lambda: list(world["arch_list"])
 
 
 def _metal(world: World) -> Iterator[tuple[object, str, Any]]:
