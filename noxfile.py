@@ -378,10 +378,14 @@ def compile_torch(prefix: Path) -> subprocess.Popen[bytes] | None:
 def run_tests(session: nox.Session, *runner: str) -> None:
     """Run the tests, in the processes of a runner where one is given."""
     ensure_tools(dev=True)
-    # The asserts of all tests are rewritten once, beside the build, and not in each process.
+    # The asserts of all tests are rewritten once, beside the build, and not in each process. They
+    # are kept as bytecode, whatever the caller's variable says.
+    bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
     python = str(BIN / f"python{EXE}")
     rewriting = [python, "-m", "pytest", "--collect-only", "-q"]
-    with subprocess.Popen(rewriting, cwd=HERE, stdout=subprocess.DEVNULL):
+    with subprocess.Popen(
+        rewriting, cwd=HERE, env=os.environ | bytecode, stdout=subprocess.DEVNULL
+    ):
         build_for_tests(session)
     # Sessions of their own.
     others = (
@@ -403,7 +407,7 @@ def run_tests(session: nox.Session, *runner: str) -> None:
     parallel = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
     with compile_torch(prefix) or nullcontext():
         built = {"PROVISION_TEST_ENV": str(prefix)}
-        tool(session, *runner, "pytest", *parallel, *chosen, **built)
+        tool(session, *runner, "pytest", *parallel, *chosen, **built, **bytecode)
 
 
 @developers
