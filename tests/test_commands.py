@@ -261,8 +261,19 @@ def listed(index: Index, path: Path) -> Wheel:
     )
 
 
+# Pages for one stack, whose commands other pages have as well.
+OF_A_STACK = (
+    "docs/how-to/arc-windows.md",
+    "docs/how-to/comfyui.md",
+    "docs/how-to/ipex-llm.md",
+)
+
+
 @pytest.mark.machine
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.slow if p in OF_A_STACK else ()) for p in PAGES],
+)
 def test_the_commands_of_a_page_work(page: str, world: World) -> None:
     found = shown(page)
     if found:
@@ -324,6 +335,8 @@ MAY_FIND = ("doctor", "smoke cpu-linux --against", "targets |")  # exit code 1 a
 @pytest.mark.parametrize("verb", EXAMPLES)
 def test_the_examples_of_a_verb_work(verb: str, world: World) -> None:
     commands = EXAMPLES[verb].keys() - NOT_RUN.keys()
+    if verb == "provision":  # its overview repeats examples of verbs
+        commands -= {c for v, table in EXAMPLES.items() if v != verb for c in table}
     world.anew("cpu-linux".join(EXAMPLES[verb]))
     if verb in NEEDS:
         before = world.run(f"provision {NEEDS[verb]}")

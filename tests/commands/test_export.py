@@ -110,6 +110,7 @@ PIP = (sys.executable, "-m", "pip", "--python", "PYTHON", "install", "--quiet")
 INSTALL = {"uv": (*UV, "-r"), "uv-sync": UV_SYNC, "pip": (*PIP, "-r")}
 
 
+@pytest.mark.slow
 def test_requirements_install_what_is_locked_without_what_is_excluded(
     lab: Lab, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
 import json
@@ -28,7 +29,7 @@ from provision.lockfile.pip import read_lock
 from provision.report.evidence import Predicate, Statement, statement
 from provision.report.history import suite_digest
 from provision.report.submission import families_of
-from provision.report.suite_checks import read_suite
+from provision.report.suite_checks import SuiteCheck, read_suite
 from provision.spec.reader import load_target
 from tests.checkout import commit_all, copy_files, git
 from tests.report.test_evidence import forged, make_key, report
@@ -50,6 +51,11 @@ CPU = {"name": "AMD EPYC 7R13 w/ Radeon", "count": 1, "threads": 2}
 Content = dict[str, Any]
 
 
+@functools.cache
+def suite_checks() -> tuple[SuiteCheck, ...]:
+    return read_suite(ROOT / "smoke").checks
+
+
 def signed_content(project: Project, target: str, device: Content) -> Content:
     """Return the statement of a run in which every check of the suite passed."""
     (template,) = report().checks[:1]
@@ -57,10 +63,7 @@ def signed_content(project: Project, target: str, device: Content) -> Content:
         "count": {"value": 1, "unit": "count"},
         "memory": {"value": device.get("memory", 0) / 2**30, "unit": "GiB"},
     }
-    checks = [
-        template.model_copy(update={"id": check.id})
-        for check in read_suite(project.smoke).checks
-    ]
+    checks = [template.model_copy(update={"id": check.id}) for check in suite_checks()]
     ready = next(
         number for number, check in enumerate(checks) if check.id == "device.ready"
     )

@@ -66,7 +66,13 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "never the same" else pytest.mark.slow)
+        for name in BLOCKS
+    ],
+)
 def test_a_huge_log_is_read_once_and_takes_little_memory(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
