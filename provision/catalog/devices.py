@@ -73,7 +73,7 @@ class Devices:
 
     def intel_families(self) -> dict[str, dict[str, list[str]]]:
         """Return the device ids and marketing names of each Intel family, as plain JSON."""
-        families: dict[str, dict[str, list[str]]] = {}
+        families = {}
         for family, names in self.intel_names.items():
             families[family] = {"ids": [], "names": list(names)}
         for device_id, device in self.intel.items():
@@ -122,17 +122,21 @@ def read_devices(catalog: Path) -> Devices:
             names[family] = (*marketed, *row.get("other_names", ()))
         for number, pair in drivers["intel_windows"].items():
             windows[number] = pair["level_zero"]
-        builds = drivers["compute_runtime"].items()
-        branches = drivers["cuda_of_branch"].items()
+        releases = []
+        for release, build in drivers["compute_runtime"].items():
+            releases.append((build, release))
+        branches = []
+        for branch, cuda in drivers["cuda_of_branch"].items():
+            branches.append((int(branch), cuda))
         nvidia = devices["nvidia"]
         return Devices(
             intel=_intel(devices["intel"]),
             chips=tuple(_chip(nvidia, row) for row in nvidia["chips"]),
-            releases=tuple(sorted((build, release) for release, build in builds)),
+            releases=tuple(sorted(releases)),
             intel_windows=windows,
             cuda=drivers["cuda"],
             intel_names=names,
-            branches=tuple(sorted((int(branch), cuda) for branch, cuda in branches)),
+            branches=tuple(sorted(branches)),
             elsewhere=devices.get("elsewhere", {}),
             known_wrong=read_known_wrong(catalog),
         )

@@ -51,7 +51,7 @@ def releases_of(
 ) -> list[CatalogRelease]:
     """Return the releases of a distribution, the newest first."""
     by_version: dict[Version, list[Wheel]] = defaultdict(list)
-    labels = set[str]()
+    labels = set()
     for wheel in wheels:
         if wheel.name == name:
             by_version[Version(wheel.version)].append(wheel)

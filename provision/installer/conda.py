@@ -33,7 +33,8 @@ def make_prefix(
     wanted = [wanted_archive(package) for package in packages]
     houses = supply.wheelhouses
     offline = supply.offline
-    if missing := fetch_all(wanted, archives, houses, progress, offline=offline):
+    missing = fetch_all(wanted, archives, houses, progress, offline=offline)
+    if missing:
         count = plural(len(missing), "package")
         raise ToolError(
             f"could not get {count} of the conda layer",

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from provision.artifacts.parallel_fetch import (
-    MissingFile,
     fetch_all,
     wanted_archive,
     wanted_wheel,
@@ -75,7 +74,7 @@ def install_pip_layer(
 
     Wheels with a variant label are kept in the folder ``variants``.
     """
-    labelled: list[Artifact] = []
+    labelled = []
     by_index: dict[str, list[Artifact]] = defaultdict(list)
     for artifact in lock.artifacts:
         if artifact.variant:
@@ -106,7 +105,7 @@ def _install_variants(
     the lock has decided, and the machine that builds need not be the one that runs.
     """
     progress.step(f"installing {plural(len(artifacts), 'wheel variant')}")
-    missing: list[MissingFile] = []
+    missing = []
     for artifact in artifacts:
         wanted = wanted_wheel(artifact, supply.indexes.get(artifact.index))
         # A wheel that came from a source is on no index.

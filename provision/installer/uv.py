@@ -89,11 +89,16 @@ def write_pip_shim(prefix: Path, lock: Lock) -> None:
     folder = scripts_folder(prefix)
     if "pip" in lock.versions or any(folder.glob("pip*")):
         return
-    kind, suffix = ("cmd", ".cmd") if sys.platform == "win32" else ("sh", "")
-    text = Path(__file__).with_name(f"pip.{kind}").read_text(encoding="utf-8")
+    source = "pip.sh"
+    suffix = ""
+    if sys.platform == "win32":
+        source = "pip.cmd"
+        suffix = ".cmd"
+    text = Path(__file__).with_name(source).read_text(encoding="utf-8")
+    text = text.replace("TARGET", lock.folder.name)
     for name in ("pip", "pip3"):
-        path = folder / (name + suffix)
-        path.write_text(text.replace("TARGET", lock.folder.name), encoding="utf-8")
+        path = folder / f"{name}{suffix}"
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
 
 

@@ -87,7 +87,7 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         fault = f": cannot read the conda layer of {lock.folder.name}"
         raise refused(lock.folder / CONDA_LAYER, fault, faults) from error
     platform = lock.header["platform"]
-    packages: dict[str, CondaPackage] = {}
+    packages = {}
     for package in document.package:
         if package.platform != platform:
             continue

@@ -18,7 +18,7 @@ def locked_names(folders: Iterable[Path]) -> list[str]:
 
     No lock is validated.
     """
-    names = set[str]()
+    names = set()
     for folder in folders:
         for file, pattern in _NAMES.items():
             for name in pattern.findall(read_if_any(folder / file) or b""):

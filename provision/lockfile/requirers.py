@@ -25,15 +25,17 @@ def shortest_chain(name: str, via: Via, without: str = "") -> list[str]:
 
 def chains_of(name: str, via: Via) -> list[list[str]]:
     """Return for each package that requires one the shortest way to a line, the shortest first."""
-    users = [user for user in via.get(name, ()) if user != THE_SPEC]
-    chains = [shortest_chain(user, via, without=name) for user in users]
+    chains = []
+    for user in via.get(name, ()):
+        if user != THE_SPEC:
+            chains.append(shortest_chain(user, via, without=name))
     return sorted(filter(None, chains), key=len)
 
 
 def lines_behind(name: str, via: Via) -> set[str]:
     """Return the packages whose lines in the project lead to a package, its own among them."""
     seen = [name]
-    roots = set[str]()
+    roots = set()
     for package in seen:
         users = via.get(package, ())
         if THE_SPEC in users or not users:

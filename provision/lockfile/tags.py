@@ -14,9 +14,9 @@ def _ranks(platform: str, python: str, glibc: str | None) -> dict[Tag, int]:
     """Return every wheel tag that a CPython minor version supports, with its place: 0 is best."""
     platforms = PLATFORMS[platform].with_glibc(glibc).tags
     major, minor = map(int, python.split("."))
-    own = cpython_tags((major, minor), platforms=platforms)
-    others = compatible_tags((major, minor), f"cp{major}{minor}", platforms)
-    return {tag: place for place, tag in enumerate([*own, *others])}
+    tags = list(cpython_tags((major, minor), platforms=platforms))
+    tags += compatible_tags((major, minor), f"cp{major}{minor}", platforms)
+    return {tag: place for place, tag in enumerate(tags)}
 
 
 def fits(filename: str, platform: str, python: str, glibc: str | None = None) -> bool:
@@ -34,11 +34,14 @@ def best_wheel(
     that without properties counts, where there is no other wheel: it fits every machine.
     """
     rank = _ranks(platform, python, glibc)
-    fitting: list[tuple[bool, int, tuple[int, str] | tuple[()], str]] = []
+    fitting = []
     for filename in filenames:
         wheel = parse_wheel_name(filename)
         ranks = [rank[tag] for tag in wheel.tags if tag in rank]
         if ranks and wheel.variant in {"", NULL}:
             # The name decides last, so that the order of an index cannot.
             fitting.append((not wheel.variant, -min(ranks), wheel.build, filename))
-    return max(fitting)[3] if fitting else None
+    if not fitting:
+        return None
+    *_, best = max(fitting)
+    return best

@@ -91,7 +91,7 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
         if done.returncode:
             raise _failure(target, done)
         text = (folder / _LOCK).read_text(encoding="utf-8")
-    sizes: dict[str, int] = {}
+    sizes = {}
     for channel in channels.values():
         for package in channel.packages:
             sizes[package.sha256] = package.size

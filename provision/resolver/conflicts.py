@@ -74,7 +74,7 @@ def _refuse_tool(target: Target, failed: Completed, places: Places) -> None:
 def _error(search: Search, judge: Judge) -> SpecError:
     """Return all that was found as one error."""
     faults = list(search.faults)
-    unbuilt = list[Fault]()
+    unbuilt = []
     judged = [judge.judge(fault) for fault in faults]
     for fault in search.unbuilt:
         if of_glibc := judge.of_glibc(fault):
@@ -82,7 +82,7 @@ def _error(search: Search, judge: Judge) -> SpecError:
             judged.append(of_glibc)
         else:
             unbuilt.append(fault)
-    words = list[str]()
+    words = []
     build = set[str]()
     lines = list[Line]()
     for explained in judged:
@@ -138,7 +138,7 @@ def _remedies(
             follow.add(explained.ways[1])
     name = judge.target.name
     places = judge.places
-    names = list[str]()
+    names = []
     if build:
         names = sorted({*build, *places.own.get("build", ())})
     kept = keep.text(name, places, names)

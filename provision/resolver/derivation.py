@@ -44,7 +44,7 @@ def stated_facts(text: str) -> list[Fact]:
     lists = _ITEMS.sub(lambda items: f" {'|'.join(items[1].split())} ", text)
     unmarked = re.sub(r"\{[^}]*\}", "", lists)
     flat = " ".join(unmarked.split())  # without the line ends of uv's wrapping
-    facts = list[Fact]()
+    facts = []
     for premise in _PREMISES.findall(flat):
         facts += _reworded(premise)
     if any(" has no wheel for " in fact.words for fact in facts):
@@ -103,14 +103,14 @@ def shortest_proof(facts: Sequence[Fact], roots: Sequence[str]) -> list[str]:
     if len(facts) <= _FEW:
         return [fact.words for fact in facts]
     edges: dict[Edge, list[Fact]] = defaultdict(list)
-    ends = list[Fact]()
+    ends = []
     for fact in facts:
         if fact.needs:
             edges[fact.about, fact.needs].append(fact)
         elif not fact.is_limit:  # it says that something is not there
             ends.append(fact)
     root, *others = roots
-    shown = list[Edge]()
+    shown = []
     for other in others:
         shown += _path(edges, root, [other])
     if not others:
@@ -119,7 +119,7 @@ def shortest_proof(facts: Sequence[Fact], roots: Sequence[str]) -> list[str]:
     if not others or not shown:
         met = {*roots, *chain.from_iterable(shown)}
         words += [fact.words for fact in ends if fact.about in met][:_FEW]
-    return words or [_merged(several) for several in list(edges.values())[:_FEW]]
+    return words or [_merged(several) for several in edges.values()][:_FEW]
 
 
 def _path(edges: Iterable[Edge], start: str, goals: Sequence[str]) -> list[Edge]:

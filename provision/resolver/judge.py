@@ -122,8 +122,8 @@ class Judge:
 
     def _labelled(self, fault: Fault) -> Judged | None:
         """Explain an error of a release that its index has under other variant labels only."""
-        words = list[str]()
-        steps = list[str]()
+        words = []
+        steps = []
         variants = f"[pip.variants] of {self.places.spec}"
         for asked in _absent(fault):
             name = requirement_name(asked)
@@ -150,7 +150,7 @@ class Judge:
         name = requirement_name(asked)
         labels = {wheel.variant for wheel in wheels if wheel.name == name}
         taken = taken_variant(name, labels, self.target)
-        others = set[str]()
+        others = set()
         for wheel in wheels:
             if wheel.variant != taken and self._is_usable(wheel, asked):
                 others.add(wheel.variant)
@@ -164,8 +164,8 @@ class Judge:
 
     def _assigned(self, fault: Fault) -> Judged | None:
         """Explain an error of what another catalog has."""
-        words = list[str]()
-        lines = list[str]()
+        words = []
+        lines = []
         for asked in _absent(fault):
             name = requirement_name(asked)
             if forbidden := self._forbidden(name, fault):
@@ -252,7 +252,7 @@ def _absent(fault: Fault) -> Iterator[str]:
 def _bounds(fault: Fault) -> list[Version]:
     """Return the versions in a single requirement that is at fault itself."""
     asked = fault.lines[0]
-    bounds = list[Version]()
+    bounds = []
     at_fault = {fact.about for fact in fault.facts} - {""}
     if len(fault.texts) > 1 or asked.name not in at_fault:
         return []

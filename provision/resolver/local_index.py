@@ -72,8 +72,8 @@ def _page_entry(wheel: Wheel) -> dict[str, object]:
 def respond(indexes: Indexes, path: str, fallback: str | None = None) -> Response:
     """Respond to ``/…/<index>/<name>/``, or the fallback's page, or ``/…/<index>/files/<file>``."""
     # A path has two or three parts, by kind: (index, "files", file) or (…, index, name).
-    parts = unquote(path).strip("/").split("/")
-    *_, index, place, leaf = ["", "", *parts]
+    path = unquote(path).strip("/")
+    *_, index, place, leaf = ["", "", *path.split("/")]
     if place == "files":
         return _file(indexes.get(index, ()), leaf)
     wheels = [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]

@@ -313,7 +313,7 @@ def offered(target: Target, folder: Path) -> Served:
     served = {}
     for index, names in target.pip.index.items():
         snapshot = load_snapshot(folder, index, Index)
-        wheels: list[Wheel] = []
+        wheels = []
         for name in names:
             if name not in target.pip.exclude:
                 usable = _usable(target, index, name, snapshot.of(name))

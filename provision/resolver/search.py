@@ -104,7 +104,7 @@ class Search:
             if fact.words.partition("==")[0] not in own:
                 facts.append(fact)
         roots = tuple(map(self._name, texts))
-        lines = list[Line]()
+        lines = []
         for text in texts:
             lines += self._lines(text, facts)
         met = {*roots, *(fact.needs for fact in facts)}
@@ -115,7 +115,7 @@ class Search:
         return Fault(tuple(texts), roots, distinct, tuple(facts), said)
 
     def _lines(self, text: str, facts: Sequence[Fact]) -> list[Line]:
-        lines = list[Line]()
+        lines = []
         if own := self._own.get(text):
             for fact in facts:
                 if fact.about != own.name or not fact.needs:

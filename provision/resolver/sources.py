@@ -104,8 +104,8 @@ def _exact(target: Target, requirement: Requirement, wheel: BuiltWheel) -> str:
 
 def _pinned(target: Target, builder: SourceBuilder) -> dict[str, str]:
     """Return the source of each requirement with a URL; ToolError names all that cannot be had."""
-    sources: dict[str, str] = {}
-    failed: dict[str, ToolError] = {}
+    sources = {}
+    failed = {}
     for text in target.pip.requirements:
         requirement = Requirement(text)
         if requirement.url and target.applies(requirement):

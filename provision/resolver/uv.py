@@ -86,7 +86,7 @@ def _refreshed(target: Target) -> list[str]:
     It keeps that while pyproject.toml, setup.py and setup.cfg are as they were, whatever the files
     say that these read.
     """
-    options = list[str]()
+    options = []
     for package in own_packages(target.pip.local, Path()):
         if not package.name:
             return ["--refresh"]
@@ -232,7 +232,7 @@ class UvResolver:
         """
         above = self.above(target, name, high)
         below = self._pick(target, name, f"<{low.public}")
-        older = list[str]()
+        older = []
         if below and not above:
             older = self._pick(target, name, f"<{Version(below[0]).public}")
         return [*above, *below, *older]
@@ -285,7 +285,7 @@ class UvResolver:
         done.require(f"could not look up what is newer for {target.name}")
         versions = {}
         for package in _packages(done):
-            files = [*package.get("wheels", ())]
+            files = list(package.get("wheels", ()))
             if "sdist" in package:
                 files.append(package["sdist"])
             day = min(file["upload-time"].date() for file in files)

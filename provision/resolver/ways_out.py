@@ -134,7 +134,7 @@ class WaysOut:
 
     def _family_lines(self) -> list[Line]:
         """Return the target's lines of torch's family."""
-        lines = list[Line]()
+        lines = []
         for name in sorted(self._family):
             for line in self.places.about(name):
                 if line.source != "file":
