@@ -68,14 +68,12 @@ class Resolver:
         self.progress.step(f"{target.name}: resolving")
         with self._serve(target, wheels) as engine:
             pins = self._pins(target, resolvable, wheels, engine)
-            files = engine.files(resolvable, pins)
+            resolved, urls = engine.files(resolvable, pins)
             if target.pip.local:
                 top["local"] = ", ".join(engine.local_names(resolvable))
             self._note_excluded(resolvable, pins, engine)
         self._warn(target, pins)
         listed = list(chain.from_iterable(wheels.values()))
-        urls = {wheel.sha256: url for wheel, url in files}
-        resolved = [wheel for wheel, _ in files]
         artifacts = _artifacts(target, resolved, listed, built)
         self.progress.step(f"{target.name}: sizes of files")
         artifacts = self._with_sizes(artifacts, urls, known, listed)

@@ -292,13 +292,18 @@ class UvResolver:
             versions[package["name"]] = (package["version"], day)
         return versions
 
-    def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
-        """Look up the wheels of resolved versions, and their URLs."""
+    def files(
+        self, target: Target, pins: Pins
+    ) -> tuple[list[Artifact], dict[str, str]]:
+        """Look up the wheels of resolved versions, and their URLs by their SHA-256."""
         wheels = []
+        urls = {}
         for package in self._of_pins(target, pins):
             _, via = pins[package["name"]]
-            wheels.append(locked_wheel(package, via, *target.machine))
-        return wheels
+            wheel, url = locked_wheel(package, via, *target.machine)
+            wheels.append(wheel)
+            urls[wheel.sha256] = url
+        return wheels, urls
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
         """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``."""
