@@ -229,7 +229,7 @@ class Contract:
 
 def _findings(report: Report, outcome: str) -> list[tuple[str, Finding]]:
     """Return the findings of the checks with an outcome, each with the id of its check."""
-    findings = list[tuple[str, Finding]]()
+    findings = []
     for check in report.checks:
         if check.outcome == outcome and check.finding:
             findings.append((check.id, check.finding))

@@ -53,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse all but an optional program, whose place argparse ends at the first option."""
         words = list(sys.argv[1:] if args is None else args)
-        program = list[str]()
+        program = []
         actions = [each for each in self._actions if each.dest == "command"]
         if "--" in words and actions and actions[0].nargs == "*":
             place = words.index("--")

@@ -112,8 +112,8 @@ def _reached(
     """Return the packages that a need of a uv.lock installs, directly or not."""
     by_name = _by_name(file.packages)
     needs = [first]
-    reached = set[tuple[str, str]]()
-    packages = list[Package]()
+    reached = set()
+    packages = []
     while needs:
         need = needs.pop()
         if not _holds(need.get("marker", ""), platform, file.python, extra):
@@ -144,7 +144,7 @@ def _by_marker(
 ) -> Iterator[tuple[str, list[Package]]]:
     """Yield the packages of each extra where each package has its own marker."""
     for extra in ("", *file.document.get("extras", ())):
-        packages = list[Package]()
+        packages = []
         for package in file.packages:
             markers = _markers(package.row)
             if any(_holds(m, platform, file.python, extra) for m in markers):

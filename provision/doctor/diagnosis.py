@@ -29,7 +29,7 @@ def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     vendors = {gpu.vendor for gpu in host.gpus if gpu.supported}
     usable = [name for name, it in ACCELERATORS.items() if it.vendor in vendors]
     no_environment = Environment(Path(), Path())
-    findings = list[Finding]()
+    findings = []
     for accelerator in usable or ["cpu"]:
         context = DoctorContext(no_environment, host, devices, assumed=accelerator)
         findings += apply_rules(context, MACHINE_RULES)
@@ -80,7 +80,7 @@ def _damage(env: Environment, lock: Lock, target: Target | None) -> list[Finding
     if not (env.prefix / RECORD).is_file():
         return list(damage)
     repair = f"`provision verify {lock.folder.name} --repair`"
-    findings = list[Finding]()
+    findings = []
     for finding in damage:
         if "--repair" in finding.remedy:
             findings.append(finding)

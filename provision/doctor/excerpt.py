@@ -19,7 +19,7 @@ def excerpt(log: Log, findings: Sequence[Finding]) -> list[str]:
     A short log is given whole; of lines that differ in numbers alone a long one keeps few.
     """
     lines = [line for line in log.raw if re.search(r"\w", line.text)]  # no rulers
-    chosen = dict[int, str]()
+    chosen = {}
     room = _MOST
     for at in _by_weight(log, lines, findings):
         if at in chosen or not 0 <= at < len(lines):
@@ -29,7 +29,7 @@ def excerpt(log: Log, findings: Sequence[Finding]) -> list[str]:
         if room < 0:
             break
         chosen[at] = shown
-    excerpted = list[str]()
+    excerpted = []
     previous = -1
     for at in sorted(chosen):
         if at > previous + 1:
@@ -77,7 +77,7 @@ def _quoted(findings: Sequence[Finding]) -> Iterator[int]:
 
 def _distinct(lines: Sequence[Line]) -> list[int]:
     """Return the indices of lines, last first, that are no others with other numbers."""
-    by_shape = dict[str, int]()
+    by_shape = {}
     for at, line in enumerate(lines):
         shape = re.sub(r"\d+", "0", line.text)
         by_shape[shape] = at

@@ -94,7 +94,7 @@ def _end_of_traceback(lines: Sequence[Line], start: int) -> int:
 
 def frames(lines: Sequence[Line]) -> list[str]:
     """Return the calls of a traceback, innermost last."""
-    calls = list[str]()
+    calls = []
     for line in lines:
         text = line.text.strip()
         if any_of("frame").match(text):

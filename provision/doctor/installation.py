@@ -89,7 +89,7 @@ def _size(path: str) -> int | None:
 
 def shadows(env: Environment, path: str) -> list[str]:
     """Return what Python imports from the folders of a PYTHONPATH in place of the environment's."""
-    copies = list[str]()
+    copies = []
     for folder in filter(None, path.split(";" if env.windows else ":")):
         if folder.rstrip("/\\") == str(env.site):
             continue

@@ -44,7 +44,7 @@ def _loaded_first(env: Environment) -> list[Path]:
     """The libraries of torch and its companions, but not those that are loaded on demand."""
     folders = data("packages")["folders"]
     on_demand = re.compile("|".join(folders["on_demand"]), re.IGNORECASE)
-    libraries = list[Path]()
+    libraries = []
     for place in folders["read"]:
         for path in sorted(env.site.glob(place)):
             if _LIBRARY.fullmatch(path.name) and not on_demand.search(path.name):

@@ -66,8 +66,8 @@ def refuse_lock(
 
 def _with_one_exclude(remedies: Sequence[str]) -> list[str]:
     """Return remedies with the lines of all that leave packages out as one line."""
-    lines = list[re.Match[str]]()
-    others = list[str]()
+    lines = []
+    others = []
     names = dict[str, None]()
     for remedy in remedies:
         line = _EXCLUDE.match(remedy)
@@ -114,7 +114,7 @@ def diagnose_lock(
 
     ``brought`` is what requires each, which the evidence tells.
     """
-    distributions = dict[str, tuple[LockedDistribution, ...]]()
+    distributions = {}
     for artifact in lock.artifacts:
         lines = requires.get(artifact.filename, ())
         distributions[artifact.name] = (_distribution(artifact, lines),)
@@ -202,7 +202,7 @@ def _torch(lock: Lock) -> Torch | None:
 
 
 def _evidence(findings: Sequence[Finding]) -> str:
-    lines = list[str]()
+    lines = []
     for finding in findings:
         evidence = ", ".join(finding.evidence)
         lines.append(f"{finding.code}: {finding.symptom}: {evidence}")
@@ -219,7 +219,7 @@ def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
 
 def _one_index(target: Target, lock: Lock, spec: str) -> str:
     """Return the line that assigns torch and its companions to one index; "" if they are."""
-    indexes = dict[str, str]()
+    indexes = {}
     for name in ("torch", *COMPANIONS):
         if name in lock.versions:
             indexes[name] = target.pip.index_of(name)

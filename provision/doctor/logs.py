@@ -75,7 +75,7 @@ class Match:
 def log_rules() -> tuple[LogRule, ...]:
     """All rules in the order in which they are asked."""
     texts = data("findings")
-    rules = list[LogRule]()
+    rules = []
     for layer in LAYERS:
         for row in data(f"log_rules/{layer}")["rule"]:
             fields = texts[row["code"]] | row
@@ -104,7 +104,7 @@ def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
     search = Search(log.lines)
     machine = Machine(search)
     matches = _matches(log, search, smoke=smoke)
-    findings = list[Finding]()
+    findings = []
     for match in matches:
         level = _level(match, log, smoke=smoke)
         findings.append(_finding(match, log, machine, level))
@@ -141,8 +141,8 @@ def _matches(log: Log, search: Search, *, smoke: bool) -> list[Match]:
 
 def _one_error_a_line(findings: Iterable[Finding]) -> list[Finding]:
     """Leave out errors on a line that an earlier error explains."""
-    accused = set[str]()
-    distinct = list[Finding]()
+    accused = set()
+    distinct = []
     for finding in findings:
         line = finding.evidence[0]
         if finding.level is Level.ERROR:
@@ -155,7 +155,7 @@ def _one_error_a_line(findings: Iterable[Finding]) -> list[Finding]:
 
 def _fires(rule: LogRule, search: Search) -> Match | None:
     """Return the last match of a rule whose conditions hold."""
-    hits = list[Hit]()
+    hits = []
     for pattern in rule.any:
         for hit in search.find(pattern):
             if _is_confirmed(rule, search, hit):

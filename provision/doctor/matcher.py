@@ -88,7 +88,7 @@ class Search:
     def find(self, pattern: str) -> list[Hit]:
         """Return the matches of a pattern, ignoring case, at most one per line, the last 32."""
         if pattern not in self._hits:
-            hits = list[Hit]()
+            hits = []
             for at in self.lines_with(literals(pattern)):  # of most patterns no line
                 match = _compiled(pattern).search(self.lines[at].text)
                 if match:
@@ -98,7 +98,7 @@ class Search:
 
     def lines_with(self, texts: Iterable[str]) -> list[int]:
         """Return the indices of lines with one of some texts, which are in lower case."""
-        indices = set[int]()
+        indices = set()
         for text in texts:
             place = self._text.find(text)
             while place >= 0:

@@ -13,8 +13,8 @@ _MESSAGES = ("log", "msg", "message", "error", "exception", "traceback", "stack"
 
 def normalize_log(lines: Sequence[Line]) -> list[Line]:
     """Return lines without prefixes, escapes and a common margin; numbers are kept."""
-    bare = list[Line]()
-    margins = list[int]()
+    bare = []
+    margins = []
     for number, packed in lines:
         for part in _unpacked(packed):
             text = _without_prefixes(part)

@@ -77,7 +77,7 @@ def _machine(host: Host) -> dict[str, str]:
         system = name[1]
     model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
     processor = model[1] if model else platform.machine()
-    variables = list[str]()
+    variables = []
     for variable, value in host.variables.items():
         if _BRIEF.fullmatch(value):
             variables.append(f"{variable}={value}")
@@ -98,7 +98,7 @@ def _environment(env: Environment) -> dict[str, str]:
     required = set[str]()
     if torch:
         required.update(map(name_of, torch.requires))
-    near = list[str]()
+    near = []
     for dist in env.dists:
         needs_torch = "torch" in map(name_of, dist.requires)
         if (needs_torch or dist.name in required) and dist.name not in STACK:

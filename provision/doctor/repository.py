@@ -105,7 +105,7 @@ def read_repository(folder: Path) -> list[RepositoryFile]:
 def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     document: Table = {}
     unread = list[str]()
-    platforms = list[str]()
+    platforms = []
     require_inside(path, path.parent)
     if path.suffix == ".txt":
         lines = list(_lines(path, path.parent, (), set()))
@@ -117,7 +117,7 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     else:
         project = read_pyproject(path, path.parent)
         document = project.document
-        lines = list[tuple[str, str]]()
+        lines = []
         if project.says("dependencies"):
             for line in project.requirements(()):
                 lines.append((f"{path.name}:{line.number}", line.text))
@@ -220,7 +220,7 @@ def _from_requirement(path: Path, where: str, text: str) -> Package | None:
 
 def _named_build(texts: Sequence[str]) -> str:
     """Return the build of the one index of torch that a requirement file names, or ""."""
-    builds = set[str]()
+    builds = set()
     for text in texts:
         option = re.match(_PATTERNS["index_option"], text)
         build = _build_of(option[1], "") if option else ""
@@ -246,7 +246,7 @@ def requirements_of(name: str, version: str) -> tuple[str, ...]:
 
 def _locked(path: Path, form: Table, rows: Sequence[Table]) -> Iterator[Package]:
     """Yield the packages of a lock."""
-    numbers = list[int]()
+    numbers = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if line.startswith(form["line"]):
             numbers.append(number)
@@ -254,7 +254,7 @@ def _locked(path: Path, form: Table, rows: Sequence[Table]) -> Iterator[Package]
         if not isinstance(row.get("source", {}), dict):
             raise TypeError(f"the source of {row['name']} is no table")
         url = at(row, form["index"]) or ""
-        unhashed = list[str]()
+        unhashed = []
         for key in form["files"]:
             for file in _files(row.get(key)):
                 url = url or file.get("url", "")

@@ -40,7 +40,7 @@ def sample(source: str | BinaryIO) -> list[Line]:
     """
     if isinstance(source, str):
         source = io.BytesIO(source.encode("utf-8", "surrogatepass"))
-    head: list[Line] = []
+    head = []
     tail: deque[Line] = deque(maxlen=_TAIL_LINES)
     templates = set[int]()
     read, first = 0, 1

@@ -173,7 +173,7 @@ def require_proof(report: Report) -> None:
 def statement(report: Report) -> Statement:
     """Say what a report proves, and with what; UsageError if it proves nothing."""
     require_proof(report)
-    stack: dict[str, str] = {}
+    stack = {}
     gpus = 0  # by number: an address can hold a serial number on Windows
     for layer, version in report.stack.items():
         if layer.startswith("GPU "):

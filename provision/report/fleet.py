@@ -100,7 +100,7 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     differences: dict[_Key, list[str]] = defaultdict(list)
     for new, text in deviations(fresh.values()):
         differences[_key(new.verdict)].append(text)
-    nodes: list[Node] = []
+    nodes = []
     for key, new in newest.items():
         nodes.append(_node(new.verdict, differences[key], fresh=key in fresh))
     for name in expected.difference(node.node for node in nodes):
@@ -227,7 +227,7 @@ def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
     reason = verdict.reason
     if verdict.since and not fresh:
         reason = f"no verdict since {verdict.since}: {reason}"
-    drivers: list[str] = []
+    drivers = []
     for layer, version in verdict.stack.items():
         if layer.startswith("driver "):
             drivers.append(f"{layer.removeprefix('driver ')} {version}")

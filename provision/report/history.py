@@ -91,7 +91,7 @@ def baseline(
 
 def suite_digest(project: Project) -> str:
     """Return the digest of the files of the suite, but for bytecode."""
-    files: dict[str, bytes] = {}
+    files = {}
     for kind in _OF_SUITE:
         for path in project.smoke.rglob(kind):
             name = path.relative_to(project.smoke).as_posix()
@@ -105,7 +105,7 @@ def digest_of_suite(files: Mapping[str, bytes]) -> str:
     With the line ends of every system, as git for Windows writes its own into a clone.
     """
     names = [PurePosixPath(name) for name in files]
-    lines: list[str] = []
+    lines = []
     for name in sorted(names):
         if any(name.match(kind) for kind in _OF_SUITE):
             content = files[str(name)].replace(b"\r\n", b"\n")

@@ -61,7 +61,7 @@ def _add_not_run(suite: ET.Element, entry: NotRun) -> None:
 
 def _add_check(suite: ET.Element, check: Check) -> None:
     case = _case(suite, check.id, check.seconds)
-    texts: dict[str, str] = {}
+    texts = {}
     for name, number in check.numbers.items():
         texts[name] = f"{number.value:.6g}{number.dimension}"
     for why, names in check.gaps.items():

@@ -30,7 +30,7 @@ def changed_layers(
 ) -> tuple[LayerChange, ...]:
     """The layers that differ between a report and a machine as it is now."""
     old, new = _with_lock(before.stack, before.lock), _with_lock(stack, lock)
-    changes: list[LayerChange] = []
+    changes = []
     for layer in old | new:
         change = LayerChange(layer, old.get(layer), new.get(layer))
         if change.before != change.after:

@@ -57,7 +57,7 @@ def with_better_speeds(
 ) -> tuple[Check, ...]:
     """Take the better of two measurements of each rate; all else stays."""
     repeated = {check.id: check for check in again if check.outcome != "failed"}
-    merged: list[Check] = []
+    merged = []
     for check in checks:
         numbers = dict(check.numbers)
         for name, first in check.numbers.items():

@@ -277,8 +277,8 @@ class Report(Part):
     @property
     def _device_facts(self) -> dict[str, str]:
         """The names and addresses of the devices, as texts."""
-        names: list[str] = []
-        addresses: list[str] = []
+        names = []
+        addresses = []
         for device in self.devices or (self.device,):
             if device.get("name"):
                 names.append(str(device["name"]))
@@ -378,7 +378,7 @@ def read_report(path: Path) -> Report:
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
     """The reports of the same target and a device in common: their results compare."""
     names = _names(after)
-    alike: list[Report] = []
+    alike = []
     for report in reports:
         asked = report.scope == after.scope or "all" in (report.scope, after.scope)
         others = _names(report)
@@ -392,7 +392,7 @@ def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
 
 def _names(report: Report) -> set[tuple[int, str]]:
     """The number and name of each device that could tell its name."""
-    names: set[tuple[int, str]] = set()
+    names = set()
     for device in report.devices or (report.device,):
         if device.get("name"):
             names.add((device.get("index", 0), device["name"]))

@@ -42,7 +42,7 @@ def seen(verdict: Verdict, shared: dict[Facts, Facts]) -> Seen:
 
     Others are left out: NaN of one node would be the median of all.
     """
-    facts: list[tuple[str, str, str, float | None]] = []
+    facts = []
     values = array("d")
     for check, numbers in verdict.numbers.items():
         for name, number in numbers.items():
@@ -87,8 +87,8 @@ def _layers(members: Sequence[Seen]) -> Iterator[_Deviation]:
 
 def _without_addresses(stack: dict[str, str]) -> dict[str, str]:
     """Layers with all GPUs as one, whose addresses differ from machine to machine."""
-    layers: dict[str, str] = {}
-    gpus: list[str] = []
+    layers = {}
+    gpus = []
     for layer, version in stack.items():
         if layer.startswith("GPU "):
             gpus.append(version)
@@ -113,7 +113,7 @@ def _numbers(members: Iterable[Seen]) -> Iterator[_Deviation]:
 def _worse_places(column: _Column, middle: float) -> Iterator[int]:
     """Yield where a number is worse than the middle one; where both extremes are good, nowhere."""
     least, most = min(column.values), max(column.values)
-    suspect: set[Kind] = set()
+    suspect = set()
     for kind in set(column.kinds):
         if worse(kind, least, middle) or worse(kind, most, middle):
             suspect.add(kind)

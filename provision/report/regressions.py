@@ -195,7 +195,7 @@ class _Comparer:
 
     def _find_failure(self, check: Check, past: list[_Result]) -> None:
         """Find that a check broke, or is still failing and since when."""
-        failing: list[Report] = []
+        failing = []
         good = None
         for report, old in past:
             if old.outcome == "failed":
@@ -256,7 +256,7 @@ class _Comparer:
         self, name: str, now: Measurement, good: list[_Result]
     ) -> list[tuple[Report, Measurement]]:
         """The earlier results that a number compares with, oldest first."""
-        course: list[tuple[Report, Measurement]] = []
+        course = []
         for report, check in good:
             number = number_of(check, name, now.unit)
             if is_rate(now):  # load and heat of the longer suite are others

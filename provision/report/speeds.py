@@ -38,10 +38,10 @@ class Speed(Part):
 
 def speeds_of(report: Report) -> tuple[Speed, ...]:
     """Return the bandwidths of the memory and of the link that a run measured."""
-    names: dict[int, str] = {}
+    names = {}
     for device in report.devices or (report.device,):
         names[device.get("index", 0)] = device.get("name", "")
-    speeds: list[Speed] = []
+    speeds = []
     for check in report.checks:
         index = check.id.partition("@")[2] or "0"
         for name, number in check.numbers.items():
@@ -62,11 +62,11 @@ def continued(speeds: Iterable[Speed], before: Iterable[Speed]) -> tuple[Speed, 
 
     Those that this run did not measure are kept, unless another device was measured in their place.
     """
-    history: dict[tuple[str, ...], tuple[float, ...]] = {}
+    history = {}
     before = tuple(before)
     for speed in before:
         history[_key(speed)] = (*speed.earlier, speed.value)[-_KEPT:]
-    merged: list[Speed] = []
+    merged = []
     for speed in speeds:
         earlier = history.get(_key(speed), ())
         merged.append(speed.model_copy(update={"earlier": earlier}))

@@ -89,7 +89,7 @@ def _intel_families(name: str, devices: Devices) -> set[str]:
     by_id = re.search(r"\[0x([0-9a-f]{4})\]", name, re.IGNORECASE)
     if by_id and (device := devices.find("intel", by_id[1].lower())):
         return {device.family} if device.family else set()
-    families = set[str]()
+    families = set()
     for device in devices.intel.values():
         if device.family and device.name == name:  # as the host's list names it
             families.add(device.family)
@@ -157,7 +157,7 @@ def of_driver(content: Statement, target: Target, devices: Devices) -> Iterator[
     vendor = ACCELERATORS[target.accelerator].vendor
     if not vendor or not required:
         return
-    versions = list[str]()
+    versions = []
     is_unknown = True
     for version in (str(seen.device.get("driver") or ""), _installed(seen)):
         if version:

@@ -32,7 +32,7 @@ def read_suite(folder: Path) -> Suite:
     checks: list[SuiteCheck] = []
     for file in sorted((folder / "checks").glob("test_*.py")):
         checks += _checks_in(ast.parse(read_text(file)))
-    known: dict[str, dict[str, str]] = {}
+    known = {}
     file = folder / "engine" / "known.json"
     if file.is_file():
         for accelerator, row in read_parsed(file, json.loads).items():

@@ -29,7 +29,7 @@ def comparable_runs(before: Report, after: Report) -> bool:
 
 def _not_offered(check: Check) -> set[str]:
     """The operators, with their types, that the device did not offer."""
-    names: set[str] = set()
+    names = set()
     for name in (*check.not_measured, *check.numbers):
         if name.startswith(NOT_OFFERED):
             names.add(name.removeprefix(NOT_OFFERED))

@@ -182,9 +182,9 @@ def judge(
     found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()
 ) -> dict[str, Any]:
     """Return the parts of a verdict that follow from findings, each with its check, and regressions."""
-    failed: list[Problem] = []
-    regressions: list[Problem] = []
-    grave: list[Problem] = []
+    failed = []
+    regressions = []
+    grave = []
     for check, finding in found:
         if finding.level == Level.ERROR:
             failed.append(_problem(check, finding))

@@ -26,7 +26,7 @@ _COLUMNS = ("version", "index", "required by", "targets")
 
 def show_explanations(results: Sequence[Explanation], console: Console) -> None:
     """Print why a package is in each lock, or why not; of many locks only an overview."""
-    explained: list[Explanation] = []
+    explained = []
     for result in results:
         if result.error:
             console.error(result.error)

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 from provision.cli.call import Call, Outcome, each
 from provision.cli.options import add_targets
-from provision.commands.generations import Cleaned, abandoned, clean
+from provision.commands.generations import abandoned, clean
 from provision.core.errors import SpecError, UsageError
 from provision.spec.reader import load_target, target_names
 from provision.ui.results import show_cleaned
@@ -34,7 +34,7 @@ def handle(call: Call) -> Outcome:
     for name in options.targets:
         if name not in without_spec:
             load_target(project.specs, name)
-    cleaned: list[Cleaned] = []
+    cleaned = []
     try:
         for name in options.targets or [*target_names(project.specs), *without_spec]:
             try:

@@ -44,7 +44,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def handle(call: Call) -> Outcome:
     options = call.arguments
-    hosts = list[str]()
+    hosts = []
     if not options.folder.is_dir():
         raise UsageError(
             f"{options.folder} is no folder", remedy="name that of the verdicts"

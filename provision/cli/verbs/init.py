@@ -53,7 +53,7 @@ def handle(call: Call) -> Outcome:
         tuple(arguments.files), tuple(arguments.extra), tuple(arguments.group)
     )
     result = initialize(here, names, call.console, choice)
-    platforms: dict[str, str] = {}
+    platforms = {}
     for name in names:
         platforms[name] = load_target(shipped().specs, name).platform
     return Outcome(

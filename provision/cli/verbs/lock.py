@@ -67,7 +67,7 @@ def handle(call: Call) -> Outcome:
 
 
 def _confirmed(project: Project, resolver: Resolver, targets: list[Target]) -> Outcome:
-    results: list[locking.Confirmation] = []
+    results = []
     differ = False
     for target in targets:
         result = locking.confirm_with_pip_tools(target, project, resolver)

@@ -16,7 +16,7 @@ from provision.doctor.data import data, is_library_of
 def setvars(context: DoctorContext) -> Findings:
     """A system oneAPI precedes the runtime that was installed from wheels."""
     bundled = context.env.get("intel-sycl-rt") or context.env.get("dpcpp-cpp-rt")
-    marks = list[str]()
+    marks = []
     for name in ("SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT", "LD_LIBRARY_PATH"):
         value = context.host.variables.get(name, "")
         if "oneapi" in value.lower() or (name == "SETVARS_COMPLETED" and value):
@@ -49,7 +49,7 @@ def missing_libraries(context: DoctorContext) -> Findings:
             "names": ", ".join(missing.name for missing in libraries[:6]),
             "remedy": _remedy(libraries[0].name, context.env.built_for),
         }
-        evidence = list[str]()
+        evidence = []
         for missing in libraries[:6]:
             line = f"{missing.importer} imports {missing.name}, which is not found"
             evidence.append(line)

@@ -48,7 +48,7 @@ def companions(context: DoctorContext) -> Findings:
     torch = env.get("torch")
     if torch is None or not torch.version or _is_own_build(torch):
         return
-    wrong = list[str]()
+    wrong = []
     for dist in env.present(COMPANIONS):
         if dist.version:
             built_for = _other_release(dist, torch) or _other_build(
@@ -151,7 +151,7 @@ def extensions(context: DoctorContext) -> Findings:
     torch = context.env.get("torch")
     if torch is None or not torch.parsed:
         return
-    wrong = list[str]()
+    wrong = []
     for dist in context.env.dists:
         wheel = f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
         built_for = _other_torch(wheel, torch) or _other_abi(wheel, torch, context)

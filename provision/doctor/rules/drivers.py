@@ -49,7 +49,7 @@ def known_wrong_numbers(context: DoctorContext) -> Findings:
 def _required_drivers(context: DoctorContext) -> list[str]:
     """Return the bounds of the target, of torch's CUDA, and of the XPU runtimes of torch."""
     env, platform = context.env, context.host.platform
-    bounds = list[str]()
+    bounds = []
     if context.target and context.target.hardware.driver:
         bounds.append(context.target.hardware.driver)
     if env.torch and env.torch.cuda:

@@ -13,8 +13,8 @@ def installation(context: DoctorContext) -> Findings:
     env = context.env
     for name, faults in context.files.items():
         dists = list(faults)
-        names = list[str]()
-        evidence = list[str]()
+        names = []
+        evidence = []
         for dist, files in faults.items():
             names.append(dist.name)
             evidence.append(f"{dist}: {_shortened(files)}")
@@ -42,7 +42,7 @@ def _shortened(files: list[str]) -> str:
 def _reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution]) -> str:
     """Return the commands that install packages again, in their versions, and nothing else."""
     prefix = quote(str(context.env.prefix))
-    commands = list[str]()
+    commands = []
     for dist in dists:
         pin = f"{dist.name}=={dist.version}"
         if dist.origin.endswith(".git"):

@@ -10,7 +10,7 @@ from provision.core.platforms import PLATFORMS
 from provision.doctor.choices import Choice, choices
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.environment import Environment, Torch
-from provision.doctor.repository import FORMATS, Package, RepositoryFile, at
+from provision.doctor.repository import FORMATS, RepositoryFile, at
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.doctor.rules.companions import TRITONS
 from provision.doctor.rules.drivers import old_driver
@@ -27,7 +27,7 @@ def judge(
     files: Sequence[RepositoryFile], host: Host, devices: Devices
 ) -> list[Finding]:
     """Return what is wrong with the files of a folder, worst first."""
-    findings = list[Finding]()
+    findings = []
     installed = {file.name: list(choices(file)) for file in files}
     locked = any(installed[file.name] for file in files if file.complete)
     for file in files:
@@ -89,7 +89,7 @@ def _loses_libraries(choice: Choice) -> bool:
 
 def _routes_to_cpu(file: RepositoryFile, options: Sequence[Choice]) -> Iterator[Choice]:
     """Yield what installs CUDA on Linux, and on Windows a CPU build without a word."""
-    with_cuda = set[str]()
+    with_cuda = set()
     for choice in options:
         of_vendor = choice.torch.vendor and choice.torch.index.startswith("cu")
         if of_vendor and choice.platform == "linux-64":
@@ -110,7 +110,7 @@ def _of_environment(choice: Choice, host: Host, devices: Devices) -> Findings:
     """
     env = _environment(choice)
     context = DoctorContext(env, Host(choice.platform, ""), devices)
-    findings = list[Finding]()
+    findings = []
     if not choice.torch.is_before("2"):
         findings += apply_rules(context, PACKAGE_RULES)
     if choice.platform == host.platform:
@@ -129,7 +129,7 @@ def _environment(choice: Choice) -> Environment:
     """Return what a choice would install, as an environment."""
     torch, windows = choice.torch, choice.platform == "win-64"
     build = torch.index
-    distributions = dict[str, tuple[Package, ...]]()
+    distributions = {}
     for name, packages in choice.packages.items():
         if name == "triton-windows" and not windows:
             continue

@@ -5,7 +5,6 @@ import re
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.host.compatibility import (
-    Obstacle,
     hindrances,
     missing_runtimes,
     old_libraries,
@@ -34,7 +33,7 @@ def hidden_card(context: DoctorContext) -> Findings:
     """An environment variable hides the GPU, or all GPUs except an integrated one."""
     covered = hidden(context.host)
     visible = [gpu for gpu in context.own_gpus if gpu.address not in covered]
-    evidence = list[str]()
+    evidence = []
     for gpu in context.usable_gpus:
         if gpu.address in covered:
             evidence.append(f"{covered[gpu.address]} hides {gpu.name}")
@@ -50,8 +49,8 @@ def hidden_card(context: DoctorContext) -> Findings:
 
 def unusable(context: DoctorContext) -> Findings:
     """Something keeps every GPU that the environment could use from working."""
-    causes = list[Obstacle]()
-    lines = list[str]()
+    causes = []
+    lines = []
     for gpu in context.usable_gpus:
         cause = next(hindrances(gpu, context.host), None)
         # One that works is enough: another may belong to a virtual machine, or to the display.
@@ -79,7 +78,7 @@ def no_runtime(context: DoctorContext) -> Findings:
     gpus = [gpu for gpu in context.usable_gpus if gpu.vendor == "intel"]
     if not gpus:
         return
-    reasons = dict[str, str]()
+    reasons = {}
     for runtime in missing_runtimes(gpus[0], context.host):
         reasons[runtime.name] = runtime.reason
     if reasons:
@@ -98,7 +97,7 @@ def old_system(context: DoctorContext) -> Findings:
 def little_room(context: DoctorContext) -> Findings:
     """Memory, a disk, or a container's shared memory is nearly used up, or too small."""
     for kind, least in _LEAST_ROOM.items():
-        evidence = list[str]()
+        evidence = []
         for place, free in context.host.system.room.items():
             mebibytes = free >> 20
             if place.startswith(kind) and mebibytes < least:
@@ -118,7 +117,7 @@ def gpu_log(context: DoctorContext) -> Findings:
 
 def unsupported_gpu(context: DoctorContext) -> Findings:
     """The wheels have no kernels for the generation of any GPU of this machine."""
-    reasons = list[str]()
+    reasons = []
     for gpu in context.own_gpus:
         if gpu.device_id:
             reasons.append(_unsupported(gpu, context))

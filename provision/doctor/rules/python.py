@@ -21,7 +21,7 @@ def half_installed(context: DoctorContext) -> Findings:
     """A distribution is installed in part, or twice: an installation was interrupted."""
     env = context.env
     leftovers = [f"leftover {env.site / name}" for name in env.leftovers]
-    evidence: dict[str, str] = {}
+    evidence = {}
     for name, dists in env.distributions.items():
         folders = [d.folder for d in dists if not d.folder.name.startswith("~")]
         if len(folders) > 1:
@@ -48,7 +48,7 @@ def _is_incomplete(dist: InstalledDistribution) -> bool:
 def other_python(context: DoctorContext) -> Findings:
     """Compiled packages are for another version of Python."""
     env = context.env
-    evidence = list[str]()
+    evidence = []
     for dist in env.dists:
         pythons = _built_for(dist)
         if env.python and pythons and env.python not in pythons:
@@ -87,7 +87,7 @@ def user_site(context: DoctorContext) -> Findings:
     env = context.env
     if env.virtual or context.host.variables.get("PYTHONNOUSERSITE"):
         return
-    evidence: dict[str, str] = {}
+    evidence = {}
     for name in STACK:
         hidden = env.get(name)
         users = env.user_site.get(name)

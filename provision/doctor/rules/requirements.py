@@ -85,7 +85,7 @@ def _case_of(name: str) -> str:
 
 def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
     """Return the versions of ``name`` that a distribution pins exactly, in any of its extras."""
-    versions = set[str]()
+    versions = set()
     for line in dist.requires:
         wanted = requirement(line) if name in line.lower() else None
         if wanted is None or wanted.name != name:

@@ -31,7 +31,7 @@ def cpu_build(context: DoctorContext) -> Findings:
                 target=target.name,
             )
         return
-    machine = list[str]()
+    machine = []
     for gpu in (*context.gpus("intel"), *context.gpus("nvidia")):
         if gpu.supported:
             machine.append(f"the machine has {gpu.name}")
