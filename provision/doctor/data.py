@@ -15,4 +15,4 @@ def data(name: str) -> dict[str, Any]:
 def is_library_of(kind: str, library: str) -> bool:
     """Whether a library is of a kind: ``oneapi``, ``cuda``, ``driver``, ``glibc``, ``windows``."""
     patterns = data("packages")["library"][kind]
-    return any(re.fullmatch(pattern, library, re.IGNORECASE) for pattern in patterns)
+    return bool(re.fullmatch("|".join(patterns), library, re.IGNORECASE))

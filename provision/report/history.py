@@ -104,9 +104,9 @@ def digest_of_suite(files: Mapping[str, bytes]) -> str:
 
     With the line ends of every system, as git for Windows writes its own into a clone.
     """
-    names = [PurePosixPath(name) for name in files]
+    names = sorted(map(PurePosixPath, files))
     lines = []
-    for name in sorted(names):
+    for name in names:
         if any(name.match(kind) for kind in _OF_SUITE):
             content = files[str(name)].replace(b"\r\n", b"\n")
             lines.append(f"{name} {sha256_bytes(content)}\n")

@@ -224,6 +224,11 @@ class Report(Part):
     version."""
 
     @property
+    def all_devices(self) -> tuple[dict[str, Any], ...]:
+        """Every device that was checked; of an earlier version the first."""
+        return self.devices or (self.device,)
+
+    @property
     def scope(self) -> str:
         """The number of the device that was to be checked, or `all`."""
         return self.asked or ("0" if self.suite == "quick" else "all")
@@ -279,7 +284,7 @@ class Report(Part):
         """The names and addresses of the devices, as texts."""
         names = []
         addresses = []
-        for device in self.devices or (self.device,):
+        for device in self.all_devices:
             if device.get("name"):
                 names.append(str(device["name"]))
             if "address" in device:
@@ -393,7 +398,7 @@ def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
 def _names(report: Report) -> set[tuple[int, str]]:
     """The number and name of each device that could tell its name."""
     names = set()
-    for device in report.devices or (report.device,):
+    for device in report.all_devices:
         if device.get("name"):
             names.add((device.get("index", 0), device["name"]))
     return names

@@ -39,7 +39,7 @@ class Speed(Part):
 def speeds_of(report: Report) -> tuple[Speed, ...]:
     """Return the bandwidths of the memory and of the link that a run measured."""
     names = {}
-    for device in report.devices or (report.device,):
+    for device in report.all_devices:
         names[device.get("index", 0)] = device.get("name", "")
     speeds = []
     for check in report.checks:

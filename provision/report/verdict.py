@@ -217,18 +217,19 @@ def facts_of(report: Report) -> dict[str, Any]:
                 numbers[check.id][name] = number
     return report.model_dump(include=_OF_REPORT) | {
         "device": report.device.get("name"),
-        "devices": len(report.devices) or 1,
+        "devices": len(report.all_devices),
         "numbers": numbers,
     }
 
 
 def most_devices(report: Report) -> int:
     """Return how many devices a node has, of which a run may have checked one."""
-    most = float(len(report.devices) or 1)
+    most = len(report.all_devices)
     for check in report.checks:
-        if count := number_of(check, "count", "count"):
-            most = max(most, count.value)
-    return int(most)
+        count = number_of(check, "count", "count")
+        if count:
+            most = max(most, int(count.value))
+    return most
 
 
 def _problem(check: str, finding: Any) -> Problem:  # noqa: ANN401 - of the suite or the toolkit

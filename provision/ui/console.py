@@ -86,8 +86,8 @@ class Console:
         A narrow terminal gets it without ``spare`` columns, in their order, as far as need be;
         where its last column still were too narrow, each row is lines of ``name: value``.
         """
-        flat = [tuple(map(_in_one_line, row)) for row in rows]
-        table = Table(tuple(columns), tuple(flat))
+        cells = [tuple(map(_in_one_line, row)) for row in rows]
+        table = Table(tuple(columns), tuple(cells))
         if width := columns_of(self.out):
             table = table.narrowed(width, spare)
         if width and not table.has_room(width):

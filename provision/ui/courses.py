@@ -87,7 +87,8 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
                 if drawn and number.comparable:
                     key = (check.id, name, number.unit)
                     course = courses.setdefault(key, Course(check.id, name, number, []))
-                    course.dots.append(Dot(at, number.value, check.outcome == "failed"))
+                    failed = check.outcome == "failed"
+                    course.dots.append(Dot(at, number.value, failed))
                     course.number = number
     return list(courses.values())
 

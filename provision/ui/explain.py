@@ -79,7 +79,7 @@ def _show(result: Explanation, console: Console) -> None:
     _show_row("file", _files(result), console)
     _show_row("variant", _variant(result), console)
     _show_row("index", _index(result), console)
-    ways = [_way(chain) for chain in result.why]
+    ways = [*map(_way, result.why)]
     most = len(ways) if console.detailed else _FEW
     _show_row("required by", ways[:most], console)
     if ways[most:]:

@@ -48,7 +48,8 @@ def show_report(result: Report, console: Console) -> None:
     facts = result.facts
     where = facts.pop("device", result.target)
     facts.pop("started")
-    console.line(", ".join(f"{name} {text}" for name, text in facts.items()), "dim")
+    texts = [f"{name} {text}" for name, text in facts.items()]
+    console.line(", ".join(texts), "dim")
     ended = f"{verdict(result)}, in {result.seconds:.1f} s"
     console.verdict(f"{result.suite} suite on {where}: {ended}", good=result.proves)
 

@@ -69,8 +69,10 @@ def text(of: Verdict) -> str:
 
 
 def _speed(of: Speed) -> str:
-    usual = f" (usual {of.usual:.3g})" if of.usual is not None else ""
-    return f"{of.name} {of.value:.3g} {of.unit}{usual}"
+    text = f"{of.name} {of.value:.3g} {of.unit}"
+    if of.usual is not None:
+        text += f" (usual {of.usual:.3g})"
+    return text
 
 
 def slurm(of: Verdict) -> str:

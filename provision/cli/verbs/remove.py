@@ -15,9 +15,10 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    words, target, specs = words_of(call), call.arguments.target, call.project.specs
-    named = lockable_names(call.project) if target == "all" else [target]
-    paths = [specs / f"{name}.toml" for name in named]
+    words = words_of(call)
+    target = call.arguments.target
+    names = lockable_names(call.project) if target == "all" else [target]
+    paths = [call.project.specs / f"{name}.toml" for name in names]
 
     def change(path: Path) -> None:
         if path == paths[0]:  # before a file is edited that the next ones read, too

@@ -50,18 +50,17 @@ def companions(context: DoctorContext) -> Findings:
         return
     wrong = []
     for dist in env.present(COMPANIONS):
-        if dist.version:
-            built_for = _other_release(dist, torch) or _other_build(
-                dist, torch, context
-            )
-            if built_for:
-                wrong.append(f"{dist} is for torch {built_for}")
+        if not dist.version:
+            continue
+        release = _other_release(dist, torch)
+        built_for = release or _other_build(dist, torch, context)
+        if built_for:
+            wrong.append(f"{dist} is for torch {built_for}")
     if wrong:
         together = "Install all of them in one command from one index"
         if env.built_for:
-            together = (
-                f"Name releases in envs/{env.built_for}.toml that belong together"
-            )
+            spec = f"envs/{env.built_for}.toml"
+            together = f"Name releases in {spec} that belong together"
         elif env.source:
             together = (
                 f"Name releases in {env.source} that belong together, from one index"
@@ -191,15 +190,18 @@ def _other_torch(wheel: str, torch: Dist) -> str:
 def _other_abi(wheel: str, torch: Dist, context: DoctorContext) -> str:
     """Return the C++ ABI in the name of a wheel, or "" if it is that of the installed torch."""
     abi = _ABI.search(wheel)
-    published = BUILD.fullmatch(torch.local) or any(
-        "nvidia-" in line for line in torch.requires
-    )
+    requires_cuda = "nvidia-" in " ".join(torch.requires)
+    published = requires_cuda or BUILD.fullmatch(torch.local)
     if not (abi and published and context.env.platform == "linux-64"):
         return ""
     # The new ABI came to some builds in 2.6, to all in 2.7: https://pytorch.org/blog/pytorch2-6/
-    since = "2.6" if torch.local.startswith(("cu126", "xpu", "rocm")) else "2.7"
+    since = "2.7"
+    if torch.local.startswith(("cu126", "xpu", "rocm")):
+        since = "2.6"
     right = "FALSE" if torch.is_before(since) else "TRUE"
-    return "" if abi[1] == right else f"with cxx11abi{abi[1]}"
+    if abi[1] == right:
+        return ""
+    return f"with cxx11abi{abi[1]}"
 
 
 @unless("wrong-interpreter-site-packages")

@@ -59,6 +59,7 @@ def _required_drivers(context: DoctorContext) -> list[str]:
     torch = env.get("torch")
     if env.accelerator == "xpu" and torch and torch.parsed:
         for floor in data("packages")["xpu_floor"]:
-            if torch.parsed.release[:2] >= tuple(floor["torch"]) and platform in floor:
+            least_torch = tuple(floor["torch"])
+            if torch.parsed.release[:2] >= least_torch and platform in floor:
                 bounds.append(floor[platform])
     return bounds

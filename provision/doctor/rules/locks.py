@@ -97,9 +97,10 @@ def _routes_to_cpu(file: RepositoryFile, options: Sequence[Choice]) -> Iterator[
     # A CPU index that is assigned to a platform by name is meant; by machine it may be a slip.
     slip = "machine" in str(at(file.manifest, "tool.uv.sources.torch"))
     for choice in options:
-        silent = choice.torch.index == "cpu" and (slip or not choice.torch.vendor)
+        if choice.platform != "win-64" or choice.torch.index != "cpu":
+            continue
         meant = _CPU.search(choice.extra) or choice.extra not in with_cuda
-        if silent and not meant and choice.platform == "win-64":
+        if not meant and (slip or not choice.torch.vendor):
             yield choice
 
 
