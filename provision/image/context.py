@@ -233,8 +233,8 @@ def _copy_suite(request: ImageRequest) -> None:
     expected = expectation(target, request.lock.versions, request.project.catalog)
     expected["environment"] = target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
-    facts = ACCELERATORS[target.accelerator]._asdict()
-    device = {"accelerator": target.accelerator, **facts}
+    accelerator = target.accelerator
+    device = {"accelerator": accelerator, **ACCELERATORS[accelerator]._asdict()}
     write_atomic(home / "device.json", json.dumps(device) + "\n")
     write_atomic(root / SBOM, sbom.sbom(target, request.lock))
 

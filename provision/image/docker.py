@@ -161,7 +161,8 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
 
 def _inspect(engine: str, tag: str, run: Run) -> tuple[str, int]:
     argv = [engine, "image", "inspect", "--format", "{{.Id}} {{.Size}}", tag]
-    done = run(argv, env=_environment()).require(f"could not inspect {tag}")
+    done = run(argv, env=_environment())
+    done.require(f"could not inspect {tag}")
     identifier, size = done.stdout.split()
     return identifier, int(size)
 

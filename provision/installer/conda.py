@@ -47,7 +47,8 @@ def make_prefix(
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
         plan = json.dumps(_plan(prefix, packages, archives, name))
         # -I: neither PYTHONPATH nor the user's site-packages can replace rattler.
-        run([sys.executable, "-I", _WORKER], stdin=plan).require(
+        done = run([sys.executable, "-I", _WORKER], stdin=plan)
+        done.require(
             f"could not install the conda layer into {prefix}",
             remedy="every archive had the right hash: check the disk and its free space",
         )

@@ -85,7 +85,8 @@ def emulate_conda(argv: Sequence[str]) -> tuple[int, str]:
     if argv == ["--version"]:
         return 0, "conda 25.0.0"  # conda-lock only checks the exit code
     if argv[:1] != ["create"]:
-        return 2, json.dumps({"message": f"unknown command {' '.join(argv)}"})
+        refusal = {"message": f"unknown command {' '.join(argv)}"}
+        return 2, json.dumps(refusal)
     try:
         options, specs = getopt.gnu_getopt(list(argv[1:]), "", _OPTIONS)
         channels = [value for name, value in options if name == "--channel"]
@@ -94,7 +95,7 @@ def emulate_conda(argv: Sequence[str]) -> tuple[int, str]:
     except Exception as error:  # noqa: BLE001 - conda-lock reads every failure as JSON
         failure = {"error": type(error).__name__, "message": str(error)}
         return 1, json.dumps(failure)
-    actions = {"FETCH": [_fetch_entry(record) for record in records], "LINK": []}
+    actions = {"FETCH": list(map(_fetch_entry, records)), "LINK": []}
     return 0, json.dumps({"actions": actions})
 
 

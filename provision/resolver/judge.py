@@ -71,8 +71,9 @@ class Judge:
 
     def of_glibc(self, fault: Fault) -> Judged | None:
         """Explain an error of what is compiled for a newer glibc; None for any other."""
-        lacking = any(_OF_GLIBC.search(fact.words) for fact in fault.facts)
-        glibc = self._ways.newer_glibc(fault) if lacking else ""
+        if not any(_OF_GLIBC.search(fact.words) for fact in fault.facts):
+            return None
+        glibc = self._ways.newer_glibc(fault)
         if not glibc:
             return None
         words = shortest_proof(fault.facts, fault.roots)

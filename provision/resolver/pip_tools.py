@@ -53,8 +53,9 @@ def pins(
         scratch() as folder,
     ):
         uv.write_lines(folder, files)
-        run = local_index.with_names(run, {"merged for pip-tools": urls[_MERGED]})
-        done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
+        url = urls[_MERGED]
+        run = local_index.with_names(run, {"merged for pip-tools": url})
+        done = run(argv, env=_environment(url), cwd=folder)
     if done.returncode:
         what = f"pip-tools finds no solution for {target.name}"
         raise SpecError(what, evidence=done.tail)

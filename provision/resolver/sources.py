@@ -152,7 +152,8 @@ def build_sdists(
 def _build(
     target: Target, name: str, source: str, engine: UvResolver, builder: SourceBuilder
 ) -> BuiltWheel:
-    pinned = functools.partial(engine.build_requirements, target.with_pip(build=()))
+    plain = target.with_pip(build=())
+    pinned = functools.partial(engine.build_requirements, plain)
     with _BUILDING:
         made, requires = builder.wheel(name, source, (), pinned)
     if not fits(made.name, target.platform, target.python):

@@ -372,8 +372,8 @@ def _exact(pins: Pins) -> list[str]:
 
 
 def _packages(done: Completed) -> list[Package]:
-    packages: list[Package] = tomllib.loads(done.stdout)["packages"]
-    return packages
+    document = tomllib.loads(done.stdout)
+    return list(document["packages"])
 
 
 def write_lines(folder: Path, files: Mapping[str, Iterable[str]]) -> None:

@@ -263,7 +263,8 @@ class WaysOut:
 
     def _resolves_with(self, glibc: str, fault: Fault) -> bool:
         other = self.target.model_copy(update={"glibc": glibc})
-        return replace(self, target=other).resolve(fault.texts) is not None
+        ways = replace(self, target=other)
+        return ways.resolve(fault.texts) is not None
 
     def _other_pythons(self) -> Iterator[tuple[str, "WaysOut"]]:
         """Yield the other Pythons, the nearest first, and what fixes it with each."""
