@@ -58,7 +58,8 @@ def basis_of(
     """Return what results in an environment rest on, with the facts of target and host."""
     prefix = contents.prefix
     closures = _closures(contents, lock, project)
-    python = [read_text(prefix / "pyvenv.cfg"), sha256_file(environment_python(prefix))]
+    interpreter = sha256_file(environment_python(prefix))
+    python = [read_text(prefix / "pyvenv.cfg"), interpreter]
     machine = [platform.node(), platform.platform(), lock.conda]
     tools = [importlib.metadata.version("pytest"), suite_digest(project)]
     # Sorted: programs between, such as nox, pass variables on in another order.

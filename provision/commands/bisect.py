@@ -54,7 +54,9 @@ class Bisector:
     def __init__(
         self, request: BisectRequest, resolver: Resolver, run: Run, progress: Progress
     ) -> None:
-        self._request, self._run, self._progress = request, run, progress
+        self._request = request
+        self._run = run
+        self._progress = progress
         self._past = Past(request, progress.note)
         self._seen: dict[int, Seen] = {}
         self._end: Seen | None = None  # what was seen of the bad end
@@ -68,7 +70,8 @@ class Bisector:
         self._candidates = self._locked(resolver)
 
     def _changed_package(self) -> str:
-        request, good = self._request, self._past.last_good()
+        request = self._request
+        good = self._past.last_good()
         versions: dict[str, str] = {}
         if good:
             if good.lock == request.lock.digest and not request.good:
@@ -146,8 +149,10 @@ class Bisector:
         """
         request = self._request
         self._require_program()
-        plan, judge = self.plan(), self._judge()
-        cache, name = request.project.root / ".cache", request.target.name
+        plan = self.plan()
+        judge = self._judge()
+        cache = request.project.root / ".cache"
+        name = request.target.name
         waits = waiting(f"a search in {name}", self._progress)
         with folder_lock(cache, waits, name=f"bisect-{name}.lock"):
             try:
@@ -174,7 +179,8 @@ class Bisector:
 
     def _require_program(self) -> None:
         """Raise UsageError if the present environment is built and lacks the program."""
-        request, current = self._request, current_generation(self._request.home)
+        request = self._request
+        current = current_generation(self._request.home)
         if request.command and current and current.record.lock == request.lock.digest:
             require_program(request.command[0], request.target, current.folder)
 
@@ -191,7 +197,8 @@ class Bisector:
 
     def _word(self, place: int, judge: Judge) -> Word:
         """Try one candidate: by the history where that is enough, else in its environment."""
-        candidate, end = self._candidates[place], self._end
+        candidate = self._candidates[place]
+        end = self._end
         is_end = place == len(self._candidates) - 1
         # What is built is run: a report may be of a failure that comes and goes.
         seen = None
@@ -214,7 +221,8 @@ class Bisector:
         if low is None or high is None:
             return
         for place in (high, low):
-            candidate, first = self._candidates[place], self._seen[place]
+            candidate = self._candidates[place]
+            first = self._seen[place]
             seen = self._try(candidate, judge, is_end=False)
             word = seen.word(self._end)
             if word != words[place]:

@@ -177,7 +177,8 @@ def with_specifier(text: str, specifier: str) -> str:
 
 def _with_tritons(target: Target, catalog: Path) -> Target:
     """Return a target that gets each triton from torch's index: releases of torch name it otherwise."""
-    index, allowed = dict(target.pip.index), set[str]()
+    index = dict(target.pip.index)
+    allowed = set[str]()
     for name, names in target.pip.index.items():
         if "torch" in names:
             files = load_snapshot(catalog, name, Index).files
@@ -237,7 +238,7 @@ def _that_fit(target: Target, package: str, offered: list[str]) -> list[str]:
 
 def has_release(typed: str, offered: Sequence[str]) -> bool:
     """Whether a version is one of some releases, with or without its local part."""
-    wanted = version_of(typed)
+    wanted = Version(typed)
     for text in offered:
         version = Version(text)
         if wanted in (version, Version(version.public)):
@@ -245,13 +246,13 @@ def has_release(typed: str, offered: Sequence[str]) -> bool:
     return False
 
 
-def version_of(text: str, option: str = "") -> Version:
-    """Return a version; UsageError if it is none."""
+def require_version(option: str, text: str) -> None:
+    """Raise UsageError if the value of an option is no version."""
     try:
-        return Version(text)
+        Version(text)
     except InvalidVersion as error:
         raise UsageError(
-            f"{option} {text}: this is no version".strip(), remedy="such as 2.9.1"
+            f"{option} {text}: this is no version", remedy="such as 2.9.1"
         ) from error
 
 

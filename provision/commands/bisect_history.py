@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from provision.commands.basis import CHANGED
@@ -32,7 +31,8 @@ class Past:
     """The reports of a target on this host, in which a check or a program is looked up."""
 
     def __init__(self, request: BisectRequest, note: Note) -> None:
-        self._request, self._check = request, request.check
+        self._request = request
+        self._check = request.check
         paths = reversed(history(request.project, request.target.name))
         self._reports = list(read_reports(paths, note))  # the newest first
 
@@ -81,21 +81,13 @@ class Past:
         """Return what was installed when a report was made; as far as it is known any more."""
         generations = _generations(self._request.home, report.lock)
         if generations:
-            return _versions(generations[0].record.distributions)
+            return generations[0].record.versions
         for other in (report, *self._reports):
             if other.lock == report.lock and other.closures:
                 return _of_closures(other.closures)
         if report.torch:
             return {"torch": report.torch}
         return {}
-
-
-def _versions(distributions: tuple[str, ...]) -> dict[str, str]:
-    versions = {}
-    for folder in distributions:
-        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
-        versions[str(canonicalize_name(name))] = version
-    return versions
 
 
 def _of_closures(closures: dict[str, str]) -> dict[str, str]:
@@ -140,13 +132,11 @@ def _same(one: str, other: str) -> bool:
         return one == other
 
 
-def is_built(home: Path, lock: Lock | None) -> bool:
+def is_built(home: Path, lock: Lock) -> bool:
     """Whether a finished generation of a lock is below a target's folder, as its build left it.
 
     One that was edited is built again.
     """
-    if lock is None:
-        return False
     generations = _generations(home, lock.digest)
     return not all(generation.drifted() for generation in generations)
 

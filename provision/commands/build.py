@@ -98,8 +98,13 @@ def _build_new(request: BuildRequest, run: Run, progress: Progress) -> BuildResu
         if report is None or report.proves:
             generation = record_generation(installed, request.proof, request.absent)
             use(prefix)
-    size, verification = installed.plan.size, installed.verification
-    return BuildResult(request.target.name, generation, size, verification, report)
+    return BuildResult(
+        request.target.name,
+        generation,
+        installed.plan.size,
+        installed.verification,
+        report,
+    )
 
 
 def _install(

@@ -139,7 +139,8 @@ def _tools(
 ) -> list[MissingFile]:
     tools = read_tools(shipped().lock("tools"), target.platform, target.python)
     progress.step(f"collecting {plural(len(tools), 'tool')} for {target.platform}")
-    houses, index = (folder, *supply.wheelhouses), supply.indexes.get("default")
+    houses = (folder, *supply.wheelhouses)
+    index = supply.indexes.get("default")
     wanted, missing = choose_wheels(tools, houses, index, target)
     return missing + _collect(wanted, folder, supply, progress)
 
@@ -175,7 +176,8 @@ def _collect(
 
 
 def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
-    home, catalog = shipped(), "envs/catalog"
+    home = shipped()
+    catalog = "envs/catalog"
     sources = {name: home.root / name for name in _OF_TOOLKIT}
     # noxfile.py installs this lock, and of its tools the bundle has those that build.
     sources["lockfiles/tools/requirements.txt"] = home.lock("tools") / RUNTIME

@@ -116,15 +116,15 @@ def check(
 
 def _made_with(request: SmokeRequest, subject: Subject) -> dict[str, str]:
     """Return the digests of the suite's and the environment's files at this moment."""
-    made = {"files": suite_digest(request.project), "tree": "", "stamp": ""}
+    digests = {"files": suite_digest(request.project), "tree": "", "stamp": ""}
     # Only a full run is evidence, and on a network file system a stamp takes seconds.
     if subject.tree and request.suite == "full":
-        made["stamp"] = stamp(subject.prefix)
+        digests["stamp"] = stamp(subject.prefix)
         seal = read_seal(subject.prefix)
         # As its build hashed them, or else nobody knows what it has.
-        if seal and seal.stamp == made["stamp"]:
-            made["tree"] = subject.tree
-    return made
+        if seal and seal.stamp == digests["stamp"]:
+            digests["tree"] = subject.tree
+    return digests
 
 
 def _nothing_run(earlier: Standing) -> dict[str, Any]:

@@ -66,8 +66,8 @@ class History:
         return frozenset(digests)
 
     def _require_whole(self) -> None:
-        said = git(self.project, "rev-parse", "--is-shallow-repository")
-        if said.strip() == "true":
+        is_shallow = git(self.project, "rev-parse", "--is-shallow-repository")
+        if is_shallow.strip() == "true":
             raise ToolError(
                 f"the git history of {self.project.root} is cut off",
                 evidence="it is a shallow clone, and evidence is of an earlier lock or suite",
@@ -91,8 +91,8 @@ def changed_since(project: Project, commit: str, path: str) -> list[Change]:
     for line, name in zip(parts[::2], parts[1::2], strict=False):
         mode = line.split()[1]
         changes.append(Change(name, line.endswith(" A"), mode))
-    untracked = git(project, "ls-files", "--others", "-z", "--", path).split("\0")
-    for name in filter(None, untracked):
+    untracked = git(project, "ls-files", "--others", "-z", "--", path)
+    for name in filter(None, untracked.split("\0")):
         changes.append(Change(name, is_added=True, mode=""))
     return changes
 
@@ -127,9 +127,9 @@ def _texts(project: Project, blobs: Iterable[str]) -> dict[str, str]:
     """Return the texts of contents that git has, by their names."""
     mark = secrets.token_hex(16)  # which none of them has
     names = "\n".join([*blobs, ""])
-    said = git(project, "cat-file", f"--batch={mark}%(objectname)", stdin=names)
+    contents = git(project, "cat-file", f"--batch={mark}%(objectname)", stdin=names)
     texts = {}
-    for part in said.split(mark)[1:]:
+    for part in contents.split(mark)[1:]:
         blob, _, text = part.partition("\n")
         texts[blob] = text.removesuffix("\n")
     return texts

@@ -118,7 +118,8 @@ def _wrong_besides(
     project: Project, detection: Detection, targets: Sequence[Target], chosen_torch: str
 ) -> list[str]:
     """Return one line for each other target that fits, but whose torch is more often wrong here."""
-    host, lines = detection.host, []
+    host = detection.host
+    lines = []
     fitting = {fit.target for fit in detection.fits if fit.verdict is FitVerdict.FITS}
     rows_of_chosen = rows_here(project, host, chosen_torch)
     for target in targets:
@@ -268,7 +269,8 @@ def _judge_gpu(
     else:
         verdict = FitVerdict.FITS
         reason = _driver_note(target, gpu, host)
-    name, discrete = _name(gpu), gpu.integrated is False
+    name = _name(gpu)
+    discrete = gpu.integrated is False
     reasons = [f"{name}: {reason}"]
     if target.reason and verdict is not FitVerdict.NO:
         reasons.append(target.reason)

@@ -16,10 +16,10 @@ def not_yet_named(environments: Path, dropped: Sequence[str]) -> list[str]:
     path = environments / _NAMED
     content = read_if_any(path) or b""
     named = content.decode(errors="replace").split()
-    news = [name for name in dropped if name not in named]
-    if news:
-        names = sorted({*named, *news})
+    new = [name for name in dropped if name not in named]
+    if new:
+        names = sorted({*named, *new})
         # Where nothing can be kept, as in an installation that is shared, each call names them.
         with contextlib.suppress(ToolError):
             write_atomic(path, "\n".join([*names, ""]))
-    return news
+    return new

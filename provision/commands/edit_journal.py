@@ -150,7 +150,8 @@ def editing(project: Project, progress: Progress) -> Iterator[Edits]:
 
 
 def _undo_failed(edits: Edits, error: BaseException, progress: Progress) -> None:
-    foreign, own = edits.foreign, edits.put_back()
+    foreign = edits.foreign
+    own = edits.put_back()
     lines = []
     if own:
         lines.append(f"put back as before: {_names(own)}")
@@ -256,7 +257,9 @@ def _read(root: Path, journal: Path) -> Edits:
     if not journal.stat().st_size:  # killed before the first change
         return edits
     for name, entry in read_parsed(journal, json.loads)["files"].items():
-        path, was, became = Path(name), entry["before"], entry["became"]
+        path = Path(name)
+        was = entry["before"]
+        became = entry["became"]
         if not isinstance(became, list):
             raise TypeError(f"{name}: became is {became!r}, not a list")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

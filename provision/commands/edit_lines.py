@@ -28,8 +28,8 @@ class Edit(NamedTuple):
 
 def distribution(text: str) -> str:
     """Return the normalised name of a requirement's distribution; "" of a path or an option."""
-    found = re.match(r"\s*([A-Za-z0-9][\w.-]*)", text)
-    return str(canonicalize_name(found[1])) if found else ""
+    name = re.match(r"\s*([A-Za-z0-9][\w.-]*)", text)
+    return canonicalize_name(name[1]) if name else ""
 
 
 def with_line(text: str, at: Edit, new: str | None) -> str:
@@ -87,19 +87,21 @@ def _in_requirements(lines: list[str], name: str, new: str | None) -> str:
 
 
 def _in_yaml(line: str, name: str, new: str | None) -> str:
-    found = re.match(r"(\s*-\s+)([^#]*?)(\s+#.*|\s*)$", line, re.DOTALL)
-    if not found or distribution(found[2].strip("'\"")) != name:
+    parts = re.match(r"(\s*-\s+)([^#]*?)(\s+#.*|\s*)$", line, re.DOTALL)
+    if not parts or distribution(parts[2].strip("'\"")) != name:
         raise ValueError(f"{line.strip()!r} is no line of {name}")
     if new is None:
         return ""
     if not re.fullmatch(r"[\w.,<>=!~ -]+", new):
         new = json.dumps(new)  # YAML could take it for another thing
-    return f"{found[1]}{new}{found[3]}"
+    return f"{parts[1]}{new}{parts[3]}"
 
 
 def _in_toml(line: str, at: Edit, new: str | None) -> str:
     start, end = _place_in_toml(line, at)
-    before, quote, after = line[:start], line[start], line[end:]
+    before = line[:start]
+    quote = line[start]
+    after = line[end:]
     if new is not None:
         return f"{before}{_quoted(new, quote)}{after}"
     if not before.strip() and re.fullmatch(r"\s*,?\s*(#.*)?", after.strip()):

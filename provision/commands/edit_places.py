@@ -216,11 +216,11 @@ def _with_marker(requirement: str, before: str) -> str:
 def _constrain(root: Path, line: Line, requirement: str) -> None:
     """Let a constraint say what the requirement does, or they could not both hold."""
     try:
-        asked = Requirement(requirement)
+        parsed = Requirement(requirement)
     except InvalidRequirement:
         return
-    if asked.specifier:
-        _edit(root, line, _with_marker(f"{asked.name}{asked.specifier}", line.text))
+    if parsed.specifier:
+        _edit(root, line, _with_marker(f"{parsed.name}{parsed.specifier}", line.text))
 
 
 def _edit(root: Path, line: Line, new: str | None) -> None:

@@ -77,9 +77,9 @@ def emit(
             cause="evidence says what was run, and this changed since or was not seen then",
             remedy=f"`provision build {target.name}` and `provision smoke {target.name} --full`",
         )
-    made = statement(report)
-    write_output(file, sign(made, key, passphrase), MARK)
-    return evidence_of(file, made, key.stem, "")
+    content = statement(report)
+    write_output(file, sign(content, key, passphrase), MARK)
+    return evidence_of(file, content, key.stem, "")
 
 
 def _last_full(project: Project, target: str) -> tuple[Path, Report]:
@@ -152,7 +152,8 @@ def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]
             "there is no evidence to verify",
             remedy="name the files, or put them into docs/evidence",
         )
-    trusted, suite = trusted_keys(keys), suite_digest(project)
+    trusted = trusted_keys(keys)
+    suite = suite_digest(project)
     evidence: list[Evidence] = []
     file_of_run: dict[str, Path] = {}
     for file in files:

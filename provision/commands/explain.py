@@ -110,8 +110,11 @@ def _explained(
 
 
 def _of_pip(project: Project, locked: LockedTarget, name: str) -> Explanation:
-    artifact, target, places = locked.artifacts[name], locked.target, locked.places
-    index, limits = artifact.index, limits_of(locked, name)
+    artifact = locked.artifacts[name]
+    target = locked.target
+    places = locked.places
+    index = artifact.index
+    limits = limits_of(locked, name)
     file = LockedFile((target.name,), artifact.filename, artifact.size, artifact.sha256)
     explained = Explanation(
         (target.name,),
@@ -149,8 +152,8 @@ def _with_variants(
     """Return an explanation with the label of its wheel, and those that it could have instead."""
     labels = set[str]()
     for wheel in locked.metadata.wheels(artifact.index, artifact.name):
-        is_usable = not wheel.lacks and fits(wheel.filename, *locked.target.machine)
-        if is_usable and wheel.version == artifact.version:
+        is_same = wheel.version == artifact.version and not wheel.lacks
+        if is_same and fits(wheel.filename, *locked.target.machine):
             labels.add(wheel.variant)
     label = artifact.variant
     others = sorted(labels - {label, ""})
@@ -201,7 +204,8 @@ def _why_absent(locked: LockedTarget, name: str) -> Iterator[str]:
 def _in_no_lock(project: Project, package: str, locks: dict[str, Lock]) -> UsageError:
     """Return the error of a package that no lock has and no spec names."""
     name = canonicalize_name(package)
-    names, others = set[str](), []
+    names = set[str]()
+    others = []
     for lock in locks.values():
         names |= _names(lock)
     for target in target_names(project.specs):

@@ -29,7 +29,8 @@ def changes(
 def _of_default_index(
     locked: LockedTarget, name: str, limits: Sequence[Limit]
 ) -> Iterator[Change]:
-    target, version = locked.target.name, locked.artifacts[name].version
+    target = locked.target.name
+    version = locked.artifacts[name].version
     for limit in limits:
         if exact_version(limit):
             edit = f"change {limit.by}"

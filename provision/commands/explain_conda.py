@@ -67,7 +67,7 @@ def _explained(
     )
 
 
-def _asked(locked: LockedTarget, name: str) -> str:
+def _requirement(locked: LockedTarget, name: str) -> str:
     """Return what the spec requires of a conda package; "" for nothing."""
     conda = locked.target.conda
     for text in conda.dependencies if conda else ():
@@ -83,7 +83,7 @@ def _asked(locked: LockedTarget, name: str) -> str:
 def _via(locked: LockedTarget, packages: Collection[CondaPackage]) -> Via:
     via: dict[str, list[str]] = {package.name: [] for package in packages}
     for package in packages:
-        if _asked(locked, package.name):
+        if _requirement(locked, package.name):
             via[package.name].append(THE_SPEC)
         for name in package.dependencies:  # among them virtual ones, which no lock has
             via.setdefault(name, []).append(package.name)
@@ -100,11 +100,12 @@ def _chains(locked: LockedTarget, name: str, via: Via) -> Iterator[Chain]:
         source: Source = "inherited"
         if place.startswith(locked.places.spec):
             source = "spec"
-        yield Chain(tuple(users), _asked(locked, root), place, source)
+        yield Chain(tuple(users), _requirement(locked, root), place, source)
 
 
 def _place(locked: LockedTarget, root: str) -> str:
-    places, text = locked.places, _asked(locked, root)
+    places = locked.places
+    text = _requirement(locked, root)
     listed = places.key("dependencies", text, table="conda")
     return listed or places.key("python", table="") or places.spec
 
@@ -112,7 +113,7 @@ def _place(locked: LockedTarget, root: str) -> str:
 def _limits(
     locked: LockedTarget, name: str, packages: Collection[CondaPackage]
 ) -> Iterator[Limit]:
-    text = _asked(locked, name)
+    text = _requirement(locked, name)
     if text:
         yield Limit(_place(locked, name), "line", text[len(name) :].strip())
     for package in packages:

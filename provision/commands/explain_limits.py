@@ -197,11 +197,13 @@ def _of_package(locked: LockedTarget, user: str, name: str) -> list[Limit]:
 
 def versions_in(text: str) -> str:
     """Return the versions that a requirement allows, or the URL that it names; "" for any."""
-    asked = Requirement(text)
-    if asked.url:
-        return f"@ {asked.url}"
+    requirement = Requirement(text)
+    if requirement.url:
+        return f"@ {requirement.url}"
     # In the order of the metadata of packages, which has no fixed one.
-    parts = sorted(asked.specifier, key=lambda part: (part.operator, part.version))
+    parts = sorted(
+        requirement.specifier, key=lambda part: (part.operator, part.version)
+    )
     return ",".join(map(str, parts))
 
 

@@ -47,32 +47,32 @@ def _held_by(
     for limit in limits:
         if not admits(limit, str(release.version)):
             yield f"{limit.by} requires {name}{limit.versions}"
-    for asked in _unmet(locked, name, release):
+    for requirement in _unmet(locked, name, release):
         # Others move with it, unless a limit of theirs keeps them where they are.
-        for limit in _against(locked, asked, {name}):
-            wanted = f"{asked.name}{versions_in(str(asked))}"
-            yield f"it requires {wanted}, and {limit.by} {asked.name}{limit.versions}"
+        for limit in _against(locked, requirement, {name}):
+            wanted = f"{requirement.name}{versions_in(str(requirement))}"
+            yield f"it requires {wanted}, and {limit.by} {requirement.name}{limit.versions}"
     if release.version.is_prerelease and not any(map(_names_prerelease, limits)):
         yield "it is a pre-release"
 
 
 def _against(
-    locked: LockedTarget, asked: Requirement, moved: Collection[str]
+    locked: LockedTarget, requirement: Requirement, moved: Collection[str]
 ) -> Iterator[Limit]:
     """Yield what keeps a requirement from being met, but for limits of packages that move, too."""
-    for limit in limits_of(locked, canonicalize_name(asked.name)):
+    for limit in limits_of(locked, canonicalize_name(requirement.name)):
         user = limit.by.partition(" ")[0]
-        if user not in moved and _excludes(limit, asked):
+        if user not in moved and _excludes(limit, requirement):
             yield limit
 
 
-def _excludes(limit: Limit, asked: Requirement) -> bool:
+def _excludes(limit: Limit, requirement: Requirement) -> bool:
     """Whether a limit and a requirement cannot both be met, as far as an exact version tells."""
-    for part in asked.specifier:
+    for part in requirement.specifier:
         if part.operator == "==" and not part.version.endswith(".*"):
             return not admits(limit, part.version)
     pin = exact_version(limit)
-    return bool(pin) and not asked.specifier.contains(pin, prereleases=True)
+    return bool(pin) and not requirement.specifier.contains(pin, prereleases=True)
 
 
 def _names_prerelease(limit: Limit) -> bool:
@@ -88,12 +88,12 @@ def _unmet(
 ) -> Iterator[Requirement]:
     """Yield what a release requires of other packages that the lock has in other versions."""
     for text in release.requires or ():
-        asked = Requirement(text)
-        other = locked.artifacts.get(canonicalize_name(asked.name))
+        requirement = Requirement(text)
+        other = locked.artifacts.get(canonicalize_name(requirement.name))
         if not other or other.name == name or not locked.applies(text):
             continue
-        if not asked.specifier.contains(other.version, prereleases=True):
-            yield asked
+        if not requirement.specifier.contains(other.version, prereleases=True):
+            yield requirement
 
 
 def command_for_newest(locked: LockedTarget, name: str) -> str:
@@ -115,7 +115,8 @@ def command_for_newest(locked: LockedTarget, name: str) -> str:
 
 def _pins(locked: LockedTarget, name: str, release: CatalogRelease) -> dict[str, str]:
     """Return the releases that go together; none where something else is in the way."""
-    moved, waiting = {name: release}, [name]
+    moved = {name: release}
+    waiting = [name]
     for package in waiting:  # which grows meanwhile
         for other, fits in _moved_with(locked, package, moved):
             if other not in moved:
@@ -141,22 +142,23 @@ def _moved_with(
     for limit in limits_of(locked, name):
         if limit.kind != "line" and not admits(limit, str(release.version)):
             yield limit.by.partition(" ")[0], partial(_takes_it, name, release)
-    for asked in _unmet(locked, name, release):
-        if any(_against(locked, asked, moved)):
-            yield canonicalize_name(asked.name), partial(_is_taken, asked)
+    for requirement in _unmet(locked, name, release):
+        if any(_against(locked, requirement, moved)):
+            yield canonicalize_name(requirement.name), partial(_is_taken, requirement)
 
 
 def _takes_it(name: str, release: CatalogRelease, other: CatalogRelease) -> bool:
     """Whether another package's release takes this one of a package that it requires."""
     for text in other.requires or ():
-        asked = Requirement(text)
-        if canonicalize_name(asked.name) == name and not _is_taken(asked, release):
+        requirement = Requirement(text)
+        is_about = canonicalize_name(requirement.name) == name
+        if is_about and not _is_taken(requirement, release):
             return False
     return True
 
 
-def _is_taken(asked: Requirement, release: CatalogRelease) -> bool:
-    return asked.specifier.contains(release.version, prereleases=True)
+def _is_taken(requirement: Requirement, release: CatalogRelease) -> bool:
+    return requirement.specifier.contains(release.version, prereleases=True)
 
 
 def _fitting(locked: LockedTarget, name: str, fits: Fits) -> CatalogRelease | None:

@@ -44,12 +44,9 @@ def from_current(current: Generation, lock: Lock, progress: Progress) -> Subject
     progress.note(
         f"{lock.folder.name} was built from an older lock; it is checked as it was built"
     )
-    versions: dict[str, str] = {}
-    for folder in current.record.distributions:
-        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
-        versions[str(canonicalize_name(name))] = version
+    record = current.record
     python = environment_python(current.folder)
-    return Subject(current.folder, python, versions, current.record.lock, tree)
+    return Subject(current.folder, python, record.versions, record.lock, tree)
 
 
 def from_interpreter(python: Path, run: Run) -> Subject:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
 from provision.core.errors import SpecError
@@ -84,6 +85,15 @@ class Record(Table):
     """Where it was built, as its scripts name it; empty by earlier versions."""
     number: int = 0
     """More than that of any generation before it; 0 by earlier versions."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each distribution, by its normalised name."""
+        versions = {}
+        for folder in self.distributions:
+            name, _, version = folder.removesuffix(".dist-info").rpartition("-")
+            versions[str(canonicalize_name(name))] = version
+        return versions
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_offline, add_target, add_wheelhouse
 from provision.cli.verbs.lock import make_resolver
 from provision.commands.bisect import Bisector
-from provision.commands.bisect_candidates import local_wheels, version_of
+from provision.commands.bisect_candidates import local_wheels, require_version
 from provision.commands.bisect_history import failing_checks
 from provision.commands.bisect_result import BisectRequest
 from provision.commands.machine import read_layers
@@ -80,7 +80,7 @@ def _request(call: Call) -> BisectRequest:
     project, options, target = call.project, call.arguments, call.target
     for option in ("good", "bad"):
         if text := getattr(options, option):
-            version_of(text, f"--{option}")
+            require_version(f"--{option}", text)
     if bool(options.check) == bool(options.command):
         raise _undecided(call)
     if not options.plan:  # of another machine's environment, the downloads can be told
