@@ -124,24 +124,18 @@ def run_suite(
         journal = folder / "journal.jsonl"
         expect.write_text(json.dumps(expected), encoding="utf-8")
         program = request.project.smoke / "run.py"
-        options = [*request.options(only), "--journal", journal]
-        argv = [subject.python, "-I", program, expect, written, *options]
+        argv: list[str | Path] = [subject.python, "-I", program, expect, written]
+        argv += request.options(only)
+        argv += ["--journal", journal]
         environment = suite_environment(request.target, subject)
         environment["TMPDIR"] = str(folder)
         if request.group:
             environment |= request.group.network
-        start = functools.partial(run, env=environment, cwd=folder)
+        start: Run = functools.partial(run, env=environment, cwd=folder)
         follower = Follower(journal, by_area=request.suite != "quick")
         progress.step(f"the {request.suite} checks of {request.target.name}", follower)
-        broken = ""
         try:
-            finished = start(argv, timeout=request.timeout())
-            # An exception that nobody caught ends a program with 1, as failed checks do.
-            if finished.returncode not in _VERDICTS or not written.is_file():
-                end = describe_exit(finished.returncode)
-                broken = f"its process ended with {end}\n{finished.tail}"
-        except ToolError as error:
-            broken = error.what
+            broken = _run_program(start, argv, request.timeout(), written)
         except KeyboardInterrupt as ended:
             running = follower.running
             if running:
@@ -153,6 +147,21 @@ def run_suite(
             with suppress(ToolError):
                 start([*argv, "--ended", broken], timeout=60)
         return _document(written, request.target.name, broken)
+
+
+def _run_program(
+    start: Run, argv: Sequence[str | Path], timeout: float, written: Path
+) -> str:
+    """Run the suite's program; return how it broke, "" where it came to its end."""
+    try:
+        finished = start(argv, timeout=timeout)
+    except ToolError as error:
+        return error.what
+    # An exception that nobody caught ends a program with 1, as failed checks do.
+    if finished.returncode in _VERDICTS and written.is_file():
+        return ""
+    end = describe_exit(finished.returncode)
+    return f"its process ended with {end}\n{finished.tail}"
 
 
 def _document(written: Path, target: str, broken: str) -> dict[str, Any]:

@@ -65,23 +65,24 @@ def properties_of_target(target: Target, devices: Devices) -> Properties:
 
 def properties_of_host(host: Host, devices: Devices) -> Properties:
     """Return what a machine has, as far as its drivers and its system show it."""
-    found = Properties()
+    properties = Properties()
     nvidia = [gpu for gpu in host.gpus if gpu.vendor == "nvidia" and gpu.driver]
     if nvidia:
         # As NVIDIA's provider does: one GPU stands for the machine, the newest.
         newest = max(nvidia, key=lambda gpu: _numbers(gpu.compute_capability))
         driver = driver_version(newest, host) or ""
-        found |= _of_nvidia(driver, newest.compute_capability, devices)
+        properties |= _of_nvidia(driver, newest.compute_capability, devices)
     intel = [gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.family]
     if intel:
         intel.sort(key=lambda gpu: bool(gpu.integrated))
         families = [str(gpu.family) for gpu in intel]
         driver = driver_version(intel[0], host) or ""
-        found |= intel_properties(families, _reached(driver, host.platform, devices))
+        reached = _reached(driver, host.platform, devices)
+        properties |= intel_properties(families, reached)
     machine = PLATFORMS[host.platform].machine if host.platform in PLATFORMS else ""
     if machine == "x86_64":
-        return found | x86_64_properties(x86_64_level())
-    return found | BASELINES.get(machine, {})
+        return properties | x86_64_properties(x86_64_level())
+    return properties | BASELINES.get(machine, {})
 
 
 def doubts(target: Target, lock: Lock, project: Project) -> list[str]:

@@ -41,7 +41,8 @@ def verify_generation(
     deep: bool,
 ) -> Verification:
     """Compare a generation with lock, seal and interpreter: all but its bytecode."""
-    folder, seal = contents.prefix, read_seal(contents.prefix)
+    folder = contents.prefix
+    seal = read_seal(folder)
     if seal:
         lock = lock.with_records(seal.records)
     result = verify(contents, lock, forbid, deep=deep)
