@@ -125,7 +125,7 @@ def difference_of(generation: Generation, lock: Lock | None) -> str:
     contents = read_contents(generation.folder, record.target)
     changed = [
         *seal_findings(generation.folder, read_seal(generation.folder)),
-        *unrecorded_findings(contents.sizes, contents.records.values()),
+        *unrecorded_findings(contents),
     ]
     if changed:
         return EDITED

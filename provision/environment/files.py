@@ -1,4 +1,4 @@
-"""The files of an environment: listed, hashed, and compared with the RECORDs that name them.
+"""The files of an environment, hashed and compared with the RECORDs that name them.
 
 A RECORD counts only if its digest, less what an installer adds, is that of the locked wheel.
 Paths are strings relative to site-packages with forward slashes, as RECORD has them: for 20,000
@@ -6,20 +6,18 @@ files Path objects cost more than the comparison.
 """
 
 import configparser
-import contextlib
 import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from provision.core.filesystem import extended
 from provision.core.findings import Finding
 from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_if_any
 from provision.core.text import plural, shortened
 from provision.core.tree_hashing import sha256_below
-from provision.environment.conda_meta import InstalledCondaPackage
+from provision.environment.contents import Contents, Package
 from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution
 from provision.environment.reading import read_text
@@ -41,67 +39,24 @@ _PROGRAM = rb"[/\\](?:bin|Scripts)[/\\]python[0-9.]*w?(?:\.exe)?"
 _PLACEHOLDERS = (b"#!python", b"#!pythonw")
 
 
-def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
-    """Return every file and its size; bytecode folders are left out."""
-    # The standard library is in the folder above. A conda prefix has its own, which is locked.
-    if not with_stdlib:
-        return dict(_walk(site))
-    inside = f"{site.name}/"
+def hash_files(contents: Contents, packages: Iterable[Package]) -> dict[str, str]:
+    """Return the SHA-256 of every recorded file of packages that exists, each read once."""
     sizes = {}
-    for path, size in _walk(site.parent):
-        name = path.removeprefix(inside)
-        sizes[f"../{path}" if name == path else name] = size
-    return sizes
-
-
-def _walk(top: Path) -> Iterator[tuple[str, int]]:
-    # scandir() instead of rglob(): the kind and, on Windows, the size come with the listing.
-    folders = [(extended(top), "")]
-    while folders:
-        folder, base = folders.pop()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    # Python writes bytecode whenever somebody imports a module.
-                    if entry.name != "__pycache__":
-                        folders.append((entry.path, f"{base}{entry.name}/"))
-                else:
-                    size = -1  # of what is no file: a pipe, a device, a link to nothing
-                    with contextlib.suppress(OSError):  # a link in a circle
-                        size = entry.stat().st_size if entry.is_file() else -1
-                    yield base + entry.name, size
-
-
-def hash_files(
-    site: Path, records: Iterable[list[RecordEntry]], on_disk: dict[str, int]
-) -> dict[str, str]:
-    """Return the SHA-256 of every recorded file that exists, each read once."""
-    sizes = {}
-    for record in records:
-        for line in record:
+    for package in packages:
+        for line in package.entries:
             # Scripts, headers and shared data are outside the listed folders.
-            if line.path in on_disk or line.path.startswith("../"):
-                size = _size(line.path, site, on_disk)
+            if line.path in contents.sizes or line.path.startswith("../"):
+                size = contents.size(line.path)
                 if size >= 0:
                     sizes[line.path] = size
-    return sha256_below(site, sizes)
+    return sha256_below(contents.site, sizes)
 
 
-def _size(name: str, site: Path, on_disk: dict[str, int]) -> int:
-    """Return the bytes of a file, or -1 where there is none."""
-    if name in on_disk:
-        return on_disk[name]
-    path = site / name
-    return path.stat().st_size if path.is_file() else -1
-
-
-def unrecorded_findings(
-    on_disk: dict[str, int], records: Iterable[list[RecordEntry]]
-) -> Iterator[Finding]:
+def unrecorded_findings(contents: Contents) -> Iterator[Finding]:
     """Yield one finding that names the files which no RECORD lists."""
-    unrecorded = set(on_disk)
-    for record in records:
-        unrecorded -= {line.path for line in record}
+    unrecorded = set(contents.sizes)
+    for package in contents.packages:
+        unrecorded -= {line.path for line in package.entries}
     if unrecorded:
         shown = shortened(sorted(unrecorded), 5)
         files = plural(len(unrecorded), "file")
@@ -109,56 +64,49 @@ def unrecorded_findings(
 
 
 def damage_findings(
-    dist: InstalledDistribution | InstalledCondaPackage,
-    site: Path,
-    record: list[RecordEntry],
-    on_disk: dict[str, int],
-    hashes: dict[str, str],
+    package: Package, contents: Contents, hashes: dict[str, str]
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the files of one distribution; those without a hash go by size."""
+    """Yield what is wrong with the files of one package; those without a hash go by size."""
     # A conda package may hold no file.
-    if not record and dist.folder.suffix == ".dist-info":
-        record_file = str(dist.folder / "RECORD")
-        yield finding("no-record", record_file, name=dist.name or dist.folder.name)
+    if not package.entries and package.folder.suffix == ".dist-info":
+        record = str(package.folder / "RECORD")
+        yield finding("no-record", record, name=package.name or package.folder.name)
     changed = []
-    for line in record:
+    for line in package.entries:
         # pip records the bytecode that it compiles; Python rewrites it at will.
         is_bytecode = "__pycache__/" in line.path
-        if not is_bytecode and _has_changed(line, site, on_disk, hashes):
+        if not is_bytecode and _has_changed(line, contents, hashes):
             changed.append(line.path)
     if changed:
         shown = shortened(changed, 5)
         files = plural(len(changed), "file")
-        yield finding("changed-file", *shown, files=files, name=dist.name)
+        yield finding("changed-file", *shown, files=files, name=package.name)
 
 
-def _has_changed(
-    line: RecordEntry, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
-) -> bool:
+def _has_changed(line: RecordEntry, contents: Contents, hashes: dict[str, str]) -> bool:
     # A link, or RECORD itself: it has to be there.
     if not line.hash and not line.length:
-        return not os.path.lexists(site / line.path)
+        return not os.path.lexists(contents.site / line.path)
     if line.path in hashes and (recorded := line.sha256):
         return hashes[line.path] != recorded
-    size = _size(line.path, site, on_disk)
+    size = contents.size(line.path)
     return size < 0 or line.size not in {None, size}
 
 
-def tree_digest(
-    prefix: Path, site: Path, hashes: dict[str, str], conda: list[InstalledCondaPackage]
-) -> str:
+def tree_digest(contents: Contents, hashes: dict[str, str]) -> str:
     """Return one SHA-256 over the paths and hashes of all files, equal on every machine."""
     total = hashlib.sha256()
+    prefix = contents.prefix
     first_line = _first_line(prefix)
     # A conda package's file may hold the prefix; its hash in the archive is the same everywhere.
     shipped: dict[str, str] = {}
-    for package in conda:
+    for package in contents.conda:
         shipped |= package.shipped
     for path, digest in sorted((hashes | shipped).items()):
         if path.endswith(".pyc") or path.rpartition("/")[2] in INSTALLER_FILES:
             continue
         outside = path.startswith("../") and path not in shipped
-        if outside and (content := read_if_any(site / path)):
+        if outside and (content := read_if_any(contents.site / path)):
             # The installer writes the interpreter's path into the first line of a script, in a
             # form that depends on the path's length; on Windows it is inside of the program.
             content = first_line.sub(b"", content, count=1)
@@ -168,7 +116,7 @@ def tree_digest(
 
 
 def record_digests(
-    dist: InstalledDistribution, record: list[RecordEntry], prefix: Path, site: Path
+    dist: InstalledDistribution, prefix: Path, site: Path
 ) -> tuple[str, ...]:
     """Return the digests that the RECORD of its wheel may have had; the first is the likely one."""
     inside = site.relative_to(prefix).as_posix()
@@ -176,7 +124,7 @@ def record_digests(
     first_line = _first_line(prefix)
     lines = []
     scripts = []  # without the line into which the installer wrote this interpreter
-    for line in record:
+    for line in dist.entries:
         place = common_path(line.path, inside)
         if place in launchers:
             continue

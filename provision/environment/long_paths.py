@@ -24,8 +24,8 @@ _LIFT = (
 def check_path_lengths(contents: Contents, progress: Progress) -> None:
     """Fail if Windows would not let a program open an installed file; see below."""
     if is_limited():
-        for record in contents.records.values():
-            names = [line.path for line in record]
+        for package in contents.packages:
+            names = [line.path for line in package.entries]
             judge_path_lengths(str(contents.site), names, progress)
 
 

@@ -38,5 +38,5 @@ def _is_locked(
     hashes = [line.sha256 for line in dist.entries if line.path == metadata]
     if not artifact.record or not (site / metadata).is_file():
         return False
-    digests = record_digests(dist, dist.entries, prefix, site)
+    digests = record_digests(dist, prefix, site)
     return artifact.record in digests and hashes == [sha256_file(site / metadata)]

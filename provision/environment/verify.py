@@ -16,15 +16,13 @@ from provision.core.prefix import misplaced
 from provision.core.project import RECORD
 from provision.environment import files
 from provision.environment.conda_meta import InstalledCondaPackage
-from provision.environment.contents import Contents
+from provision.environment.contents import Contents, Package
 from provision.environment.findings import finding, of_target
 from provision.environment.installed import InstalledDistribution, name_of
 from provision.environment.verification import Verification
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.spec.model import ForbiddenDistribution
-
-Package = InstalledDistribution | InstalledCondaPackage
 
 
 def verify(
@@ -35,8 +33,8 @@ def verify(
     deep: bool,
 ) -> Verification:
     """Compare an environment with its lock, and hash every file if it is to go deep."""
-    packages = _compared(contents, lock.local)
-    hashes = _hashes(contents, packages) if deep else {}
+    packages = contents.without(lock.local)
+    hashes = files.hash_files(contents, packages) if deep else {}
     damage, damaged = _damage(contents, packages, hashes)
     foreign: dict[str, Finding] = {}
     unlocked_records: dict[str, str] = {}
@@ -46,16 +44,16 @@ def verify(
         *_place_findings(contents, lock),
         # What is forbidden must not be in it, even as a requirement of a locked distribution.
         *_forbidden_findings(contents.distributions, forbid),
-        *files.unrecorded_findings(contents.sizes, contents.records.values()),
+        *files.unrecorded_findings(contents),
         *damage,
         *foreign.values(),
     ]
-    tree = _tree(contents, hashes) if deep else None
+    tree = files.tree_digest(contents, hashes) if deep else None
     drifted = damaged | foreign.keys() | _replaced(contents, lock)
     return Verification(
         findings=of_target(findings, lock.folder.name),
         distributions=len(packages),
-        files=sum(len(contents.records[package.folder]) for package in packages),
+        files=sum(len(package.entries) for package in packages),
         size=sum(contents.sizes.values()),
         drifted=tuple(sorted(drifted)),
         unlocked_records=unlocked_records,
@@ -65,22 +63,8 @@ def verify(
 
 def tree_of(contents: Contents, local: Collection[str]) -> str:
     """Return the digest of all files but those of own packages, as its build recorded it."""
-    hashes = _hashes(contents, _compared(contents, local))
-    return _tree(contents, hashes)
-
-
-def _compared(contents: Contents, local: Collection[str]) -> list[Package]:
-    # The files of own packages are known, and are not compared.
-    return [package for package in contents.packages if package.name not in local]
-
-
-def _hashes(contents: Contents, packages: Iterable[Package]) -> dict[str, str]:
-    records = [contents.records[package.folder] for package in packages]
-    return files.hash_files(contents.site, records, contents.sizes)
-
-
-def _tree(contents: Contents, hashes: dict[str, str]) -> str:
-    return files.tree_digest(contents.prefix, contents.site, hashes, contents.conda)
+    hashes = files.hash_files(contents, contents.without(local))
+    return files.tree_digest(contents, hashes)
 
 
 def _place_findings(contents: Contents, lock: Lock) -> Iterator[Finding]:
@@ -107,12 +91,10 @@ def _damage(
     """Return what is wrong with the files of packages, and the names of those that have errors."""
     findings = []
     damaged = set()
-    for dist in packages:
-        record = contents.records[dist.folder]
-        site, sizes = contents.site, contents.sizes
-        for fault in files.damage_findings(dist, site, record, sizes, hashes):
+    for package in packages:
+        for fault in files.damage_findings(package, contents, hashes):
             findings.append(fault)
-            damaged.add(dist.name)
+            damaged.add(package.name)
     return findings, damaged
 
 
@@ -132,8 +114,7 @@ def _compare_records(
         artifact = locked.get((dist.name, dist.version))
         if artifact is None or dist.name in lock.local:
             continue
-        record = contents.records[dist.folder]
-        digests = files.record_digests(dist, record, contents.prefix, contents.site)
+        digests = files.record_digests(dist, contents.prefix, contents.site)
         if artifact.record is None:
             unlocked_records[artifact.sha256] = digests[0]
         elif artifact.record not in digests:
