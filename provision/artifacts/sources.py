@@ -325,7 +325,7 @@ def _inside(folder: Path, below: str, source: str) -> Path:
 
 def _isolated(home: Path) -> dict[str, str]:
     """Return the environment of a build: the caller's settings are in the home folder, too."""
-    kept: dict[str, str] = {}
+    kept = {}
     if user := home_folder():
         kept["XDG_CACHE_HOME"] = str(user / ".cache")
         kept["XDG_DATA_HOME"] = str(user / ".local" / "share")  # uv's own Pythons

@@ -37,13 +37,13 @@ class Tool(NamedTuple):
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return what the locks of ``uv pip compile --universal`` in a folder require on a platform."""
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
-    tools: dict[Tool, None] = {}  # without doubles: uv is in both
+    tools = []
     for name in LOCKS:
         text = (folder / name).read_text(encoding="utf-8")
         for _, line in logical_lines(text):
             if tool := _tool(line, platform, python):
-                tools[tool] = None
-    return list(tools)
+                tools.append(tool)
+    return list(dict.fromkeys(tools))  # uv is in both
 
 
 def _tool(line: str, platform: str, python: str) -> Tool | None:

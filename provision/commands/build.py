@@ -136,7 +136,7 @@ def _use_again(
     if report and not report.proves:
         return BuildResult(request.target.name, None, report=report)
     if report:
-        unchanged = manifest.mark_verified(unchanged)
+        unchanged = manifest.mark_proof(unchanged, "proven", "")
     elif unchanged.record.reason == BESIDE:  # from now on it is an environment in use
         unchanged = manifest.mark_proof(unchanged, request.proof, request.absent)
     use(unchanged.folder)

@@ -21,18 +21,16 @@ TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
 # share the bandwidth, and public indexes throttle clients that open dozens of connections.
 PARALLEL_REQUESTS = 16
 PARALLEL_DOWNLOADS = 8
-# uv's variable, and how often uv repeats without it.
-_RETRIES = ("UV_HTTP_RETRIES", "3")
+_RETRIES = "3"  # as uv without its variable
 
 
 def _retries() -> int:
     """Return how often a request is repeated; UsageError where the variable is no number."""
-    name, default = _RETRIES
-    text = os.environ.get(name) or default
+    text = os.environ.get("UV_HTTP_RETRIES") or _RETRIES
     if not (text.isascii() and text.isdecimal()):
         raise UsageError(
-            f"{name} is {text!r}, which is no number of retries",
-            remedy=f"set it to a number such as {default}, or unset it",
+            f"UV_HTTP_RETRIES is {text!r}, which is no number of retries",
+            remedy=f"set it to a number such as {_RETRIES}, or unset it",
         )
     return int(text)
 

@@ -64,12 +64,12 @@ def shortened(lines: Sequence[str], most: int) -> list[str]:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the name of some that a misspelt one may stand for, or ""."""
-    return next(iter(several_nearest(word, known, 1)), "")
+    return next(iter(several_nearest(word, known)), "")
 
 
-def several_nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+def several_nearest(word: str, known: Iterable[str]) -> list[str]:
     """Return the names of some that a misspelt one may stand for, the nearest first."""
-    return difflib.get_close_matches(word, known, most)
+    return difflib.get_close_matches(word, known)
 
 
 def plural(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from provision.core.errors import ToolError
@@ -79,8 +80,6 @@ def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
         done.require("could not compare bytecode with its source")
         return [name.removeprefix(top) for name in json.loads(done.stdout)]
 
-    workers = min(os.cpu_count() or 1, len(paths))
-    if not workers:
-        return set()
-    shares = [paths[start::workers] for start in range(workers)]
-    return set[str]().union(*in_threads(compare, shares, workers))
+    workers = os.cpu_count() or 1
+    shares = [paths[start::workers] for start in range(min(workers, len(paths)))]
+    return set(chain.from_iterable(in_threads(compare, shares, workers)))

@@ -135,13 +135,13 @@ def record_digests(
             scripts.append((place, match.string[match.end() :]))
         else:
             lines.append((place, line.hash))
-    digests: dict[str, None] = {}
+    digests = []
     for start in _PLACEHOLDERS:
         before = []
         for place, rest in scripts:
             before.append((place, encoded(hashlib.sha256(start + rest).digest())))
-        digests[record_digest([*lines, *before])] = None
-    return tuple(digests)
+        digests.append(record_digest([*lines, *before]))
+    return tuple(dict.fromkeys(digests))
 
 
 def _launchers(dist: InstalledDistribution) -> set[str]:

@@ -127,11 +127,6 @@ def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Gene
     return Generation(folder, record)
 
 
-def mark_verified(generation: Generation) -> Generation:
-    """Record that the checks passed in a generation, unless its record says so already."""
-    return mark_proof(generation, "proven", "")
-
-
 def mark_proof(generation: Generation, proof: Proof, reason: str) -> Generation:
     """Record whether a generation is proven, unless its record says so already."""
     record = generation.record.model_copy(update={"proof": proof, "reason": reason})

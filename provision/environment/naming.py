@@ -47,8 +47,8 @@ def code_of(
 
 def is_named(words: Iterable[str], files: Iterable[Path]) -> bool:
     """Whether a file imports or quotes one of some words; true if one cannot be read."""
-    spelled = set[bytes]()
-    in_library = list[bytes]()
+    spelled = set()
+    in_library = []
     for word in words:
         for form in (word, word.replace("-", "_"), word.replace("_", "-")):
             spelled.add(form.lower().encode())

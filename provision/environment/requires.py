@@ -18,10 +18,10 @@ def locked_requirements(
     Metadata counts whose hash is in a RECORD that the lock has the digest of: an environment can be
     edited. What is not installed there, or of another wheel, is left out.
     """
-    requirements: dict[str, tuple[str, ...]] = {}
     site = site_packages(prefix)
     if site is None:
-        return requirements
+        return {}
+    requirements = {}
     for artifact in artifacts:
         stem = artifact.name.replace("-", "_")
         for folder in site.glob(f"{stem}-{artifact.version}.dist-info"):

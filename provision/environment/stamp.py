@@ -38,8 +38,8 @@ def stamp(prefix: Path) -> str:
 
 def _listed(folder: str) -> tuple[list[str], dict[str, str]]:
     """Return the names of the folders in a folder, and its files with their attributes."""
-    inner: list[str] = []
-    states: dict[str, str] = {}
+    inner = []
+    states = {}
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):

@@ -70,7 +70,7 @@ def tree_of(contents: Contents, local: Collection[str]) -> str:
 def _place_findings(contents: Contents, lock: Lock) -> Iterator[Finding]:
     """Yield whether it was moved, and what is installed otherwise than locked."""
     prefix = contents.prefix
-    build: dict[str, str] = {}
+    build = {}
     # An unfinished environment has no record.
     with contextlib.suppress(OSError, ValueError, TypeError):
         build = dict(read_parsed(prefix / RECORD, json.loads))
@@ -108,8 +108,8 @@ def _compare_records(
         those for which the lock has none, by the SHA-256 of the wheel.
     """
     locked = {(wheel.name, wheel.version): wheel for wheel in lock.artifacts}
-    foreign: dict[str, Finding] = {}
-    unlocked_records: dict[str, str] = {}
+    foreign = {}
+    unlocked_records = {}
     for dist in contents.distributions:
         artifact = locked.get((dist.name, dist.version))
         if artifact is None or dist.name in lock.local:

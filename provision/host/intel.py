@@ -136,7 +136,7 @@ def malformed(selector: str) -> str | None:
 def hidden(host: Host) -> dict[str, str]:
     """Return the GPUs that a variable hides: address to ``NAME=value``."""
     visible = in_level_zero_order(host)
-    covered: dict[str, str] = {}
+    covered = {}
     if mask := host.variables.get("ZE_AFFINITY_MASK"):
         # 0.1 is the second tile of device 0, which is then not hidden as a whole.
         numbers = {word.split(".")[0].strip() for word in mask.split(",")}

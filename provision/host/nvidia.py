@@ -30,7 +30,7 @@ def _cards(root: Root, host: Host) -> list[NvidiaCard]:
     # Without a GPU of NVIDIA's no library of theirs is loaded. In WSL the bus shows none: there
     # /dev/dxg says that there may be one.
     on_bus = any(gpu.vendor == "nvidia" for gpu in host.gpus)
-    cards: list[NvidiaCard] = []
+    cards = []
     if root.live and (on_bus or root.exists("dev/dxg")):
         # It declares thousands of names, and few machines have what it asks.
         from provision.host.nvml import probe_nvml  # noqa: PLC0415
@@ -125,7 +125,7 @@ def hidden(host: Host) -> dict[str, str]:
 
 def _cuda_numbers(visible: str) -> set[int] | None:
     """Return the numbers before the first invalid one, as CUDA does; None for UUIDs."""
-    numbers = set[int]()
+    numbers = set()
     for word in visible.split(","):
         if word.strip().upper().startswith(("GPU-", "MIG-")):
             return None

@@ -7,7 +7,7 @@ from typing import Any
 from provision.core.limits import read_parsed
 from provision.spec.pyproject import Line
 
-PIP, CONDA = ("pip", ""), ("conda", "")
+CONDA = ("conda", "")  # the part of what conda installs
 
 
 def conda_lines(path: Path) -> Iterator[Line]:
@@ -21,7 +21,7 @@ def conda_lines(path: Path) -> Iterator[Line]:
         for text in _below(entry, "pip"):
             if not isinstance(text.value, str):
                 raise TypeError(f"line {text.start_mark.line + 1}: it is no text")
-            yield Line(text.start_mark.line + 1, text.value, PIP)
+            yield Line(text.start_mark.line + 1, text.value)
 
 
 def _below(node: Any, key: str) -> list[Any]:  # noqa: ANN401 - PyYAML has no types

@@ -84,7 +84,7 @@ def _find(name: object, user: SpecFile, read: Read) -> SpecFile:
             # A project's cpu-linux may extend the shipped one of the same name.
             if path.is_file() and path != user.path:
                 return read(path, folder)
-    names = set[str]()
+    names = set()
     for folder in folders:
         names |= {path.stem for path in folder.glob("*.toml")}
     raise SpecError(
@@ -178,7 +178,7 @@ def _without_dropped(file: SpecFile, requirements: list[Any]) -> list[Any]:
 
 def _extended_index(own: Data, inherited: Data) -> Data:
     # A name that the spec assigns no longer comes from the index that it had.
-    moved = set[str]()
+    moved = set()
     for names in own.values():
         moved |= set(map(_name, _checked(names)))
     index = dict(own)
@@ -213,7 +213,7 @@ def origin(
 
 
 def _keys_in(data: Any, whole: Any, place: Keys) -> Keys | None:  # noqa: ANN401 - TOML's values
-    keys: list[int | str] = []
+    keys = []
     try:
         for part in place:
             whole = whole[part]

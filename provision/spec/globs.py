@@ -35,7 +35,7 @@ def folders_of(pattern: str, root: Path) -> set[Path]:
 
 def _matching(folders: Iterable[Path], name: str) -> set[Path]:
     # A set, not a list: links that lead back would double it at each part.
-    matching = set[Path]()
+    matching = set()
     for folder in folders:
         for inner in _folders_in(folder):
             if fnmatch(inner.name, name):
@@ -44,7 +44,7 @@ def _matching(folders: Iterable[Path], name: str) -> set[Path]:
 
 
 def _all_below(folders: Iterable[Path]) -> set[Path]:
-    below = set[Path]()
+    below = set()
     waiting = list(folders)
     while waiting:
         folder = waiting.pop()

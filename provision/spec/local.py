@@ -42,7 +42,7 @@ def input_digests(target: Target, root: Path) -> dict[str, str]:
 
 def archive_digests(target: Target, root: Path) -> dict[str, str]:
     """Return a digest of each wheel and sdist of the project that a target requires, by its path."""
-    digests: dict[str, str] = {}
+    digests = {}
     for text in target.pip.requirements:
         url = (Requirement(text).url or "").partition("#")[0]
         path = url.removeprefix(ARCHIVE)

@@ -156,7 +156,7 @@ class PipFiles(Collected):
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the logical lines of a requirement file, each with the number of its last line."""
-    begun: list[str] = []
+    begun = []
     length = number = 0
     for number, line in enumerate(text.splitlines(), 1):
         part = COMMENT.sub("", line).strip()

@@ -168,7 +168,7 @@ class Pyproject:
     ) -> Iterator[Line]:
         """Yield lines once, with what the package itself stands for in place of its own name."""
         waiting = deque((line, users) for line in lines)
-        seen = set[Line]()
+        seen = set()
         uses = 0
         while waiting:
             line, users = waiting.popleft()

@@ -101,8 +101,8 @@ def load_targets(
     folder: Path, names: Sequence[str]
 ) -> tuple[list[Target], dict[str, SpecError]]:
     """Return the valid specs and the error of each other one; UsageError for an unknown name."""
-    targets: list[Target] = []
-    broken: dict[str, SpecError] = {}
+    targets = []
+    broken = {}
     present = target_names(folder)
     read = functools.cache(read_spec_file)  # many extend the same file
     for name in names:

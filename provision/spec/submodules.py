@@ -22,11 +22,9 @@ def not_fetched(path: Path, root: Path) -> str:
     content = read_if_any(file)
     for name in _PATH.findall(content or b""):
         module = repository / name.strip().decode(errors="replace")
-        if path.is_relative_to(module) and _is_empty(module):
+        if not path.is_relative_to(module):
+            continue
+        if not module.is_dir() or not any(module.iterdir()):
             command = f"git submodule update --init {relative(module, root)}"
             return f"; it is in a git submodule without files: `{command}`"
     return ""
-
-
-def _is_empty(folder: Path) -> bool:
-    return not folder.is_dir() or not any(folder.iterdir())

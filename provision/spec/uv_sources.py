@@ -228,7 +228,7 @@ def _listed(tables: object) -> list[Any]:
 
 def _folders(root: Pyproject, said: Data, key: str) -> set[Path]:
     """Return the folders that a key of [tool.uv.workspace] names."""
-    folders = set[Path]()
+    folders = set()
     for pattern in said.get(key, ()):
         try:
             folders |= folders_of(pattern, root.folder)

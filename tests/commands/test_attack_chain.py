@@ -27,7 +27,7 @@ from provision.core.project import CURRENT, RECORD
 from provision.environment import interpreter
 from provision.environment.manifest import (
     current_generation,
-    mark_verified,
+    mark_proof,
     read_generation,
 )
 from provision.environment.seal import beside
@@ -179,7 +179,7 @@ def test_attack_an_edited_manifest_is_not_sealed_again(lab: Lab) -> None:
     path.write_text(path.read_text().replace('"tree": "', '"tree": "0'))
     now = current_generation(lab.home)
     assert now is not None
-    mark_verified(now)
+    mark_proof(now, "proven", "")
     assert "changed-prefix" in codes(lab)
 
 
