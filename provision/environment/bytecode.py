@@ -81,5 +81,6 @@ def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
         return [name.removeprefix(top) for name in json.loads(done.stdout)]
 
     workers = os.cpu_count() or 1
-    shares = [paths[start::workers] for start in range(min(workers, len(paths)))]
+    count = min(workers, len(paths))
+    shares = [paths[start::count] for start in range(count)]
     return set(chain.from_iterable(in_threads(compare, shares, workers)))

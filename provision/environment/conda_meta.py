@@ -64,9 +64,9 @@ def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
     digest = entry.get("sha256_in_prefix") or entry.get("sha256")
     hash_ = encoded(bytes.fromhex(digest)) if digest else ""
     # The recorded size is that of the archive; writing the prefix into a file changes it.
-    length = str(entry.get("size_in_bytes", ""))
-    if entry.get("prefix_placeholder"):
-        length = ""
+    length = ""
+    if not entry.get("prefix_placeholder"):
+        length = str(entry.get("size_in_bytes", ""))
     return RecordEntry(path, hash_, length)
 
 

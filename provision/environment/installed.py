@@ -165,7 +165,7 @@ def distribution_name(folder: str) -> str:
 def name_of(requirement: str) -> str:
     """Return the normalised name in a requirement; empty if it is not one."""
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
-    return str(canonicalize_name(match[0])) if match else ""
+    return canonicalize_name(match[0]) if match else ""
 
 
 def parse_version(text: str) -> Version | None:

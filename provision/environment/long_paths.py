@@ -32,14 +32,21 @@ def check_path_lengths(contents: Contents, progress: Progress) -> None:
 def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:
     """Check the paths that RECORDs list: ToolError if one of code is too long."""
     # Programs do not open those of ``.dist-info``, such as torch's licences: they cause a note.
-    paths = (os.path.normpath(f"{site}/{name}") for name in names)
-    beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
-    if code := [path for path in beyond if ".dist-info" not in path[len(site) :]]:
-        length = len(code[-1])
+    beyond = []
+    code = []
+    for name in names:
+        path = os.path.normpath(f"{site}/{name}")
+        if len(path) > _LONGEST:
+            beyond.append(path)
+            if ".dist-info" not in path[len(site) :]:
+                code.append(path)
+    if code:
+        longest = sorted(code, key=len)[-1]
+        length = len(longest)
         less = plural(length - _LONGEST, "character")
         raise ToolError(
             f"{plural(len(code), 'path')} longer than the {_LONGEST} characters of Windows",
-            evidence=f"{length} characters: {code[-1]}",
+            evidence=f"{length} characters: {longest}",
             cause="long paths are not enabled on this machine, and the project's own path is long",
             remedy=f"{_LIFT}; or move the project to a folder whose path is at least {less} shorter",
         )

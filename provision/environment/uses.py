@@ -55,7 +55,8 @@ def forget_removed(home: Path) -> None:
 
 
 def _noted(home: Path) -> list[str]:
-    names = (read_if_any(home / _FILE) or b"").decode(errors="replace").split()
+    content = read_if_any(home / _FILE) or b""
+    names = content.decode(errors="replace").split()
     now = read_link(home / CURRENT)
     if now and names[-1:] != [now.name]:
         names.append(now.name)
@@ -63,8 +64,8 @@ def _noted(home: Path) -> list[str]:
 
 
 def _note(home: Path, names: list[str]) -> None:
-    changes = [name for name, _ in itertools.groupby(names)]
-    if not changes:
+    lines = [f"{name}\n" for name, _ in itertools.groupby(names)]
+    if not lines:
         (home / _FILE).unlink(missing_ok=True)
         return
-    write_atomic(home / _FILE, "".join(f"{name}\n" for name in changes[-_MOST:]))
+    write_atomic(home / _FILE, "".join(lines[-_MOST:]))

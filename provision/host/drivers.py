@@ -1,8 +1,7 @@
 """Compare a GPU's driver with the minimum that a target requires."""
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -57,7 +56,7 @@ def judge_driver(
     """Compare the driver of one GPU, which the evidence names; see :func:`judge_version`."""
     judged = judge_version(driver_version(gpu, host), required, gpu.vendor, devices)
     first, *more = judged.evidence
-    return dataclasses.replace(judged, evidence=(f"{gpu.name} has {first}", *more))
+    return replace(judged, evidence=(f"{gpu.name} has {first}", *more))
 
 
 def judge_version(
@@ -120,7 +119,7 @@ def smoke_expectation(
             evidence += judgement.evidence
         reason = "the devices of this machine have different drivers"
         chosen = _unknown(reason, list(dict.fromkeys(evidence)))
-    return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}
+    return asdict(chosen) | {"evidence": list(chosen.evidence)}
 
 
 def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:

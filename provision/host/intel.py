@@ -6,9 +6,9 @@ execution_environment.cpp). ``ZE_AFFINITY_MASK`` is applied first; ``ONEAPI_DEVI
 numbers the devices that remain (https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md).
 """
 
-import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from provision.catalog.devices import Devices
@@ -36,7 +36,7 @@ def probe(machine: Machine, host: Host) -> Host:
     """Return the host with Intel's runtimes, and the GPUs that WSL hides from the PCI bus."""
     # Where no folder of libraries can be read, they may be there, of a version that is not known.
     names = machine.libraries or ["libze_loader.so.1", "libze_intel_gpu.so.1"]
-    runtimes = dataclasses.replace(
+    runtimes = replace(
         host.runtimes,
         level_zero=loader_version(names),
         compute_runtime=compute_runtime_version(names, machine.devices),
@@ -44,7 +44,7 @@ def probe(machine: Machine, host: Host) -> Host:
     gpus = list(host.gpus)
     if "wsl" in host.surroundings:
         gpus += behind_wsl(machine)
-    return dataclasses.replace(host, runtimes=runtimes, gpus=tuple(gpus))
+    return replace(host, runtimes=runtimes, gpus=tuple(gpus))
 
 
 def loader_version(names: list[str]) -> str | None:
@@ -73,7 +73,7 @@ def behind_wsl(machine: Machine) -> Iterator[Gpu]:
     for name in root.names(_DRIVER_STORE):
         if _AMD.match(name):
             gpu = catalogued(machine.devices, "1002", "", f"wsl:{name}")
-            yield dataclasses.replace(gpu, name="AMD GPU behind WSL")
+            yield replace(gpu, name="AMD GPU behind WSL")
         if name.startswith("iigd"):
             inf = root.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
             # The file is UTF-16; read as UTF-8, it has a NUL beside each ASCII character.
@@ -160,7 +160,8 @@ def selects(selector: str, index: int) -> bool:
     """Whether an ``ONEAPI_DEVICE_SELECTOR`` selects the Level Zero GPU of this number."""
     if malformed(selector):
         return False  # the runtime aborts the program, so it uses no GPU
-    terms = list(filter(None, map(str.strip, selector.lower().split(";"))))
+    words = selector.lower().split(";")
+    terms = [word.strip() for word in words if word.strip()]
     # Without a term that selects, all are selected that no term excludes.
     selected = all(term.startswith("!") for term in terms)
     for term in terms:

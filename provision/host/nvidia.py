@@ -1,8 +1,8 @@
 """NVIDIA's GPUs and driver: from NVML where it loads, else from ``/proc``."""
 
-import dataclasses
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from provision.host.driver_versions import numbers_of
@@ -18,12 +18,12 @@ def probe(machine: Machine, host: Host) -> Host:
     """Return the host with NVIDIA's user-mode driver, and its GPUs completed by NVIDIA's tools."""
     gpus = merge(host.gpus, _cards(machine.root, host))
     # Of several copies, one that an upgrade left for instance, the link names the one that is used.
-    runtimes = dataclasses.replace(
+    runtimes = replace(
         host.runtimes,
         cuda=cuda_version(machine.loaded(_CUDA)),
         nvml=cuda_version(machine.loaded(_NVML), _NVML),
     )
-    return dataclasses.replace(host, gpus=tuple(gpus), runtimes=runtimes)
+    return replace(host, gpus=tuple(gpus), runtimes=runtimes)
 
 
 def _cards(root: Root, host: Host) -> list[NvidiaCard]:
@@ -72,7 +72,7 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[NvidiaCard]) -> list[Gpu]:
 
 def _completed(gpu: Gpu, card: NvidiaCard) -> Gpu:
     driver = gpu.driver or Driver("nvidia")
-    return dataclasses.replace(
+    return replace(
         gpu,
         name=card.name,
         driver=Driver(driver.name, card.driver or driver.version),

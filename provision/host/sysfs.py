@@ -1,8 +1,8 @@
 """GPUs from Linux's sysfs: the devices of the PCI bus with their drivers and links."""
 
-import dataclasses
 import itertools
 import re
+from dataclasses import asdict, replace
 
 from provision.catalog.devices import Devices
 from provision.core.platforms import VENDORS
@@ -41,9 +41,9 @@ def probe(machine: Machine, host: Host) -> Host:
             paths = ["/dev/nvidiactl", f"/dev/nvidia{next(nvidia_numbers)}"]
         if host.user:
             nodes = [node(root, path, host.user, groups) for path in paths]
-            gpu = dataclasses.replace(gpu, nodes=tuple(nodes))
+            gpu = replace(gpu, nodes=tuple(nodes))
         gpus.append(gpu)
-    return dataclasses.replace(host, gpus=tuple(gpus))
+    return replace(host, gpus=tuple(gpus))
 
 
 def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
@@ -55,15 +55,15 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     gpu = catalogued(devices, ids[0], ids[1], address)
     if name := root.target(f"{folder}/driver"):
         version = root.text(f"sys/module/{name}/version")
-        gpu = dataclasses.replace(gpu, driver=Driver(name, version or None))
+        gpu = replace(gpu, driver=Driver(name, version or None))
     # Only such a device has the file: Linux, drivers/gpu/drm/xe/xe_survivability_mode.c.
     if root.exists(f"{folder}/survivability_mode"):
-        gpu = dataclasses.replace(gpu, survivability=True)
+        gpu = replace(gpu, survivability=True)
     # A GPU in the processor has no memory of its own.
     if gpu.integrated is False:
         size = largest_bar(root.text(f"{folder}/resource"))
         if size:
-            gpu = dataclasses.replace(gpu, resizable_bar=size > _WINDOW)
+            gpu = replace(gpu, resizable_bar=size > _WINDOW)
     return gpu
 
 
@@ -78,7 +78,7 @@ def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -
     # A family that is not supported is handled like every other old one of its vendor.
     key = device.family if device.supported else vendor
     elsewhere = devices.elsewhere.get(key or "", "")
-    facts = dataclasses.asdict(device)
+    facts = asdict(device)
     return Gpu(vendor, device_id, address=address, elsewhere=elsewhere, **facts)
 
 

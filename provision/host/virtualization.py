@@ -1,8 +1,8 @@
 """Layers between the machine and this process: WSL, virtual machines, containers."""
 
-import dataclasses
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from provision.host.model import Host
 from provision.host.root import TABLES, Machine, Root
@@ -11,14 +11,14 @@ from provision.host.root import TABLES, Machine, Root
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with its surroundings."""
     layers = surroundings(machine.root, machine.environ)
-    host = dataclasses.replace(host, surroundings=layers)
+    host = replace(host, surroundings=layers)
     if "wsl" not in layers or machine.root.exists("dev/dxg"):
         return host
     remedy = "run `wsl --update`"
     if len(layers) > 1:
         remedy = "start the container with --gpus all"
     remark = f"WSL shows no GPU: /dev/dxg is absent; {remedy}"
-    return dataclasses.replace(host, remarks=(remark,))
+    return replace(host, remarks=(remark,))
 
 
 def surroundings(root: Root, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
 """GPUs from Windows' device tree: the present display devices and their driver versions."""
 
-import dataclasses
 import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from provision.catalog.devices import Devices
@@ -88,10 +88,10 @@ def read_windows(
     runtimes = Runtimes()
     # Intel's driver installs the Level Zero loader there; its version is not in its name.
     if (system / "ze_loader.dll").exists():
-        runtimes = dataclasses.replace(runtimes, level_zero="")
+        runtimes = replace(runtimes, level_zero="")
     for gpu in gpus:
         if gpu.vendor == "nvidia" and gpu.driver:
-            runtimes = dataclasses.replace(runtimes, cuda=gpu.driver.version)
+            runtimes = replace(runtimes, cuda=gpu.driver.version)
     return Host(
         "win-64", kernel, gpus=tuple(gpus), runtimes=runtimes, variables=dict(variables)
     )
@@ -112,7 +112,7 @@ def _completed(gpu: Gpu, values: Mapping[str, str | int]) -> Gpu:
     # One that the catalog lacks has no better name than its instance id.
     name = gpu.address if gpu.integrated is None else gpu.name
     memory = values.get("HardwareInformation.qwMemorySize")
-    return dataclasses.replace(
+    return replace(
         gpu,
         name=str(values.get("DriverDesc") or name),
         driver=_driver(gpu.vendor, values),

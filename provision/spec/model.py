@@ -54,7 +54,7 @@ def parse_requirement(text: str) -> Requirement:
 @lru_cache(_REMEMBERED)
 def requirement_name(text: str) -> str:
     """Return the normalised name of a requirement."""
-    return str(canonicalize_name(parse_requirement(text).name))
+    return canonicalize_name(parse_requirement(text).name)
 
 
 @lru_cache(_REMEMBERED)
@@ -159,7 +159,7 @@ Specifier = Annotated[str, AfterValidator(_specifier)]
 FILE_STEM = r"^[a-z0-9][a-z0-9._-]*$"
 FileStem = Annotated[str, Field(pattern=FILE_STEM)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
+Distribution = Annotated[str, AfterValidator(canonicalize_name)]
 
 
 class Hardware(Table):

@@ -36,7 +36,7 @@ class Line(NamedTuple):
         match = re.match(r"[A-Za-z0-9][\w.-]*", self.text)
         if not match or self.key == "local":
             return ""
-        return str(canonicalize_name(match[0]))
+        return canonicalize_name(match[0])
 
 
 class Places(NamedTuple):

@@ -70,7 +70,7 @@ class Pyproject:
     @cached_property
     def name(self) -> str:
         """The normalised name of the package, "" where it has none."""
-        return str(canonicalize_name(str(self.project.get("name", ""))))
+        return canonicalize_name(str(self.project.get("name", "")))
 
     @property
     def extras(self) -> dict[str, str]:
@@ -86,7 +86,7 @@ class Pyproject:
         self._require(_DEPENDENCIES, "")
         yield from self._expanded(self._dependencies())
         for extra in extras:
-            yield from self._expanded(self._extra(extra), str(canonicalize_name(extra)))
+            yield from self._expanded(self._extra(extra), canonicalize_name(extra))
 
     def group(self, name: str) -> Iterator[Line]:
         """Yield the requirements of a dependency group, with those that it includes."""
@@ -97,7 +97,7 @@ class Pyproject:
     ) -> Iterator[Line]:
         groups = table(self.document, "dependency-groups")
         names = _normalised(groups)
-        key = str(canonicalize_name(name))
+        key = canonicalize_name(name)
         if key not in names:
             have = ", ".join(groups) or "none"
             raise ValueError(f"it has no dependency group {name!r}; it has {have}")
@@ -152,7 +152,7 @@ class Pyproject:
 
     def _extra(self, extra: str) -> list[Line]:
         self._require(_EXTRAS, f"[{extra}]")
-        key = str(canonicalize_name(extra))
+        key = canonicalize_name(extra)
         if key not in self.extras:
             have = ", ".join(self.extras.values()) or "none"
             raise ValueError(f"it has no extra {extra!r}; it has {have}")
@@ -195,7 +195,7 @@ class Pyproject:
         if whole:
             parts += [(line, users) for line in self._dependencies()]
         for extra in sorted(itself.extras):
-            key = str(canonicalize_name(extra))
+            key = canonicalize_name(extra)
             if key not in users:
                 parts += [(line, (*users, key)) for line in self._extra(extra)]
         return parts
@@ -295,4 +295,4 @@ def texts_of(data: Data, key: str) -> list[str]:
 
 
 def _normalised(data: Data) -> dict[str, str]:
-    return {str(canonicalize_name(name)): name for name in data}
+    return {canonicalize_name(name): name for name in data}

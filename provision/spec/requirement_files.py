@@ -173,7 +173,7 @@ class RequirementFiles(PipFiles):
     def _follow_source(
         self, asked: Requirement, source: Source, sources: Sources
     ) -> bool:
-        name = str(canonicalize_name(asked.name))
+        name = canonicalize_name(asked.name)
         if name in self._decided:
             return False
         if source.kind == "index":

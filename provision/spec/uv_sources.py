@@ -126,7 +126,7 @@ class Sources:
         """Return the folder of a package; ValueError if there is none."""
         folder = source.path
         if source.kind != "path":
-            name = str(canonicalize_name(source.name))
+            name = canonicalize_name(source.name)
             if name not in self.members:
                 have = ", ".join(self.members) or "none"
                 raise ValueError(f"no member of a workspace has its name, of {have}")
@@ -162,13 +162,13 @@ class Workspaces:
 
     def _table(self, manifest: Pyproject) -> dict[str, list[Source]]:
         if manifest.path not in self._tables:
-            by_name = {}
+            by_name: dict[str, list[Source]] = {}
             for name, tables in table(manifest.uv, "sources").items():
                 sources = []
                 for said in _listed(tables):
                     keys = said if isinstance(said, dict) else {}
                     sources.append(Source(name, keys, manifest))
-                by_name[str(canonicalize_name(name))] = sources
+                by_name[canonicalize_name(name)] = sources
             self._tables[manifest.path] = by_name
         return self._tables[manifest.path]
 
@@ -217,7 +217,7 @@ def _of_poetry(manifest: Pyproject) -> dict[str, list[Source]]:
                 if "source" in of_uv:
                     of_uv["index"] = of_uv.pop("source")
                 source = Source(name, of_uv, manifest, "tool.poetry.dependencies")
-                by_name.setdefault(str(canonicalize_name(name)), []).append(source)
+                by_name.setdefault(canonicalize_name(name), []).append(source)
     return by_name
 
 
