@@ -72,11 +72,9 @@ class Bisector:
     def _changed_package(self) -> str:
         request = self._request
         good = self._past.last_good()
-        versions: dict[str, str] = {}
-        if good:
-            if good.lock == request.lock.digest and not request.good:
-                raise _not_of_a_release(request, good)
-            versions = self._past.versions(good)
+        if good and good.lock == request.lock.digest and not request.good:
+            raise _not_of_a_release(request, good)
+        versions = self._past.good_versions()
         return changed_package(request.target, versions, request.lock)
 
     def _locked(self, resolver: Resolver) -> list[Candidate]:
@@ -126,10 +124,7 @@ class Bisector:
 
     def _good_of_history(self, bad: str) -> str:
         """Return the release that was installed when it was last good; "" if that is not known."""
-        good = self._past.last_good()
-        if good is None:
-            return ""
-        version = self._past.versions(good).get(self._package, "")
+        version = self._past.good_versions().get(self._package, "")
         if not version or Version(version) < Version(bad):
             return version
         self._progress.note(

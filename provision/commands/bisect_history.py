@@ -77,17 +77,18 @@ class Past:
                 return None
         return None
 
-    def versions(self, report: Report) -> dict[str, str]:
-        """Return what was installed when a report was made; as far as it is known any more."""
-        generations = _generations(self._request.home, report.lock)
+    def good_versions(self) -> dict[str, str]:
+        """Return what was installed when it was last good; as far as it is known any more."""
+        good = self.last_good()
+        if good is None:
+            return {}
+        generations = _generations(self._request.home, good.lock)
         if generations:
             return generations[0].record.versions
-        for other in (report, *self._reports):
-            if other.lock == report.lock and other.closures:
-                return _of_closures(other.closures)
-        if report.torch:
-            return {"torch": report.torch}
-        return {}
+        for report in (good, *self._reports):
+            if report.lock == good.lock and report.closures:
+                return _of_closures(report.closures)
+        return {"torch": good.torch} if good.torch else {}
 
 
 def _of_closures(closures: dict[str, str]) -> dict[str, str]:

@@ -118,7 +118,7 @@ def upgradable(project: Project, named: Sequence[str], package: str) -> list[str
             f"--upgrade took {package} for a package, and it is a target",
             remedy=f"name targets first: `provision lock {targets} --upgrade`",
         )
-    name = str(canonicalize_name(package))
+    name = canonicalize_name(package)
     having, lacking = [], []
     for target in named or lockable_names(project):
         if name in read_lock(project.lock(target)).versions:

@@ -46,7 +46,7 @@ def explain(project: Project, package: str, named: Sequence[str]) -> list[Explan
             f"{package!r} is not the name of a package",
             remedy="name it without a version, such as `provision explain numpy`",
         )
-    name = str(canonicalize_name(package))
+    name = canonicalize_name(package)
     every = target_names(project.specs)
     targets, broken = load_targets(project.specs, named or every)
     metadata = Metadata(project, every)
