@@ -50,6 +50,10 @@ LONGEST = (
     "tests/doctor/test_failures.py",
     "tests/installer/",
     "tests/projects/",
+    "tests/fleet/",
+    "tests/test_",  # installations, the site, documents
+    "tests/resolver/",
+    "tests/doctor/",
 )
 REAL = (
     "machine",

@@ -416,7 +416,7 @@ def eight_devices_are_healthy():
         yield
 
 
-@fault("device.ready@1", "probe-hung", "devices", **on_devices("--limit", "10"))
+@fault("device.ready@1", "probe-hung", "devices", **on_devices("--limit", "15"))
 def the_second_of_three_devices_does_not_answer():
     def act() -> None:
         if os.environ["SMOKE_DEVICE"] == "1":

@@ -231,6 +231,7 @@ def test_the_others_have_no_verdict_where_the_first_process_ends(
 
 
 @pytest.mark.machine
+@pytest.mark.slow
 def test_the_others_end_and_name_the_first_process_where_it_is_silent(
     job: Callable[..., list[dict[str, Any]]],
 ) -> None:
