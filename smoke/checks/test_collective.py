@@ -77,10 +77,12 @@ def _other_collectives(device: torch.device, rank: int, size: int) -> int:
     wrong = 0
     for number, part in enumerate(parts):
         wrong += int((part != number).sum())
+    last = size - 1
     distributed.all_reduce(word, distributed.ReduceOp.MAX)
-    wrong += int((word != size - 1).sum())
-    distributed.broadcast(word.fill_(rank), size - 1)
-    return wrong + int((word != size - 1).sum())
+    wrong += int((word != last).sum())
+    word.fill_(rank)
+    distributed.broadcast(word, last)
+    return wrong + int((word != last).sum())
 
 
 def _judge(answer: child_process.Answer, size: int) -> None:

@@ -104,24 +104,22 @@ def compile_both(device: str) -> dict[str, Any]:
 def _measure(device: torch.device, numbers: Numbers) -> None:
     inputs = [reference.noise(33, 65, seed=seed) for seed in range(3)]
     began = time.monotonic()
-    result = _compiled(mul_add, device, *inputs)
+    error = _error(mul_add, device, inputs)
     numbers.record("compile", time.monotonic() - began, "s")
-    right = mul_add(*[x.double() for x in inputs])
-    numbers.within("error", reference.error(result, right), 1e-5)
-    x = inputs[0].to(half_type(device))
-    result = _compiled(sums, device, x)
-    right = sums(x.double())
+    numbers.within("error", error, 1e-5)
+    halves = inputs[0].to(half_type(device))
     # Two roundings.
-    numbers.within("sums", reference.error(result, right), 5e-3)
+    numbers.within("sums", _error(sums, device, [halves]), 5e-3)
 
 
-def _compiled(
-    function: Callable[..., Any], device: torch.device, *inputs: torch.Tensor
-) -> torch.Tensor:
-    """Return what a compiled function computes; fail where nothing was generated for it."""
+def _error(
+    function: Callable[..., Any], device: torch.device, inputs: list[torch.Tensor]
+) -> float:
+    """Return the error of a compiled function; fail where nothing was generated for it."""
     before = _kernels()
     compiled = torch.compile(function, fullgraph=True)
     result = compiled(*[x.to(device) for x in inputs])
     if _kernels() == before:  # the graph was run as it is
         _falls_back("torch.compile returned without compiling")
-    return result
+    right = function(*[x.double() for x in inputs])
+    return reference.error(result, right)

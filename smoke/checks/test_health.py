@@ -33,8 +33,10 @@ class Product:
         right = draw((inner, block)).float()
         product = (left @ right).repeat(times, times)
         self._right_product = product.to(dtype).to(device)
-        self._left = left.repeat(times, 1).to(dtype).to(device)
-        self._right = right.repeat(1, times).to(dtype).to(device)
+        left = left.repeat(times, 1).to(dtype)
+        right = right.repeat(1, times).to(dtype)
+        self._left = left.to(device)
+        self._right = right.to(device)
         self._device = device
         self._flops = 2 * inner * (times * block) ** 2
         self._wrong = torch.zeros((), dtype=torch.int64, device=device)
@@ -220,8 +222,9 @@ def test_errors(device: torch.device, numbers: Numbers) -> None:
     readings = devices.sensors_of(device)
     for function, names in sensors.TABLE["errors"].items():
         with numbers.measuring(function):
-            for name, value in zip(names, readings.read(function), strict=True):
-                numbers.record(name, value, "count")
+            counts = readings.read(function)
+            for name, count in zip(names, counts, strict=True):
+                numbers.record(name, count, "count")
     with numbers.measuring("Xid errors"):
         xids = readings.xids()
         of_programs = [xid for xid in xids if xid in sensors.TABLE["of_programs"]]

@@ -207,8 +207,14 @@ def test_code() -> None:
             fields = line.rsplit(",", 2)
             if len(fields) > 1:
                 files[fields[0]] = fields[1]
+    foreign = [
+        *_libraries(),
+        *_finders(files),
+        *_start_lines(files),
+        *_shadows(files),
+    ]
     fail_if(
-        [*_libraries(), *_finders(files), *_start_lines(files), *_shadows(files)],
+        foreign,
         "foreign-code-loaded",
         cause="a file was added or edited after the build, or a program changes imports",
         remedy=f"remove it, or {REBUILD}",
@@ -274,9 +280,9 @@ def _shadows(files: dict[str, str]) -> Iterator[str]:
         module = sys.modules.get(name) or PathFinder.find_spec(name)
         place = getattr(module, "__file__", None) or getattr(module, "origin", None)
         if place:
+            path = Path(place)
             # A package may be a link to elsewhere, as Nix makes them.
-            folders = [*Path(place).parents, *Path(place).resolve().parents]
-            if homes.isdisjoint(folders):
+            if homes.isdisjoint([*path.parents, *path.resolve().parents]):
                 yield f"{name} comes from {place}"
 
 

@@ -89,14 +89,16 @@ class ChatGlm2(nn.Module):
         """Return the layer's output in float64; x is length by 1 by width."""
         heads = self.num_attention_heads_per_partition
         groups = self.num_multi_query_groups_per_partition
+        times = heads // groups
         parts = self.query_key_value(x)
-        parts = parts.view(len(x), 1, heads + 2 * groups, -1).permute(1, 2, 0, 3)
+        parts = parts.view(len(x), 1, heads + 2 * groups, -1)
+        parts = parts.permute(1, 2, 0, 3)
         query, key, value = parts.split([heads, groups, groups], 1)
         angle = reference.angles(positions, self.turned)
         query = reference.rotate_interleaved(query, angle)
         key = reference.rotate_interleaved(key, angle)
-        key = key.repeat_interleave(heads // groups, 1)
-        value = value.repeat_interleave(heads // groups, 1)
+        key = key.repeat_interleave(times, 1)
+        value = value.repeat_interleave(times, 1)
         mixed = reference.attention(query, key, value).permute(2, 0, 1, 3)
         return self.dense(mixed.reshape(x.shape))
 
@@ -132,10 +134,12 @@ def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) ->
         x = reference.noise(1, 3, length, size)
         # Up to 4.37 it selects rows of a table by position; later it takes one table per batch.
         inputs = [x, x, cos[None], sin[None]]
-        parameter = inspect.signature(function).parameters.get("position_ids")
-        if parameter is not None and parameter.default is parameter.empty:
+        parameters = inspect.signature(function).parameters
+        given = parameters.get("position_ids")
+        if given is not None and given.default is given.empty:
             inputs = [x, x, cos, sin, positions[None]]
-        result, _ = function(*[part.to(device) for part in inputs])
+        inputs = [tensor.to(device) for tensor in inputs]
+        result, _ = function(*inputs)
         right = RIGHT[family](x, angle)
         numbers.within(family, reference.error(result, right), 1e-5)
 
@@ -155,11 +159,11 @@ def test_linear(device: torch.device, numbers: Numbers) -> None:
     plain.weight.data = weight.clone()
     plain.bias.data = bias.clone()
     for name in (*FORMATS, "bf16"):
-        model = ipex_llm.optimize_model(
-            nn.Sequential(copy.deepcopy(plain)), low_bit=name
-        )
+        copied = nn.Sequential(copy.deepcopy(plain))
+        model = ipex_llm.optimize_model(copied, low_bit=name)
         if name in FORMATS:
-            stored, length = _unpacked(model[0].weight.data, name, weight, numbers)
+            data = model[0].weight.data
+            stored, length = _unpacked(data, name, weight, numbers)
             least = _least(device)
         else:
             stored, length = weight.bfloat16().double(), 1
@@ -168,19 +172,27 @@ def test_linear(device: torch.device, numbers: Numbers) -> None:
         for tokens in (1, 40):
             numbers.step(f"{name}, {tokens} tokens")
             x = reference.noise(tokens, 1024, seed=9)
-            right = x.double() @ stored.T + bias.double()
             with torch.no_grad():
-                result = model(x[None].to(device))[0].cpu()
-            error = (result.double() - right).abs()
-            # The CPU's kernels round x to 8 bits in each block, others compute in float16. The
-            # error of a step s is s / sqrt(12), and independent in each term of the sum.
-            blocks = x.double().unflatten(-1, (-1, length))
-            steps = blocks.abs().amax(-1) / 127
-            gains = stored.square().unflatten(-1, (-1, length)).sum(-1)
-            variance = steps.square() / 12 @ gains.T
+                result = model(x[None].to(device))
+            x = x.double()
+            right = x @ stored.T + bias.double()
+            error = result[0].cpu().double() - right
+            variance = _variance(x, stored, length)
             limit = 6 * variance.sqrt() + least * right.abs().max()
-            share = float((error / limit).max())
+            share = float((error.abs() / limit).max())
             numbers.within(f"{name}, {tokens} tokens, share", share, 1.0)
+
+
+def _variance(x: torch.Tensor, weight: torch.Tensor, length: int) -> torch.Tensor:
+    """Return the variance of what a low-bit layer returns.
+
+    The CPU's kernels round x to 8 bits in each block, others compute in float16. The error of a step
+    s is s / sqrt(12), and independent in each term of the sum.
+    """
+    blocks = x.unflatten(-1, (-1, length))
+    steps = blocks.abs().amax(-1) / 127
+    gains = weight.square().unflatten(-1, (-1, length))
+    return steps.square() / 12 @ gains.sum(-1).T
 
 
 def _unpacked(
@@ -197,12 +209,15 @@ def _unpacked(
     length = get_block_size(name)
     blocks = weight.double().view(-1, length)
     rows = data.view(len(blocks), -1)
-    head = rows.shape[1] - length * bits // 8
-    scale_type = torch.float16 if head == 2 else torch.float32
-    scale = rows[:, :head].contiguous().view(scale_type)
-    codes = rows[:, head:].contiguous().view(torch.int8)
+    of_codes = length * bits // 8
+    of_scale = rows.shape[1] - of_codes
+    scale, codes = rows.split([of_scale, of_codes], 1)
+    scale_type = torch.float16 if of_scale == 2 else torch.float32
+    scale = scale.contiguous().view(scale_type)
+    codes = codes.contiguous().view(torch.int8)
     if bits == 4:
-        low, high = codes & 15, (codes >> 4) & 15
+        low = codes & 15
+        high = (codes >> 4) & 15
         codes = torch.cat([low, high], 1) - 8
     stored = codes.double() * scale.double()
     largest = blocks.abs().argmax(1, keepdim=True)

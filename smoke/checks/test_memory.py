@@ -146,23 +146,24 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """A tensor of more than 4 GiB is granted, and its parts can be told apart."""
     tensor = torch.empty(capabilities.LARGE, dtype=torch.uint8, device=device)
-    places = list(range(0, 5 * 2**30, 2**30))
-    places += [place + 2**20 for place in places]
-    for value, place in enumerate(places):
-        tensor[place : place + 2**16] = value
-    last = torch.tensor(places).to(device) + 2**16 - 1
+    starts = list(range(0, 5 * 2**30, 2**30))
+    starts += [start + 2**20 for start in starts]
+    length = 2**16
+    for value, start in enumerate(starts):
+        tensor[start : start + length] = value
+    last = torch.tensor(starts).to(device) + length - 1
     picked = tensor.index_select(0, last).cpu()
     wrong = int((picked != torch.arange(10)).sum())
-    for value, place in enumerate(places):
-        part = tensor[place : place + 2**16]
+    for value, start in enumerate(starts):
+        part = tensor[start : start + length]
         wrong += int((part != value).sum())
     numbers.within("elements with other values than were written", wrong, 0)
     # A kernel over all elements, of which there are more than 32 bits count.
     tensor.fill_(3)
     tensor[-1] = 200
     tensor.add_(4)
-    ends = [0, 2**31 - 1, 2**31, 2**32 - 1, 2**32, capabilities.LARGE - 2]
-    missed = [place for place in ends if tensor[place].item() != 7]
+    places = (0, 2**31 - 1, 2**31, 2**32 - 1, 2**32, capabilities.LARGE - 2)
+    missed = [place for place in places if tensor[place].item() != 7]
     wrong = len(missed)
     if tensor.max().item() != 204:
         wrong += 1

@@ -177,11 +177,13 @@ def test_scaler(device: torch.device, numbers: Numbers) -> None:
     update = torch.optim.SGD([weight], lr=0.1)
     for factor in (1.0, float("inf")):
         update.zero_grad()
-        scaler.scale((weight * factor).sum()).backward()
+        loss = (weight * factor).sum()
+        scaler.scale(loss).backward()
         scaler.step(update)
         scaler.update()
     resumed = torch.amp.GradScaler(device.type)
     resumed.load_state_dict(scaler.state_dict())
     right = torch.full((3,), 0.9).double()
-    numbers.within("weight", reference.error(weight.detach(), right), 1e-6)
+    error = reference.error(weight.detach(), right)
+    numbers.within("weight", error, 1e-6)
     _same("scale", [resumed.get_scale()], [1024.0], numbers)  # doubled once, and halved

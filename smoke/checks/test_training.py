@@ -40,7 +40,8 @@ def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
             for tensor in tensors:
                 tensor.grad = None
             with precision.recorded(device, numbers):
-                run(x).square().sum().backward()
+                loss = run(x).square().sum()
+                loss.backward()
         parts = [tensor.grad.cpu().flatten() for tensor in tensors]
         gradients[name] = torch.cat(parts)
     right = gradients.pop("kept").double()

@@ -13,7 +13,9 @@ _EMBEDDED = {(5, 3), (6, 2), (7, 2), (8, 7)}
 
 def _number(name: re.Match[str]) -> tuple[int, int]:
     number = int(name[2]), int(name[3])
-    return (11, 0) if number == (10, 1) else number  # CUDA 13 renamed Thor
+    if number == (10, 1):  # CUDA 13 renamed Thor
+        return 11, 0
+    return number
 
 
 def runs(code: str, capability: str) -> bool:
@@ -25,14 +27,16 @@ def runs(code: str, capability: str) -> bool:
             any later chip. With ``a`` it runs on that chip only, with ``f`` on its family.
         capability: The GPU's, as ``sm_89``.
     """
-    made, gpu = _NAME.fullmatch(code), _NAME.fullmatch(capability)
+    made = _NAME.fullmatch(code)
+    gpu = _NAME.fullmatch(capability)
     if made is None or gpu is None:
         return False
-    needs, has = _number(made), _number(gpu)
+    needs = _number(made)
+    has = _number(gpu)
     if made[4] == "a":
         return needs == has
     if made[1] == "compute" and not made[4]:
         return needs <= has
-    if needs != has and not _EMBEDDED.isdisjoint((needs, has)):
-        return False
+    if needs in _EMBEDDED or has in _EMBEDDED:
+        return needs == has
     return needs[0] == has[0] and needs[1] <= has[1]
