@@ -67,7 +67,8 @@ def look(
     numbers.step("all-reduce of the group")
     with group.step("sum numbers"):
         sums, seconds = sum_at_size(group.size, group.rank, device)
-    numbers.sample("all-reduce", [4e-9 * LARGE / one for one in seconds], "GB/s")
+    rates = [4e-9 * LARGE / one for one in seconds]
+    numbers.sample("all-reduce", rates, "GB/s")
     is_sum_wrong = any(group.told_by_all("sums", sums).values())
     wrong, speeds = [], {}
     for pairs in partners(group.size):
@@ -87,8 +88,8 @@ def look(
     numbers.step("compare what all processes saw")
     told = group.told_by_all("seen", [sums, wrong, list(speeds.items())])
     seen = {}
-    for rank, (sums, wrong, rates) in told.items():
-        seen[rank] = Seen(nodes[rank], sums, wrong, dict(rates))
+    for rank, (sums, wrong, measured) in told.items():
+        seen[rank] = Seen(nodes[rank], sums, wrong, dict(measured))
     return seen
 
 

@@ -72,13 +72,14 @@ class Product:
 )
 def test_bandwidth(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Copies within the memory are as fast as the device's peak allows."""
-    there = torch.ones(BYTES[device.type != "cpu"] // 8, device=device)
-    copied = []
+    size = BYTES[device.type != "cpu"]
+    source = torch.ones(size // 8, device=device)
+    rounds = []
     for _ in range(ROUNDS + 1):
-        speed = copy_speed(torch.empty_like(there), there, device)
-        copied.append(2 * speed * 2**30 / 1e9)  # it reads and writes
-    rates = {"memory": numbers.sample("memory", copied[1:], "GB/s")}
-    _compare_with_peak(expect, device, rates, numbers)
+        speed = copy_speed(torch.empty_like(source), source, device)
+        rounds.append(2 * speed * 2**30 / 1e9)  # it reads and writes
+    rate = numbers.sample("memory", rounds[1:], "GB/s")
+    _compare_with_peak(expect, device, {"memory": rate}, numbers)
 
 
 @check(

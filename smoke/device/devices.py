@@ -44,7 +44,9 @@ def backend(device: torch.device) -> Any:
     """Return the module that drives the device, as ``torch.cuda``; None for the CPU."""
     if device.type == "mps":
         return _Metal()
-    return None if device.type == "cpu" else getattr(torch, device.type, None)
+    if device.type == "cpu":
+        return None
+    return getattr(torch, device.type, None)
 
 
 class _Metal:

@@ -40,14 +40,16 @@ class Sensors:
     def read(self, name: str) -> list[float]:
         """Return what one function or file tells, in °C, W, MHz, or as numbers of events."""
         if self._handle is None:
-            highest = max(map(float, self._texts(name).values()))
-            value = highest * self._files[name][0]
+            texts = self._texts(name).values()
+            scale = self._files[name][0]
+            value = max(map(float, texts)) * scale
             if name in ("power", "throttle"):
                 value = self._growth(name, value)
             return [value]
         function, arguments, count, scale = TABLE["nvml"][name]
         results = [ctypes.c_ulonglong() for _ in range(count)]
-        _ask(function, self._handle, *arguments, *map(ctypes.byref, results))
+        pointers = map(ctypes.byref, results)
+        _ask(function, self._handle, *arguments, *pointers)
         return [result.value * scale for result in results]
 
     def throttled(self) -> set[str]:
@@ -184,8 +186,10 @@ def _ask(function: str, *arguments: object) -> bool:
     if library is None:
         raise Unmeasured("NVIDIA's management library does not load")
     library.nvmlErrorString.restype = ctypes.c_char_p
-    absent = 13  # no such function
-    if code := getattr(library, function, lambda *_: absent)(*arguments):
+    code = 13  # no such function
+    if hasattr(library, function):
+        code = getattr(library, function)(*arguments)
+    if code:
         raise Unmeasured(f"{function}: {library.nvmlErrorString(code).decode()}")
     return True
 

@@ -169,13 +169,16 @@ class Child:
 
     def _judged(self, code: int | None, seconds: float, log: str) -> Answer:
         if code is None:
-            return Answer(None, hung(seconds, step=self._function), log)
+            finding = hung(seconds, step=self._function)
+            return Answer(None, finding, log)
         written = self._folder / "answer.json"
         if code != 0 or not written.exists():
-            return Answer(None, died(code, log, step=self._function), log)
+            finding = died(code, log, step=self._function)
+            return Answer(None, finding, log)
         reply = json.loads(written.read_text(encoding="utf-8"))
-        finding = Finding(**reply["finding"]) if reply["finding"] else None
-        return Answer(reply["value"], finding, log)
+        if reply["finding"]:
+            return Answer(None, Finding(**reply["finding"]), log)
+        return Answer(reply["value"], None, log)
 
 
 # ``module:function`` and its arguments, which are JSON values.

@@ -34,9 +34,9 @@ class Plan:
 
     def leaves_out(self, identifier: str, *, full: bool) -> str:
         """Return why a check is no part of the run, whatever the target is; "" where it is one."""
+        area = identifier.partition(".")[0]
         if self.only:
-            asked = {identifier, identifier.partition(".")[0]} & self.only
-            return "" if asked else NOT_ASKED
+            return "" if self.only & {identifier, area} else NOT_ASKED
         if full and not self.full:
             return ONLY_IN_FULL
         return REUSED if identifier in self.reused else ""

@@ -34,10 +34,11 @@ def installed() -> dict[str, set[str]]:
 def top_level() -> dict[str, list[str]]:
     """Return the public modules of every installed distribution, by its normalised name."""
     modules: dict[str, list[str]] = {name: [] for name in installed()}
-    for module, owners in sorted(metadata.packages_distributions().items()):
+    owners_of = metadata.packages_distributions()
+    for module in sorted(owners_of):
         is_public = module.isidentifier() and not module.startswith("_")
         if is_public and module not in NOT_CODE:
-            for owner in set(owners):
+            for owner in set(owners_of[module]):
                 modules.setdefault(normal(owner), []).append(module)
     return modules
 
