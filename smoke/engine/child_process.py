@@ -145,7 +145,8 @@ class Child:
         self._folder = Path(self._scratch.name)
         # The same main script again: a wrapper of the worker, as the tests have, wraps these too.
         main = str(Path(sys.argv[0]).resolve())
-        argv = [sys.executable, "-I", "-u", main, "--call", function, str(self._folder)]
+        argv = [sys.executable, "-I", "-u", main]
+        argv += ["--call", function, str(self._folder)]
         with self._log.open("wb") as output:
             self._process = start(argv, output)
 
