@@ -233,7 +233,7 @@ class Run:
         """Return when the run was started, its seconds and the load meanwhile."""
         events = self.journal.events()
         started, seconds = time.time(), 0.0
-        load: dict[str, float] = {}
+        load = {}
         if not self._options.ended:
             seconds = time.monotonic() - self._clock
             started -= seconds

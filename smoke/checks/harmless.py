@@ -16,8 +16,8 @@ def sort_lines(output: str) -> tuple[list[str], list[str]]:
 
     Below a warning Python prints the line of source that caused it, indented.
     """
-    harmless: list[str] = []
-    others: list[str] = []
+    harmless = []
+    others = []
     after_warning = False
     for line in filter(str.strip, output.splitlines()):
         known = is_harmless(line)

@@ -89,7 +89,7 @@ def test_bandwidth(expect: Expect, device: torch.device, numbers: Numbers) -> No
 )
 def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Products are exact in each type, and as fast as the device's peak allows."""
-    rates: dict[str, float] = {}
+    rates = {}
     types = ["float32", "bfloat16"]
     if device.type != "cpu":  # torch 2.1 multiplies no float16 there
         types.append("float16")

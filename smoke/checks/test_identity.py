@@ -201,7 +201,7 @@ def _torch_version_file() -> dict[str, str]:
 )
 def test_code() -> None:
     """What runs at Python's start and what finds modules is as it was installed."""
-    files: dict[str, str] = {}
+    files = {}
     for distribution in metadata.distributions():
         for line in (distribution.read_text("RECORD") or "").splitlines():
             fields = line.rsplit(",", 2)

@@ -198,7 +198,7 @@ def _twice(
     model: Any, name: str, device: torch.device, numbers: Numbers, places: Places
 ) -> None:
     """Check two forward passes, where they compute, and where they leave the weights."""
-    wrong: list[str] = []
+    wrong = []
 
     def look(_block: object, _given: object, found: torch.Tensor) -> None:
         if found.device.type != device.type:

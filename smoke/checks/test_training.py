@@ -99,7 +99,7 @@ def _loaded(loader: Any, device: torch.device, draws: list[int]) -> list[int]:
     """Return the samples of an epoch, -1 for a damaged one; add the numbers drawn for them."""
     # Kept until the epoch has ended: memory that is used again too early shows.
     batches = [(x.to(device, non_blocking=True), *more) for x, *more in loader]
-    epoch: list[int] = []
+    epoch = []
     for x, number, drawn in batches:
         draws += drawn.flatten().tolist()
         right = number.to(device)[:, None]

@@ -109,7 +109,7 @@ def facts(device: torch.device) -> dict[str, Any]:
 
 def fallback(accelerator: str) -> list[str]:
     """Return the settings by which torch computes on the CPU what a device has no kernel for."""
-    settings: list[str] = []
+    settings = []
     for name in ("PYTORCH_ENABLE_{}_FALLBACK", "PYTORCH_{}_FALLBACK_OP"):
         variable = name.format(accelerator.upper())
         value = os.environ.get(variable, "")

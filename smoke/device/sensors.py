@@ -96,7 +96,7 @@ class Sensors:
             _ask("nvmlEventSetCreate", ctypes.byref(events))
             _ask("nvmlDeviceRegisterEvents", self._handle, kind, events)
             self._events = events
-        xids: list[int] = []
+        xids = []
         event = (ctypes.c_ulonglong * 4)()  # nvmlEventData_t: device, kind, Xid, …
         with contextlib.suppress(Unmeasured):  # at last there is no other
             while _ask("nvmlEventSetWait_v2", self._events, event, 0):
@@ -112,7 +112,7 @@ class Sensors:
 
     def _texts(self, name: str) -> dict[Path, str]:
         _scale, *patterns = self._files.get(name, [1.0])
-        texts: dict[Path, str] = {}
+        texts = {}
         if self._folder:
             for pattern in patterns:
                 for path in sorted(self._folder.glob(pattern)):

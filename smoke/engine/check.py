@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     # Returns the call that a check of this device will make.
     Beside = Callable[[Expect, torch.device], Call]
     Capability = Callable[[torch.device], str]
+    Function = Callable[..., None]
 
 # All other checks on the device are reported as blocked when this one fails.
 DEVICE = "device.ready"
@@ -87,7 +88,7 @@ def check(
     needs: Sequence[Capability] = (),
     full: bool = False,
     beside: Beside | None = None,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Function], Function]:
     """Mark a function as a smoke check; its docstring says what it proves.
 
     Args:
@@ -102,7 +103,7 @@ def check(
             device is ready.
     """
 
-    def mark(function: Callable[..., None]) -> Callable[..., None]:
+    def mark(function: Function) -> Function:
         marked = Check(identifier, stands_for, when, tuple(needs), full, beside)
         function.check = marked  # type: ignore[attr-defined]
         return function

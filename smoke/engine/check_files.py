@@ -81,7 +81,7 @@ def _place(path: Path) -> int:
 
 def declared(files: Iterable[Path]) -> list[Declared]:
     """Return the checks of check files, in the order of the files."""
-    checks: list[Declared] = []
+    checks = []
     for path in files:
         checks += _declared_in(path)
     return checks

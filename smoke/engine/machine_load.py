@@ -30,7 +30,7 @@ class MachineLoad:
     def since_start(self) -> dict[str, float]:
         """Return the load average, and parts of the time from 0 to 1, rounded."""
         seconds = max(time.monotonic() - self._started, 1e-9)
-        parts: dict[str, float] = {}
+        parts = {}
         if hasattr(os, "getloadavg"):
             parts["load average"] = round(os.getloadavg()[0], 2)
         stolen_before, before = self._cpu
@@ -55,7 +55,7 @@ class MachineLoad:
 
     def _stalled_seconds(self) -> dict[str, float]:
         """Return the seconds in which some task waited, by resource."""
-        stalled: dict[str, float] = {}
+        stalled = {}
         for resource in RESOURCES:
             try:
                 text = (self._proc / "pressure" / resource).read_text(encoding="ascii")

@@ -6,7 +6,7 @@ from smoke.engine.journal import Entry, Journal, Running
 
 def devices(journal: Journal) -> dict[int, Entry]:
     """Return the facts of each device that computes, in the order of their numbers."""
-    facts: dict[int, Entry] = {}
+    facts = {}
     for event in journal.events():
         if "device" in event:
             facts[event["device"]["index"]] = event["device"]

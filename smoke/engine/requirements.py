@@ -50,7 +50,7 @@ def to_import(expect: Expect) -> dict[str, list[str]]:
     """
     installed = top_level()
     loaded = {"torch": "torch", **OPERATOR_MODULES}
-    modules: dict[str, list[str]] = {}
+    modules = {}
     for name in expect.requirements:
         if name in expect.imported:
             continue

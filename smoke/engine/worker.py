@@ -168,9 +168,9 @@ def run_checks(
 
 def _refused(journal: Journal, plan: Plan) -> list[str]:
     """Return why none of the checks that were asked for is required, nothing where one is."""
-    reasons: list[str] = []
     if not plan.only or journal.last("required"):
-        return reasons
+        return []
+    reasons = []
     for entry in journal.last("not_required") or ():
         if entry["reason"] != NOT_ASKED:
             reasons.append(f"{entry['id']} ({entry['reason']})")
