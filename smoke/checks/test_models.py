@@ -109,11 +109,9 @@ def test_generate(device: torch.device, numbers: Numbers) -> None:
         behind = logits.amax(1, keepdim=True) - chosen
         numbers.within(f"{name} behind", float(behind.max()), slack)
         logits, chosen = _expected(wide, tokens, drawn)
-        largest = logits.topk(LARGEST).values
-        chances = (largest / HEAT).softmax(1)
-        above = (chances * (largest > chosen + slack)).sum(1)
-        excess = float(above.max()) - NUCLEUS
-        numbers.within(f"{name} drawn too low", max(0.0, excess), 0.05)
+        above = _chance_of_more(logits, chosen + slack)
+        excess = max(0.0, above - NUCLEUS)
+        numbers.within(f"{name} drawn too low", excess, 0.05)
 
 
 def _tokens(length: int) -> Tensor:
@@ -129,6 +127,14 @@ def _generate(model: Any, tokens: Tensor, **options: Any) -> Tensor:
     given = tokens.to(model.device)
     result = model.generate(given, attention_mask=(given > 0).long(), **options)
     return result[:, tokens.shape[1] :].cpu()
+
+
+def _chance_of_more(logits: Tensor, chosen: Tensor) -> float:
+    """Return the largest chance of all words together that are likelier than the chosen one."""
+    largest = logits.topk(LARGEST).values
+    chances = (largest / HEAT).softmax(1)
+    above = chances * (largest > chosen)
+    return float(above.sum(1).max())
 
 
 def _expected(model: Any, tokens: Tensor, new: Tensor) -> tuple[Tensor, ...]:

@@ -184,9 +184,10 @@ def _multinomial(device: torch.device) -> float:
 def _impossible(device: torch.device) -> int:
     """Return how often something was drawn that can't be, or left out that must be."""
     rows = torch.eye(1000).flip(1)
-    chosen = torch.multinomial(rows.to(device), 1).cpu()[:, 0]
-    wrong = int((chosen != rows.argmax(1)).sum())
-    all_of_1000 = torch.multinomial(torch.ones(1000, device=device), 1000).cpu()
+    chosen = torch.multinomial(rows.to(device), 1).cpu()
+    wrong = int((chosen[:, 0] != rows.argmax(1)).sum())
+    equal = torch.ones(1000, device=device)
+    all_of_1000 = torch.multinomial(equal, 1000).cpu()
     wrong += 1000 - len(all_of_1000.unique())
     permutation = torch.randperm(70_001, device=device).cpu()
     wrong += 70_001 - len(permutation.unique())

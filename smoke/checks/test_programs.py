@@ -63,20 +63,26 @@ def _equal(
 
 def _groups(device: torch.device) -> Pair:
     """Return a weight of each group after one step, the first of AdamW being its rate."""
-    stepped = []
-    for kind, rate in ((torch.optim.SGD, 0.5), (torch.optim.AdamW, 0.1)):
-        parts = [nn.Parameter(torch.ones(3, device=device)) for _ in range(3)]
-        groups = [
-            {"params": parts[:1]},
-            {"params": parts[1:2], "lr": rate / 2},
-            {"params": parts[2:], "weight_decay": 0.5},
-        ]
-        update = kind(groups, lr=rate, weight_decay=0.0)
-        for part in parts:
-            part.grad = torch.full_like(part, 0.5)
-        update.step()
-        stepped += [part[0] for part in parts]
-    return torch.stack(stepped), [0.75, 0.875, 0.5, 0.9, 0.95, 0.85]
+    sgd = _stepped(torch.optim.SGD, 0.5, device)
+    adamw = _stepped(torch.optim.AdamW, 0.1, device)
+    return torch.stack(sgd + adamw), [0.75, 0.875, 0.5, 0.9, 0.95, 0.85]
+
+
+def _stepped(kind: Any, rate: float, device: torch.device) -> list[torch.Tensor]:
+    """Return ones after a step: at a rate, at half of it, and with decay."""
+    parts = []
+    for _ in range(3):
+        part = nn.Parameter(torch.ones(3, device=device))
+        part.grad = torch.full_like(part, 0.5)
+        parts.append(part)
+    plain, slow, decaying = parts
+    groups = [
+        {"params": [plain]},
+        {"params": [slow], "lr": rate / 2},
+        {"params": [decaying], "weight_decay": 0.5},
+    ]
+    kind(groups, lr=rate, weight_decay=0.0).step()
+    return [part[0] for part in parts]
 
 
 def _autocast(device: torch.device) -> Pair:
@@ -99,10 +105,14 @@ def _autocast(device: torch.device) -> Pair:
 
 def _roundings(device: torch.device) -> Pair:
     """Return numbers in other types, of which some are half-way between two."""
-    x = torch.tensor(
-        [2049.0, 2051.0, 1025.5, 257.0, 259.0, -771.0, -2.5], device=device
-    )
-    rounded = [x.half().float(), x.bfloat16().float(), x.int(), x.round()]
+    values = [2049.0, 2051.0, 1025.5, 257.0, 259.0, -771.0, -2.5]
+    x = torch.tensor(values, device=device)
+    rounded = [
+        x.half().float(),
+        x.bfloat16().float(),
+        x.int(),
+        x.round(),
+    ]
     return torch.stack(rounded), [
         [2048, 2052, 1026, 257, 259, -771, -2.5],
         [2048, 2048, 1024, 256, 260, -772, -2.5],
@@ -157,7 +167,7 @@ def _look_ups(device: torch.device) -> Pair:
 
 def _refusals(device: torch.device) -> Pair:
     """Return whether what does not fit is refused, and not read beyond its end."""
-    misfits: tuple[tuple[Any, tuple[int, ...], tuple[int, ...]], ...] = (
+    misfits: Any = (
         (torch.mm, (3, 4), (5, 6)),
         (torch.bmm, (2, 3, 4), (3, 4, 5)),
         (functional.linear, (3, 4), (5, 6)),
@@ -167,8 +177,10 @@ def _refusals(device: torch.device) -> Pair:
     )
     refused = 0
     for function, left, right in misfits:
+        a = torch.ones(left, device=device)
+        b = torch.ones(right, device=device)
         try:
-            function(torch.ones(left, device=device), torch.ones(right, device=device))
+            function(a, b)
         except (RuntimeError, ValueError):
             refused += 1
     return refused, len(misfits)
@@ -227,6 +239,8 @@ def _loss(device: torch.device) -> Pair:
         losses.append(float(result.loss))
         gradients = [weight.grad.flatten() for weight in model.parameters()]
         norms.append(float(torch.cat(gradients).norm()))
-    scores = result.logits[:, :-1].reshape(-1, WORDS).float()
-    right = float(functional.cross_entropy(scores, labels[:, 1:].flatten()))
-    return [*losses, *norms], [right] * 3 + norms[:1] * 3
+    scores = result.logits[:, :-1].reshape(-1, WORDS)
+    following = labels[:, 1:].flatten()
+    loss = float(functional.cross_entropy(scores.float(), following))
+    norm = norms[0]
+    return [*losses, *norms], [loss, loss, loss, norm, norm, norm]

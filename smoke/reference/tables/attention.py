@@ -47,7 +47,8 @@ def attend(mask: str, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             bias = bias.to(query.dtype)
     repeats = query.shape[1] // key.shape[1]
     if query.dtype == torch.float64:
-        key, value = (x.repeat_interleave(repeats, 1) for x in (key, value))
+        key = key.repeat_interleave(repeats, 1)
+        value = value.repeat_interleave(repeats, 1)
         return reference.attention(query, key, value, bias)
     if mask == "causal":
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -57,7 +58,8 @@ def attend(mask: str, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     grouped = "enable_gqa" in (F.scaled_dot_product_attention.__doc__ or "")
     if repeats > 1 and grouped and query.device.type != "xpu":
         return F.scaled_dot_product_attention(query, key, value, bias, enable_gqa=True)
-    key, value = (x.repeat_interleave(repeats, 1) for x in (key, value))
+    key = key.repeat_interleave(repeats, 1)
+    value = value.repeat_interleave(repeats, 1)
     return F.scaled_dot_product_attention(query, key, value, bias)
 
 

@@ -104,8 +104,9 @@ def copies_between_strides(x):
     yield x.new_zeros(700, 600)[:, ::2].copy_(x.mT)
     heads = x.view(300, 2, 350).permute(1, 2, 0)
     yield x.new_zeros(2, 350, 600)[..., 1::2].copy_(heads)
-    yield torch.cat([x.mT, x.mT[:, ::3]], 1)
-    yield torch.stack([x[:, ::2].mT, x[:, 1::2].mT])
+    turned = x.mT
+    yield torch.cat([turned, turned[:, ::3]], 1)
+    yield torch.stack([turned[::2], turned[1::2]])
 
 
 def norms_of_images(x):
