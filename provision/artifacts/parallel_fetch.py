@@ -134,9 +134,13 @@ def _download(
 ) -> str:
     """Download and verify a file; return why that failed, or ""."""
     try:
-        url = str(item.source) if item.project is None else _file_url(session, item)
+        url = item.source
+        if item.project is not None:
+            url = _file_url(session, item)
         place = folder / PARTIAL
-        part = download(session, url, place, item.filename, progress, most=item.size)
+        part = download(
+            session, str(url), place, item.filename, progress, most=item.size
+        )
     except ToolError as error:
         return _reason(error)
     # Hashed as a whole after the transfer, because a resumed file was not seen from its start.

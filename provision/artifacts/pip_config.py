@@ -64,7 +64,8 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
     home = Path(env.get(variable) or home_folder() or os.devnull)
     files = []
     if windows:
-        files.append(Path(env.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini"))
+        shared = env.get("PROGRAMDATA", r"C:\ProgramData")
+        files.append(Path(shared, "pip", "pip.ini"))
         files.append(home / "pip" / "pip.ini")
         roaming = Path(env.get("APPDATA") or home / "AppData" / "Roaming")
         files.append(roaming / "pip" / "pip.ini")

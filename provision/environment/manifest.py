@@ -165,7 +165,8 @@ def finished_generations(environments: Path) -> list[Generation]:
             generations.append(generation)
     # By the number: clocks can be wrong. Records of earlier versions have none.
     generations.sort(key=lambda one: (one.record.number, one.record.built))
-    return generations[::-1]
+    generations.reverse()
+    return generations
 
 
 def next_number(environments: Path) -> int:

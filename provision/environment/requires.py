@@ -34,9 +34,11 @@ def locked_requirements(
 def _is_locked(
     dist: InstalledDistribution, artifact: Artifact, prefix: Path, site: Path
 ) -> bool:
-    metadata = f"{dist.folder.name}/METADATA"
-    hashes = [line.sha256 for line in dist.entries if line.path == metadata]
-    if not artifact.record or not (site / metadata).is_file():
+    metadata = dist.folder / "METADATA"
+    if not artifact.record or not metadata.is_file():
         return False
-    digests = record_digests(dist, prefix, site)
-    return artifact.record in digests and hashes == [sha256_file(site / metadata)]
+    if artifact.record not in record_digests(dist, prefix, site):
+        return False
+    name = metadata.relative_to(site).as_posix()
+    hashes = [line.sha256 for line in dist.entries if line.path == name]
+    return hashes == [sha256_file(metadata)]

@@ -121,7 +121,8 @@ def changing_seal(folder: Path) -> Iterator[None]:
 
 
 def _write(folder: Path, seal: Seal) -> None:
-    write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
+    text = json.dumps(asdict(seal), indent=1)
+    write_atomic(beside(folder), f"{text}\n")
 
 
 def _manifest(folder: Path) -> str:

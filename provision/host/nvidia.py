@@ -43,13 +43,13 @@ def _cards(root: Root, host: Host) -> list[NvidiaCard]:
 def probe_proc(root: Root) -> list[NvidiaCard]:
     """Return the GPUs that the kernel module lists under ``/proc/driver/nvidia``."""
     folder = "proc/driver/nvidia/gpus"
-    version = root.text("proc/driver/nvidia/version")
-    module = re.search(r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)", version)
+    pattern = r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)"
+    module = root.search(pattern, "proc/driver/nvidia/version")
     driver = module[1] if module else None
     cards = []
     for address in root.names(folder):
-        text = root.text(f"{folder}/{address}/information")
-        if model := re.search(r"^Model:\s*(.+)$", text, re.M):
+        model = root.search(r"^Model:\s*(.+)$", f"{folder}/{address}/information")
+        if model:
             cards.append(NvidiaCard(address, model[1].strip(), driver))
     return cards
 

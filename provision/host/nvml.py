@@ -48,5 +48,6 @@ def _card(handle: Any) -> NvidiaCard:  # noqa: ANN401 - an opaque handle of NVML
 
 def _address(text: str | bytes) -> str:
     """Return ``00000000:01:00.0`` as sysfs writes it: ``0000:01:00.0``."""
-    plain = text.decode("ascii", "replace") if isinstance(text, bytes) else text
-    return plain.lower()[-len("0000:01:00.0") :]
+    if isinstance(text, bytes):
+        text = text.decode("ascii", "replace")
+    return text.lower()[-len("0000:01:00.0") :]

@@ -17,13 +17,13 @@ _ADDED = (
 def x86_64_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> int:
     """Return the level, 1 where the system does not show the flags of its processor."""
     try:
-        found = re.search(r"^flags\s*:(.*)$", read_text(cpuinfo), re.MULTILINE)
+        match = re.search(r"^flags\s*:(.*)$", read_text(cpuinfo), re.MULTILINE)
     except (OSError, UnicodeDecodeError):
         return 1
-    flags = set(found[1].split()) if found else set()
+    flags = match[1].split() if match else []
     level = 1
     for added in _ADDED:
-        if not added <= flags:
+        if not added.issubset(flags):
             break
         level += 1
     return level

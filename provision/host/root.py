@@ -1,6 +1,7 @@
 """The input of a probe: a machine's files, which may be absent, unreadable or garbage."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,10 @@ class Root:
     def text(self, path: str, limit: int = 65536) -> str:
         """Return the first bytes of a file as text, stripped; the last ones for a limit below 0."""
         return read_text(self.path / path, limit).strip("\0 \t\r\n")
+
+    def search(self, pattern: str, path: str) -> re.Match[str] | None:
+        """Return the first match in a file, of whose lines ``^`` and ``$`` are the ends."""
+        return re.search(pattern, self.text(path), re.MULTILINE)
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted."""

@@ -50,7 +50,8 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     folder = f"{_DEVICES}/{address}"
     ids = []
     for key in ("vendor", "device"):
-        match = re.fullmatch("0x([0-9a-f]{4})", root.text(f"{folder}/{key}").lower())
+        text = root.text(f"{folder}/{key}").lower()
+        match = re.fullmatch("0x([0-9a-f]{4})", text)
         ids.append(match[1] if match else "")
     gpu = catalogued(devices, ids[0], ids[1], address)
     if name := root.target(f"{folder}/driver"):
@@ -90,6 +91,6 @@ def largest_bar(resource: str) -> int:
     for line in resource.splitlines()[:6]:
         match = re.match(r"0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16}) ", line)
         if match and match[2] != match[1]:
-            size = int(match[2], 16) - int(match[1], 16) + 1
-            sizes.append(size)
+            start = int(match[1], 16)
+            sizes.append(int(match[2], 16) - start + 1)
     return max(sizes)

@@ -48,7 +48,7 @@ def probe(machine: Machine, host: Host) -> Host:
 
 def _libc(root: Root) -> str:
     # glibc's ldd is a script that names its version; asking the library itself means running it.
-    if version := re.search(r"ldd \(.*?\) (2\.\d+)", root.text("usr/bin/ldd")):
+    if version := root.search(r"ldd \(.*?\) (2\.\d+)", "usr/bin/ldd"):
         return f"glibc {version[1]}"
     musl = any(name.startswith("ld-musl-") for name in root.names("lib"))
     return "musl" if musl else ""
@@ -81,13 +81,13 @@ def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] |
     for folder in TABLES["modprobe"]:
         for name in root.names(folder):
             path = f"{folder}/{name}"
-            line = re.search(blacklist, root.text(path), re.MULTILINE)
+            line = root.search(blacklist, path)
             if line and name.endswith(".conf"):
                 return "driver-kept-out", f"/{path} says {line[0].strip()}"
     option = rf"\b(?:module_|modprobe\.)blacklist=\S*\b{module}\b\S*"
     if vendor == "intel":  # it stops the drivers of the kernel itself, not NVIDIA's
         option += r"|\bnomodeset\b"
-    if word := re.search(option, root.text("proc/cmdline")):
+    if word := root.search(option, "proc/cmdline"):
         return "driver-kept-out", f"/proc/cmdline says {word[0]}"
     # Four bytes of attributes, then 1 where it is on.
     if not root.text(_SECURE_BOOT).endswith("\x01"):
@@ -101,10 +101,9 @@ def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] |
 
 def _memory(root: Root, host: Host) -> Iterator[tuple[str, int]]:
     """Yield the free bytes of memory and of this process's control groups, and the size of shm."""
-    memory = re.search(r"^MemAvailable:\s+(\d+) kB", root.text("proc/meminfo"), re.M)
-    if memory:
+    if memory := root.search(r"^MemAvailable:\s+(\d+) kB", "proc/meminfo"):
         yield "memory", int(memory[1]) << 10
-    group = re.search(r"^0::(/.*)$", root.text("proc/self/cgroup"), re.MULTILINE)
+    group = root.search(r"^0::(/.*)$", "proc/self/cgroup")
     own = PurePosixPath(group[1] if group else "/")
     # In a container the path can be that of the host, of which it sees the end as its root.
     for folder in (own, *own.parents):
@@ -113,20 +112,21 @@ def _memory(root: Root, host: Host) -> Iterator[tuple[str, int]]:
         now = root.text(f"{place}.current")
         if most.isdecimal() and now.isdecimal():  # "max" is no limit
             free = int(most) - int(now)
-            stat = root.text(f"{place}.stat")
-            if cache := re.search(r"^inactive_file (\d+)", stat, re.MULTILINE):
+            if cache := root.search(r"^inactive_file (\d+)", f"{place}.stat"):
                 free += int(cache[1])
             yield f"cgroup {folder}", free
-    mounts = root.text("proc/mounts")
-    shm = re.search(r"^\S+ /dev/shm tmpfs \S*\bsize=(\d+)k", mounts, re.MULTILINE)
+    shm = root.search(r"^\S+ /dev/shm tmpfs \S*\bsize=(\d+)k", "proc/mounts")
     # Docker's 64 MiB are nobody's choice; on a desktop they would be its owner's.
     if shm and set(host.surroundings) - {"wsl", "vm"}:
         yield "shm", int(shm[1]) << 10
 
 
 def _disks(machine: Machine) -> Iterator[tuple[str, int]]:
-    for kind, name, usual in (("disk", "HOME", "/"), ("temporary", "TMPDIR", "/tmp")):  # noqa: S108
-        folder = machine.environ.get(name, usual)
+    folders = {
+        "disk": machine.environ.get("HOME", "/"),
+        "temporary": machine.environ.get("TMPDIR", "/tmp"),  # noqa: S108
+    }
+    for kind, folder in folders.items():
         try:
             usage = shutil.disk_usage(folder)
         except OSError:
