@@ -183,12 +183,13 @@ def _keeps_contract(arguments: argparse.Namespace) -> bool:
 
 def _project(arguments: argparse.Namespace) -> Project:
     start = (arguments.project or Path.cwd()).absolute()
+    problem = ""
     if start.exists() and not start.is_dir():
-        what = f"{start} is a file"
-        raise UsageError(what, remedy="name the folder of a project")
-    if not start.exists() and arguments.verb != "init":
-        what = f"{start} does not exist"
-        raise UsageError(what, remedy="name the folder of a project")
+        problem = "is a file"
+    elif not start.exists() and arguments.verb != "init":
+        problem = "does not exist"
+    if problem:
+        raise UsageError(f"{start} {problem}", remedy="name the folder of a project")
     try:
         return find_project(start)
     except UsageError:

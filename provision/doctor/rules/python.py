@@ -23,7 +23,10 @@ def half_installed(context: DoctorContext) -> Findings:
     leftovers = [f"leftover {env.site / name}" for name in env.leftovers]
     evidence = {}
     for name, dists in env.distributions.items():
-        folders = [d.folder for d in dists if not d.folder.name.startswith("~")]
+        folders = []
+        for dist in dists:
+            if not dist.folder.name.startswith("~"):
+                folders.append(dist.folder)
         if len(folders) > 1:
             names = ", ".join(folder.name for folder in folders)
             evidence[name] = f"{name} is installed more than once: {names}"
