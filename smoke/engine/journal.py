@@ -102,7 +102,7 @@ class Journal:
 
     def ended(self) -> set[str]:
         """Return the ids of the checks that need no worker any more."""
-        ended = set(self.outcomes())
+        ended = {result["id"] for result in self.results()}
         for event in self.events():
             for entry in event.get("excused", ()):
                 ended.add(entry["id"])
