@@ -77,13 +77,14 @@ def test_variants(device: torch.device, numbers: Numbers) -> None:
     compare(device, numbers, layers.CASES | short, made=True)
 
 
-def known(expect: Expect) -> str:
+def has_known_kernels(expect: Expect) -> str:
     """Apply to all but IPEX's torch, whose kernels of rare operators nobody could try."""
-    old = expect.accelerator == "xpu" and expect.release("torch") < (2, 5)
-    return "IPEX's kernels of rare operators are not known" if old else ""
+    if expect.accelerator == "xpu" and expect.release("torch") < (2, 5):
+        return "IPEX's kernels of rare operators are not known"
+    return ""
 
 
-@check("operators.options", stands_for=STANDS_FOR, when=known, full=True)
+@check("operators.options", stands_for=STANDS_FOR, when=has_known_kernels, full=True)
 def test_options(device: torch.device, numbers: Numbers) -> None:
     """Strided outputs, large integers, packed sequences and dropout's gradients are right."""
     compare(device, numbers, options.CASES, made=True)

@@ -216,9 +216,9 @@ def _steps(
 ) -> Tensor:
     """Return what three steps change, in float64 without lists and kernels for them."""
     settings = dict(options)
-    known = inspect.signature(kind).parameters
+    parameters = inspect.signature(kind).parameters
     for name in ("foreach", "fused", "capturable"):
-        if name in known:
+        if name in parameters:
             settings[name] = name == way and start.dtype != torch.float64
     weights = [nn.Parameter(part.clone()) for part in start]
     optimizer = kind(weights, **settings)
