@@ -256,6 +256,7 @@ def script(name: str) -> ModuleType:
         ("draw_machines", "reference/machines.md"),
         ("draw_findings", "reference/findings.md"),
         ("draw_errors", "errors/pasted.md"),
+        ("draw_modules", "explanation/modules.md"),
     ],
 )
 def test_what_is_made_from_the_code_is_current(name: str, product: str) -> None:
