@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs and driver: from NVML where it loads, else from ``/proc``."""
+"""NVIDIA's GPUs and driver: from NVML where it loads, else from procfs."""
 
 import re
 from collections.abc import Sequence
