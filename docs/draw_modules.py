@@ -58,7 +58,7 @@ def _row(path: Path) -> str:
     first = " ".join(purpose.partition("\n\n")[0].split())
     plain = re.sub(r":\w+:`(.+?)`", r"`\1`", first)
     cell = plain.replace("``", "`").replace("|", "\\|")
-    for sibling in re.findall(r"[\w.]+\.(?:py|toml|json)\b", cell):
+    for sibling in set(re.findall(r"(?<![\w/])\w+\.(?:py|toml|json)\b", cell)):
         if (path.parent / sibling).exists():
             cell = cell.replace(sibling, _name(path.parent / sibling))
     return f"| `{_name(path)}` | {cell} | {', '.join(numbers)} |\n"

@@ -1,4 +1,4 @@
-"""The verb ``evidence``: sign what was proven here, and verify what others have signed."""
+"""The verb ``evidence``: sign what was proven here, verify others' files, say which are stale."""
 
 import contextlib
 import datetime as dt

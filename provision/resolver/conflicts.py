@@ -1,4 +1,4 @@
-"""Explain why the requirements of a target cannot be resolved, by the lines that say them."""
+"""Explain why requirements cannot be resolved, by the lines that say them; what is source only."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Operators at real sizes: results and gradients equal the CPU's in float64; random numbers."""
+"""Operators, products, attention at real sizes, and random numbers: equal to the CPU's in float64."""
 
 import math
 from collections.abc import Callable

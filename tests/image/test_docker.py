@@ -357,3 +357,14 @@ def test_attack_no_value_adds_a_line_to_the_dockerfile(
     bare = re.sub(r"\\.", "", value[1:-1])
     assert '"' not in bare
     assert "$" not in bare
+
+
+def test_the_jobs_of_the_fleet_run_as_the_user_of_the_image() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docker" / "Dockerfile").read_text("utf-8")
+    user = re.search(r"^USER (\d+)", text, re.MULTILINE)
+    assert user is not None
+    named = set()
+    for manifest in (root / "fleet" / "kubernetes").rglob("*.yaml"):
+        named |= set(re.findall(r"runAsUser: (\d+)", manifest.read_text("utf-8")))
+    assert named == {user[1], "0"}, "root only where a label is written"
