@@ -176,8 +176,10 @@ def test_attack_settings_that_would_change_the_set_up_do_not_reach_it(
         "PIP_TRUSTED_HOST": "mirror",
     }
     assert {name: pip[name] for name in pip if name.startswith("PIP_")} == expected
-    assert (uv["UV_DEFAULT_INDEX"], uv["UV_FIND_LINKS"]) == (mirror, "/one,/two")
-    assert (uv["UV_INSECURE_HOST"], uv["UV_CACHE_DIR"]) == ("mirror", "/cache")
+    assert uv["UV_DEFAULT_INDEX"] == mirror
+    assert uv["UV_FIND_LINKS"] == "/one,/two"
+    assert uv["UV_INSECURE_HOST"] == "mirror"
+    assert uv["UV_CACHE_DIR"] == "/cache"
     assert uv["SSL_CERT_FILE"] == "/etc/ca.pem"
     assert uv["ALL_PROXY"] == "http://proxy:3128"
 

@@ -32,18 +32,17 @@ def test_the_unit_s_command_is_one_of_ours() -> None:
     program, *words = shlex.split(line.partition("=")[2].replace("%i", "arc-linux"))
     assert program.endswith("/.tools/bin/provision")
     arguments = parser().parse_args(words)
-    assert (arguments.verb, arguments.target, arguments.if_driver_changed) == (
-        "smoke",
-        "arc-linux",
-        True,
-    )
+    assert arguments.verb == "smoke"
+    assert arguments.target == "arc-linux"
+    assert arguments.if_driver_changed is True
 
 
 def test_the_task_s_command_is_one_of_ours() -> None:
     task = ET.parse(TASK).getroot()
     (words,) = (element.text or "" for element in task.iter(f"{SPACE}Arguments"))
     arguments = parser().parse_args(words.split())
-    assert (arguments.verb, arguments.target) == ("smoke", "arc-windows")
+    assert arguments.verb == "smoke"
+    assert arguments.target == "arc-windows"
     assert (ROOT / "envs" / f"{arguments.target}.toml").is_file()
 
 
@@ -64,11 +63,9 @@ def test_the_daemon_s_command_is_one_of_ours() -> None:
     program, *words = daemon["ProgramArguments"]
     assert program == f"{daemon['WorkingDirectory']}/.tools/bin/provision"
     arguments = parser().parse_args(words)
-    assert (arguments.verb, arguments.full, arguments.if_driver_changed) == (
-        "smoke",
-        True,
-        True,
-    )
+    assert arguments.verb == "smoke"
+    assert arguments.full is True
+    assert arguments.if_driver_changed is True
     target = load_target(ROOT / "envs", arguments.target)
     assert PLATFORMS[target.platform].system == "macos"
 
@@ -86,7 +83,8 @@ def test_the_installing_line_fits_the_daemon() -> None:
         for line in text.splitlines()
     )
     daemon = plistlib.loads("\n".join(lines).encode())
-    assert (daemon["UserName"], daemon["WorkingDirectory"]) == ("me", "/Users/me")
+    assert daemon["UserName"] == "me"
+    assert daemon["WorkingDirectory"] == "/Users/me"
     assert all("/opt/" not in str(value) for value in daemon.values())
 
 

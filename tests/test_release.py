@@ -109,7 +109,8 @@ def test_two_builds_of_one_commit_are_the_same_bytes(tmp_path: Path) -> None:
     ]
     assert differing(*made) == []
     variants, of_variants, wheel, sdist = sorted(p.name for p in made[0].iterdir())
-    assert (wheel[-4:], sdist[-7:]) == (".whl", ".tar.gz")
+    assert wheel[-4:] == ".whl"
+    assert sdist[-7:] == ".tar.gz"
     version = provision.__version__
     assert variants == f"provision_intel_variants-{version}-py3-none-any.whl"
     with tarfile.open(made[0] / sdist) as archive:

@@ -39,8 +39,11 @@ def test_targets_shows_the_faults_in_its_row(
 ) -> None:
     code, (bad, good) = call(capsys, project, "targets")
     assert code == Exit.USAGE
-    assert (good["name"], good["lock"]) == (TARGET, "fresh")
-    assert (bad["name"], bad["lock"], bad["built"]) == ("bad", "unreadable", "no")
+    assert good["name"] == TARGET
+    assert good["lock"] == "fresh"
+    assert bad["name"] == "bad"
+    assert bad["lock"] == "unreadable"
+    assert bad["built"] == "no"
     assert "bad.toml has " in bad["summary"]
     assert "conda.channels: is empty" in bad["summary"]
     assert main(["targets", "--project", str(project.root)]) == Exit.USAGE

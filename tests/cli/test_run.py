@@ -98,7 +98,8 @@ def ran_again(
 def test_the_program_and_its_code(lab: Lab) -> None:
     code = "import alpha, sys; print(sys.argv[1:]); sys.exit(7)"
     done = ran(lab, "python", "-c", code, "--json", "--", "-v", "--")
-    assert (done.returncode, done.stdout) == (7, "['--json', '--', '-v', '--']\n")
+    assert done.returncode == 7
+    assert done.stdout == "['--json', '--', '-v', '--']\n"
 
 
 @pytest.mark.machine
@@ -274,7 +275,8 @@ def test_attack_an_interpreter_that_is_gone_is_replaced_by_no_other(lab: Lab) ->
     finally:
         python.unlink()
         python.symlink_to(target)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert done.returncode == 2
+    assert done.stdout == ""
     assert "provision build" in done.stderr
 
 

@@ -278,7 +278,8 @@ def test_attack_an_edit_that_other_generations_share(lab: Lab) -> None:
     assert any(first.name in note for note in lab.listener.notes)
     other = read_generation(first)
     assert other is not None
-    assert (other.record.proof, other.record.reason) == ("unproven", EDITED)
+    assert other.record.proof == "unproven"
+    assert other.record.reason == EDITED
     repaired = prefix(lab)
     with pytest.raises(UsageError, match="no earlier generation"):
         rollback(lab.project, TARGET, lab.listener)
@@ -360,7 +361,9 @@ def test_what_has_another_time_is_hashed_once(lab: Lab) -> None:
     module.touch()
     assert ready_generation(lab.order()) is None
     again = lab.build()
-    assert (again.generation, again.plan, again.report) == (first, None, None)
+    assert again.generation == first
+    assert again.plan is None
+    assert again.report is None
     assert ready_generation(lab.order()) == first
 
 

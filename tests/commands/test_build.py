@@ -36,10 +36,14 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
         lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
     )
     made = built.generation.record
-    assert (made.proof, made.lock, made.files) == ("proven", digest, 12)
+    assert made.proof == "proven"
+    assert made.lock == digest
+    assert made.files == 12
     assert made.distributions == ("alpha-1.0.dist-info", "beta-1.0.dist-info")
     size = sum(wheel.stat().st_size for wheel in lab.wheels)
-    assert (built.plan.packages, built.plan.local, built.plan.fetch) == (2, 0, size)
+    assert built.plan.packages == 2
+    assert built.plan.local == 0
+    assert built.plan.fetch == size
     assert any("to download" in step for step in lab.listener.steps)
 
 
@@ -106,7 +110,8 @@ def test_without_checks_it_says_so_until_they_passed(lab: Lab) -> None:
     assert unproven.record.proof == "skipped"
     proven = lab.build().generation
     assert proven is not None
-    assert (proven.record.proof, proven.folder) == ("proven", unproven.folder)
+    assert proven.record.proof == "proven"
+    assert proven.folder == unproven.folder
 
 
 def test_without_the_device_it_is_unproven_and_says_why(lab: Lab) -> None:

@@ -99,11 +99,9 @@ def test_it_holds_artifacts_tools_toolkit_and_a_command(
     assert installed.read_bytes() == (locks / "tools" / RUNTIME).read_bytes()
     assert os.access(out / made.command, os.X_OK)
     manifest = json.loads((out / "manifest.json").read_text())
-    assert (manifest["schema"], manifest["target"], manifest["missing"]) == (
-        1,
-        TARGET,
-        [],
-    )
+    assert manifest["schema"] == 1
+    assert manifest["target"] == TARGET
+    assert manifest["missing"] == []
     assert len(manifest["files"]) == made.files > 10
     for entry in manifest["files"]:
         assert sha256(out / entry["path"]) == entry["sha256"]
@@ -124,7 +122,8 @@ def test_what_cannot_be_had_is_listed_and_supplied(clone: Lab, tmp_path: Path) -
     made = make(clone, out)
     alpha = next(item for item in made.missing if item.filename.startswith("alpha"))
     wheel = clone.wheels[0]
-    assert (alpha.sha256, alpha.size) == (sha256(wheel), wheel.stat().st_size)
+    assert alpha.sha256 == sha256(wheel)
+    assert alpha.size == wheel.stat().st_size
     assert "403" in alpha.why
     listed = json.loads((out / "manifest.json").read_text())["missing"]
     assert {entry["filename"] for entry in listed} == {

@@ -134,7 +134,8 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     assert ignored == "*.pyc\n/.envs\n/.tools/\n/.cache/\n"
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     again = init(tmp_path)
-    assert (again.written, again.targets[0].spec) == ((), None)
+    assert again.written == ()
+    assert again.targets[0].spec is None
     assert before == {
         path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
     }

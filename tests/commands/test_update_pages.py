@@ -205,22 +205,21 @@ def test_each_shape_gives_complete_entries_and_downloads_only_what_has_no_hash(
     vendor.record(PAGES / page, tmp_path / "wheels")
     result, found = refresh(vendor, tmp_path)
     taken, downloaded = EXPECTED[page]
-    assert (sorted(found), [str(e) for e in result.errors]) == (sorted(taken), [])
+    assert sorted(found) == sorted(taken)
+    assert [str(e) for e in result.errors] == []
     for wheel in found.values():
         content = vendor.files[wheel.url.removeprefix(vendor.url).replace("%2B", "+")]
-        assert (wheel.sha256, wheel.size) == (
-            hashlib.sha256(content).hexdigest(),
-            len(content),
-        )
-        assert (wheel.requires_dist, wheel.confirmed, bool(wheel.record)) == (
-            REQUIRES,
-            True,
-            True,
-        )
+        assert wheel.sha256 == hashlib.sha256(content).hexdigest()
+        assert wheel.size == len(content)
+        assert wheel.requires_dist == REQUIRES
+        assert wheel.confirmed is True
+        assert wheel.record
     assert vendor.whole() == sorted(downloaded)
     vendor.asked.clear()
     again, _ = refresh(vendor, tmp_path)
-    assert (again.added, again.completed, again.bad) == ([], [], False)
+    assert again.added == []
+    assert again.completed == []
+    assert again.bad is False
     assert {method for method, path in vendor.asked if path.endswith(".whl")} == set()
 
 
@@ -235,7 +234,8 @@ def test_a_wheel_that_vanished_from_its_host_is_added_from_its_page_alone(
     path = "/whl/cpu/torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
     result, found = refresh(vendor, tmp_path)
     wheel = found[path.rpartition("/")[2]]
-    assert (wheel.size, wheel.record) == (None, None)
+    assert wheel.size is None
+    assert wheel.record is None
     assert wheel.sha256 == hashlib.sha256(vendor.files[path]).hexdigest()
     # Once it is there again, the entry is completed.
     vendor.gone = ()
