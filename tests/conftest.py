@@ -67,6 +67,15 @@ REAL = (
 )
 
 
+NO_BYTECODE = sys.dont_write_bytecode
+
+
+def pytest_collectstart() -> None:
+    # smoke/run.py forbids bytecode when it is imported: the rewritten asserts of all files after it
+    # would be made anew by each process.
+    sys.dont_write_bytecode = NO_BYTECODE
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
