@@ -60,8 +60,13 @@ def report(
 
 
 def at_speed(speed: float, **parts: Any) -> Report:  # noqa: ANN401
-    numbers = {"throughput": {"value": speed, "unit": "images/s"}}
-    return report(**{"ids": (TRAINING,), "numbers": numbers, "day": 20} | parts)
+    rate = {"value": speed, "unit": "images/s"}
+    usual: dict[str, Any] = {
+        "ids": (TRAINING,),
+        "numbers": {"throughput": rate},
+        "day": 20,
+    }
+    return report(**usual | parts)
 
 
 def steady(count: int = FEWEST, **parts: Any) -> list[Report]:  # noqa: ANN401
@@ -77,6 +82,14 @@ def codes(*reports: Report) -> list[str]:
     return [finding.code for finding in compared(*reports).findings]
 
 
+def changes(*reports: Report) -> list[str]:
+    return [str(change) for change in compared(*reports).changes]
+
+
+def with_checks(report: Report, *checks: Check) -> Report:
+    return report.model_copy(update={"checks": checks})
+
+
 def only(*reports: Report) -> Finding:
     (finding,) = compared(*reports).findings
     return finding
@@ -88,18 +101,22 @@ def test_slower_is_said_only_after_eight_runs_and_before_that_how_many_there_are
     for count in range(1, FEWEST):
         result = compared(*steady(count), at_speed(700.0))
         (speed,) = result.speeds
-        assert (speed.runs, speed.not_evaluated) == (count, f"{count} of 8 runs")
-        assert (result.word, result.suspects) == ("passed", set())
+        assert speed.runs == count
+        assert speed.not_evaluated == f"{count} of 8 runs"
+        assert result.word == "passed"
+        assert result.suspects == set()
     result = compared(*steady(), at_speed(700.0))
     assert result.speeds[0].not_evaluated == ""
-    assert (result.word, result.suspects) == ("slower", {TRAINING})
+    assert result.word == "slower"
+    assert result.suspects == {TRAINING}
 
 
 def test_slower_is_a_warning_and_truth_makes_it_worse() -> None:
     finding = only(*steady(), at_speed(700.0))
-    assert (finding.code, finding.level) == ("slowed", Level.WARNING)
-    red = at_speed(700.0, ids=IDS).checks[1], *report(MATMUL).checks[:1]
-    after = at_speed(700.0).model_copy(update={"checks": red})
+    assert finding.code == "slowed"
+    assert finding.level == Level.WARNING
+    (slow,) = at_speed(700.0).checks
+    after = with_checks(at_speed(700.0), slow, check(MATMUL, "failed", {}))
     assert compared(*steady(ids=IDS), after).word == "worse"
 
 
@@ -115,7 +132,8 @@ def test_only_a_speed_well_below_the_median_is_slower() -> None:
 
 def test_a_speed_that_was_measured_twice_says_so() -> None:
     rate = {"value": 900.0, "again": 850.0, "unit": "images/s"}
-    (evidence,) = only(*steady(), at_speed(0, numbers={"throughput": rate})).evidence
+    repeated = at_speed(0, numbers={"throughput": rate})
+    (evidence,) = only(*steady(), repeated).evidence
     assert evidence == (
         "1601 images/s (median of 8 runs) -> 900 images/s; "
         "the best of several measurements, the least 850"
@@ -123,8 +141,9 @@ def test_a_speed_that_was_measured_twice_says_so() -> None:
 
 
 def test_a_slowdown_says_since_when_and_what_changed_then() -> None:
-    fallen = [at_speed(900.0, stack=NEWER, day=day) for day in (9, 10)]
-    finding = only(*steady(), *fallen)
+    fallen = at_speed(900.0, stack=NEWER, day=9)
+    still_slow = at_speed(900.0, stack=NEWER, day=10)
+    finding = only(*steady(), fallen, still_slow)
     assert "fell to 56%, since 2026-01-09" in finding.symptom
     assert finding.cause == "kernel: 6.1 -> 6.2"
 
@@ -138,10 +157,12 @@ def test_speed_is_not_judged_on_a_cpu_a_busy_host_or_by_the_other_suite() -> Non
         ({"suite": "quick"}, {}, "0 of 8 runs"),
     ):
         result = compared(*steady(**earlier), at_speed(700.0, **after))
-        assert (result.word, result.suspects) == ("passed", set())
+        assert result.word == "passed"
+        assert result.suspects == set()
         assert result.speeds[0].not_evaluated == reason
-    usual = steady(load={"cpu pressure": 0.5})
-    assert codes(*usual, at_speed(700.0, load={"cpu pressure": 0.6})) == ["slowed"]
+    always_busy = steady(load={"cpu pressure": 0.5})
+    slow = at_speed(700.0, load={"cpu pressure": 0.6})
+    assert codes(*always_busy, slow) == ["slowed"]
 
 
 def test_truth_is_compared_with_its_last_good_result() -> None:
@@ -151,11 +172,15 @@ def test_truth_is_compared_with_its_last_good_result() -> None:
         ("count", "count", None, 2.0, 1.0, "fewer-devices"),
     ):
         number = {"unit": unit, "limit": limit}
-        first = report(numbers={name: number | {"value": good}}, ids=(MATMUL,))
-        lost = report(numbers={name: number | {"value": bad}}, ids=(MATMUL,))
-        assert codes(first, first) == codes(lost, first) == []
+        usual = {name: number | {"value": good}}
+        worse = {name: number | {"value": bad}}
+        first = report(numbers=usual, ids=(MATMUL,))
+        lost = report(numbers=worse, ids=(MATMUL,))
+        assert codes(first, first) == []
+        assert codes(lost, first) == []
+        assert codes(first, lost) == [code]
         # A bad result never becomes the standard, however often it comes.
-        assert codes(first, lost) == codes(first, *[lost] * 9, lost) == [code]
+        assert codes(first, *[lost] * 10) == [code]
         assert codes(first, lost, first) == []
         assert compared(first, lost).word == "worse"
 
@@ -176,15 +201,19 @@ def test_an_error_that_grows_is_told_long_before_its_limit() -> None:
 
 
 def test_how_long_a_check_takes_is_not_compared() -> None:
-    fast, slow = ({"import": {"value": value, "unit": "s"}} for value in (2.0, 60.0))
+    fast = {"import": {"value": 2.0, "unit": "s"}}
+    slow = {"import": {"value": 60.0, "unit": "s"}}
     assert codes(report(numbers=fast), report(numbers=slow)) == []
 
 
 def on_twin(number: int, *failed: str, **parts: Any) -> Report:  # noqa: ANN401
     """A run on one of two like cards."""
     name = f"{MATMUL}@1" if number else MATMUL
-    devices = [{"name": "H100", "index": number}]
-    usual: dict[str, Any] = {"ids": (name,), "devices": devices, "asked": str(number)}
+    usual: dict[str, Any] = {
+        "ids": (name,),
+        "devices": [{"name": "H100", "index": number}],
+        "asked": str(number),
+    }
     return report(*failed, **usual | parts)
 
 
@@ -193,15 +222,16 @@ def test_devices_that_are_checked_by_turns_are_not_compared_with_each_other() ->
     assert comparable([first, second], on_twin(0, day=9)) == [first]
     assert comparable([first, second], on_twin(1, day=9)) == [second]
     # Reports of earlier versions are told apart by their devices.
-    old = [on_twin(number, asked="", suite="quick") for number in (0, 1)]
-    assert comparable(old, on_twin(0, day=2)) == old[:1]
+    old_first = on_twin(0, asked="", suite="quick")
+    old_second = on_twin(1, asked="", suite="quick")
+    assert comparable([old_first, old_second], on_twin(0, day=2)) == [old_first]
 
 
 def test_the_history_of_a_device_goes_on_where_all_are_checked() -> None:
-    ids = (MATMUL, f"{MATMUL}@1")
-    twins = [{"name": "H100", "index": index} for index in (0, 1)]
-    every = report(ids=ids, asked="all", devices=twins)
-    one = on_twin(1, f"{MATMUL}@1")
+    on_second = f"{MATMUL}@1"
+    twins = [{"name": "H100", "index": 0}, {"name": "H100", "index": 1}]
+    every = report(ids=(MATMUL, on_second), asked="all", devices=twins)
+    one = on_twin(1, on_second)
     assert comparable([every], one) == [every]
     assert codes(every, one) == ["check-broke"]
     # A device that is gone is told where the same was asked before, and there alone.
@@ -219,18 +249,29 @@ def test_another_device_or_target_is_not_compared() -> None:
 
 def test_nothing_changed_is_no_finding() -> None:
     result = compared(report(), report())
-    assert (result.changes, result.findings, result.word) == ((), (), "passed")
-    assert (result.compared, result.new) == (IDS, ())
+    assert result.changes == ()
+    assert result.findings == ()
+    assert result.word == "passed"
+    assert result.compared == IDS
+    assert result.new == ()
+
+
+def test_a_check_that_is_new_is_not_compared() -> None:
     result = compared(report(ids=(MATMUL,)), report())
-    assert (result.compared, result.new) == ((MATMUL,), (TRAINING,))
+    assert result.compared == (MATMUL,)
+    assert result.new == (TRAINING,)
 
 
 def test_the_layer_that_changed_is_named_and_is_the_cause() -> None:
-    result = compared(report(), report(MATMUL, stack=NEWER))
-    assert [str(move) for move in result.changes] == ["kernel: 6.1 -> 6.2"]
-    (finding,) = result.findings
-    assert (finding.code, finding.cause) == ("check-broke", "kernel: 6.1 -> 6.2")
+    broke = report(MATMUL, stack=NEWER)
+    assert changes(report(), broke) == ["kernel: 6.1 -> 6.2"]
+    finding = only(report(), broke)
+    assert finding.code == "check-broke"
+    assert finding.cause == "kernel: 6.1 -> 6.2"
     assert finding.evidence == ("device.matmul raises",)
+
+
+def test_each_layer_is_compared_with_what_it_was() -> None:
     now = {"kernel": "6.1", "driver xe": "6.2", "CUDA driver library": "580.65"}
     assert [str(move) for move in changed_layers(report(), now, "b" * 64)] == [
         "driver xe: 6.1 -> 6.2",
@@ -243,102 +284,135 @@ def test_the_layer_that_changed_is_named_and_is_the_cause() -> None:
 def test_a_break_without_a_change_says_so_and_names_the_last_one() -> None:
     nothing = "nothing that is recorded changed on this host: look at load, heat"
     assert only(report(), report(MATMUL)).cause.startswith(nothing)
-    history = report(), report(stack=NEWER, day=2)
-    cause = only(*history, report(MATMUL, stack=NEWER, day=3)).cause
+    upgraded = report(stack=NEWER, day=2)
+    broke = report(MATMUL, stack=NEWER, day=3)
+    cause = only(report(), upgraded, broke).cause
     assert cause.startswith(nothing)
     assert "the last change, 2026-01-02T00:00:00Z: kernel: 6.1 -> 6.2" in cause
 
 
+COUNT = {"value": 9.0, "unit": "count"}
+COVERED = {
+    "float32, share": {"value": 0.1, "unit": "1", "limit": 1.0},
+    "float32, compared": COUNT,
+}
+
+
+def operators(
+    *refused: str,
+    numbers: dict[str, Any] = COVERED,
+    **parts: Any,  # noqa: ANN401
+) -> Report:
+    """A run whose check of operators was refused some of them by torch."""
+    missing = {f"not offered: {name}": "torch's table" for name in refused}
+    made = check("operators", "passed", numbers, not_measured=missing)
+    return with_checks(report(files="f", **parts), made)
+
+
 def test_what_a_check_no_longer_compares_is_named() -> None:
-    share = {"value": 0.1, "unit": "1", "limit": 1.0}
-    numbers = {
-        "float32, share": share,
-        "float32, compared": {"value": 9.0, "unit": "count"},
-    }
+    before, after = operators("erf half"), operators("erf half", "gelu half")
+    result = compared(before, after)
+    assert result.vanished == ("operators: gelu half",)
+    assert result.word == "worse"
+    finding = only(before, after)
+    assert finding.code == "compares-less"
+    assert finding.evidence == ("gelu half",)
 
-    def run(*refused: str, numbers: dict[str, Any] = numbers, **parts: Any) -> Report:  # noqa: ANN401
-        missing = {f"not offered: {name}": "torch's table" for name in refused}
-        made = check("operators", "passed", numbers, not_measured=missing)
-        return report(files="f", **parts).model_copy(update={"checks": (made,)})
 
-    result = compared(run("erf half"), run("erf half", "gelu half"))
-    assert (result.vanished, result.word) == (("operators: gelu half",), "worse")
-    (finding,) = result.findings
-    assert (finding.code, finding.evidence) == ("compares-less", ("gelu half",))
-    # Another torch may offer less: it is named all the same.
-    result = compared(run(), run("gelu half", torch="2.10.0+xpu"))
-    assert (result.vanished, result.word) == (("operators: gelu half",), "passed")
-    # A type that is gone, and a count that fell.
-    fewer = {"float32, compared": {"value": 5.0, "unit": "count"}}
-    gone = compared(run(), run(numbers=fewer)).vanished
+def test_another_torch_may_compare_less_and_it_is_named_all_the_same() -> None:
+    result = compared(operators(), operators("gelu half", torch="2.10.0+xpu"))
+    assert result.vanished == ("operators: gelu half",)
+    assert result.word == "passed"
+
+
+def test_a_type_that_is_gone_and_a_count_that_fell_are_named() -> None:
+    fewer = {"float32, compared": COUNT | {"value": 5.0}}
+    gone = compared(operators(), operators(numbers=fewer)).vanished
     assert gone == ("operators: float32, share",)
-    gone = compared(run(), run(numbers=numbers | fewer)).vanished
+    gone = compared(operators(), operators(numbers=COVERED | fewer)).vanished
     assert gone == ("operators: float32, compared 9 -> 5",)
-    # Neither the same again, nor more, nor another suite is a loss.
-    assert compared(run("gelu half"), run("gelu half")).vanished == ()
-    assert compared(run("gelu half"), run()).vanished == ()
-    assert compared(run(), run("gelu half", suite="quick")).vanished == ()
+
+
+def test_the_same_again_more_or_another_suite_is_no_loss() -> None:
+    refused = operators("gelu half")
+    assert compared(refused, refused).vanished == ()
+    assert compared(refused, operators()).vanished == ()
+    quick = operators("gelu half", suite="quick")
+    assert compared(operators(), quick).vanished == ()
 
 
 def test_a_refused_operator_is_among_what_vanished() -> None:
     refusal = Finding("operator-lost", Level.ERROR, "erf raises", "c", "r", ())
     refused = check(MATMUL, "failed", {}, finding=refusal)
-    lost = report().model_copy(update={"checks": (refused,)})
-    assert compared(report(ids=(MATMUL,)), lost).vanished == (
-        "device.matmul: erf raises",
-    )
+    lost = with_checks(report(), refused)
+    vanished = compared(report(ids=(MATMUL,)), lost).vanished
+    assert vanished == ("device.matmul: erf raises",)
     assert compared(report(), report(MATMUL)).vanished == ()
 
 
 def test_a_check_that_is_lost_is_worse_once_and_stays_visible() -> None:
     gone = {"id": TRAINING, "title": "t", "required": False, "reason": "no C compiler"}
-    less = [report(ids=(MATMUL,), not_run=[gone], day=day) for day in (2, 3)]
-    result = compared(report(), less[0])
-    assert (result.word, result.vanished) == ("worse", (TRAINING,))
-    (finding,) = result.findings
+    less = report(ids=(MATMUL,), not_run=[gone], day=2)
+    result = compared(report(), less)
+    assert result.word == "worse"
+    assert result.vanished == (TRAINING,)
+    finding = only(report(), less)
     assert finding.code == "check-vanished"
     assert finding.symptom == f"{TRAINING} is not run any more: no C compiler"
-    result = compared(report(), *less)
-    assert (result.word, result.vanished) == ("passed", ())
-    (finding,) = result.findings
-    assert (finding.code, finding.level) == ("check-vanished", Level.NOTE)
-    # The quick suite after the full one has lost none.
-    assert codes(report(), report(ids=(MATMUL,), suite="quick", day=2)) == []
+    again = report(ids=(MATMUL,), not_run=[gone], day=3)
+    result = compared(report(), less, again)
+    assert result.word == "passed"
+    assert result.vanished == ()
+    finding = only(report(), less, again)
+    assert finding.code == "check-vanished"
+    assert finding.level == Level.NOTE
+
+
+def test_the_quick_suite_after_the_full_one_has_lost_no_check() -> None:
+    quick = report(ids=(MATMUL,), suite="quick", day=2)
+    assert codes(report(), quick) == []
 
 
 def test_a_run_that_broke_is_no_standard_and_hides_nothing_that_vanished() -> None:
     broke = report(ids=(), stack=NEWER, broken="its process ended", day=2)
-    result = compared(report(), broke, report(ids=(MATMUL,), stack=NEWER, day=3))
-    assert (result.word, result.vanished) == ("worse", (TRAINING,))
+    less = report(ids=(MATMUL,), stack=NEWER, day=3)
+    result = compared(report(), broke, less)
+    assert result.word == "worse"
+    assert result.vanished == (TRAINING,)
     assert result.since == report().started
-    assert [str(move) for move in result.changes] == ["kernel: 6.1 -> 6.2"]
+    assert changes(report(), broke, less) == ["kernel: 6.1 -> 6.2"]
     assert compared(broke, report(day=3)).word == "passed"
 
 
 def test_a_healed_check_is_a_note_and_one_that_warns_says_so_itself() -> None:
     finding = only(report(MATMUL), report())
-    assert (finding.code, finding.level) == ("check-healed", Level.NOTE)
+    assert finding.code == "check-healed"
+    assert finding.level == Level.NOTE
     assert codes(report(), report(outcome="warned", day=2)) == []
 
 
 def test_a_lasting_failure_blinds_nothing_and_says_since_when() -> None:
     red = check(MATMUL, "failed", {})
     history = [report()]
-    for rate in steady(stack=NEWER):
-        history.append(rate.model_copy(update={"checks": (red, *rate.checks)}))
-    after = at_speed(700.0, stack=STACK | {"kernel": "6.3"})
-    after = after.model_copy(update={"checks": (red, *after.checks)})
+    for run in steady(stack=NEWER):
+        history.append(with_checks(run, red, *run.checks))
+    slow = at_speed(700.0, stack=STACK | {"kernel": "6.3"})
+    after = with_checks(slow, red, *slow.checks)
     still, slowed = compared(*history, after).findings
     assert slowed.symptom == "throughput.training: throughput fell to 44%"
     assert still.code == "check-still-failing"
     assert still.symptom == "device.matmul is still failing, since 2026-01-01T00:00:00Z"
-    assert (still.cause, still.remedy) == ("kernel: 6.1 -> 6.2", "r")
-    assert "the first report" in only(report(MATMUL), report(MATMUL, day=2)).symptom
+    assert still.cause == "kernel: 6.1 -> 6.2"
+    assert still.remedy == "r"
+
+
+def test_a_failure_that_was_always_there_lasts_since_the_first_report() -> None:
+    still = only(report(MATMUL), report(MATMUL, day=2))
+    assert "the first report" in still.symptom
 
 
 def test_a_blocked_check_is_neither_broken_nor_vanished() -> None:
     why = Finding("blocked", Level.NOTE, "an earlier one failed", "c", "r", ())
     blocked = check(TRAINING, "failed", {}, finding=why)
-    checks = (*report(MATMUL).checks[:1], blocked)
-    after = report().model_copy(update={"checks": checks})
+    after = with_checks(report(), check(MATMUL, "failed", {}), blocked)
     assert codes(report(), after) == ["check-broke"]
