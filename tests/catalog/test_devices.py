@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,7 @@ FIRST_DRIVERS = """
 13.3 610
 13.4 615
 """
+MORE_BITS_FIRST = ("float64", "float32", "float16")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +48,17 @@ def devices() -> Devices:
     return read_devices(CATALOG)
 
 
+def table(name: str) -> dict[str, Any]:
+    return tomllib.loads((CATALOG / name).read_text(encoding="utf-8"))
+
+
 def build(level_zero: str) -> int:
     return int(level_zero.partition("+")[0].split(".")[2])
+
+
+def branch(driver: str) -> int:
+    """Return the branch of a driver of NVIDIA's."""
+    return int(driver.partition(".")[0])
 
 
 def test_windows_numbers_and_builds_grow_together(devices: Devices) -> None:
@@ -59,9 +70,7 @@ def test_windows_numbers_and_builds_grow_together(devices: Devices) -> None:
 
 
 def test_every_pair_has_its_source() -> None:
-    pairs = tomllib.loads((CATALOG / "drivers.toml").read_text(encoding="utf-8"))[
-        "intel_windows"
-    ]
+    pairs = table("drivers.toml")["intel_windows"]
     assert len(pairs) >= 12
     for pair in pairs.values():
         assert set(pair) == {"level_zero", "device", "source"}
@@ -72,10 +81,10 @@ def test_each_branch_of_nvidias_driver_has_the_cuda_that_it_came_with(
     devices: Devices,
 ) -> None:
     rows = [line.split() for line in FIRST_DRIVERS.split("\n") if line]
-    for cuda, *drivers in rows:
-        branches = [int(driver.partition(".")[0]) for driver in drivers]
-        assert [devices.cuda_of(branch) for branch in branches] == [cuda] * len(drivers)
-        assert devices.cuda_of(branches[0] - 1) != cuda
+    for cuda, linux, *windows in rows:
+        for driver in (linux, *windows):
+            assert devices.cuda_of(branch(driver)) == cuda
+        assert devices.cuda_of(branch(linux) - 1) != cuda
     assert [cuda for _, cuda in devices.branches] == [row[0] for row in rows]
 
 
@@ -85,35 +94,33 @@ def test_nvidia_chip_newer_than_the_catalog_is_not_refused(
 ) -> None:
     found = devices.find("nvidia", device)
     assert found is not None
-    assert (found.supported, found.family, found.compute_capability) == (
-        True,
-        None,
-        None,
-    )
+    assert found.supported
+    assert found.family is None
+    assert found.compute_capability is None
 
 
 def test_malformed_pair_is_an_error_of_the_catalog(tmp_path: Path) -> None:
     for name in ("devices.toml", "drivers.toml"):
         text = (CATALOG / name).read_text(encoding="utf-8")
-        (tmp_path / name).write_text(
-            text.replace("level_zero = ", "zero = "), encoding="utf-8"
-        )
+        misspelt = text.replace("level_zero = ", "zero = ")
+        (tmp_path / name).write_text(misspelt, encoding="utf-8")
     with pytest.raises(SpecError, match="device catalog"):
         read_devices(tmp_path)
 
 
-def test_every_peak_has_a_source_and_a_device_of_its_own(tmp_path: Path) -> None:
-    rows = tomllib.loads((CATALOG / "peaks.toml").read_text(encoding="utf-8"))["peak"]
-    names = [name for row in rows for name in row["names"]]
-    assert len(names) == len(set(names)) == len(read_peaks(CATALOG))
-    assert all(row["source"] and row["memory"] > 100 for row in rows)
-    assert all(
-        0 < value < 10_000
-        for peak in read_peaks(CATALOG).values()
-        for value in peak.values()
-    )
-    # A product of more bits is never the faster one.
-    order = ("float64", "float32", "float16")
+def test_every_peak_has_a_source_and_a_device_of_its_own() -> None:
+    names = []
+    for row in table("peaks.toml")["peak"]:
+        assert row["source"]
+        assert row["memory"] > 100
+        names += row["names"]
+    assert len(names) == len(set(names))
+    assert len(names) == len(read_peaks(CATALOG))
+
+
+def test_a_product_of_more_bits_is_never_the_faster_one() -> None:
     for peak in read_peaks(CATALOG).values():
-        found = [peak[name] for name in order if name in peak]
+        for value in peak.values():
+            assert 0 < value < 10_000
+        found = [peak[name] for name in MORE_BITS_FIRST if name in peak]
         assert found == sorted(found)

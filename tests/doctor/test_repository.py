@@ -37,25 +37,32 @@ def codes(folder: Path, devices: Devices, host: Host = LINUX) -> list[str]:
     return [finding.code for finding in found(folder, devices, host) if finding.bad]
 
 
+def evidence(findings: list[Finding]) -> str:
+    lines = []
+    for finding in findings:
+        lines += finding.evidence
+    return "\n".join(lines)
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_the_fault_is_named_before_its_fix_and_not_after(
     name: str, devices: Devices
 ) -> None:
     pair = TABLE[name]
-    before, after = (
-        found(PAIRS / name / side, devices) for side in ("before", "after")
-    )
-    told = [f for f in before if f.code == pair["code"]]
-    lines = [line for f in told for line in f.evidence if pair["says"] in line]
-    assert lines, [(f.code, f.evidence) for f in before]
-    assert all(":" in f.evidence[0].split()[0] for f in told)  # file and line
-    for finding in told:
-        again = [
-            f for f in after if (f.code, f.symptom) == (finding.code, finding.symptom)
-        ]
-        assert not any(pair["says"] in line for f in again for line in f.evidence)
+    before = found(PAIRS / name / "before", devices)
+    after = found(PAIRS / name / "after", devices)
+    reported = [finding for finding in before if finding.code == pair["code"]]
+    symptoms = {finding.symptom for finding in reported}
+    assert pair["says"] in evidence(reported), before
+    for finding in reported:
+        place = finding.evidence[0].split()[0]
+        assert ":" in place  # file and line
+    again = [finding for finding in after if finding.code == pair["code"]]
+    same = [finding for finding in again if finding.symptom in symptoms]
+    assert pair["says"] not in evidence(same)
     # Faults of the same project that a later commit mended, as the next pair shows, or that stand.
-    assert sorted({f.code for f in after if f.bad}) == pair.get("still", [])
+    still = {finding.code for finding in after if finding.bad}
+    assert sorted(still) == pair.get("still", [])
 
 
 PYLOCK = f"""

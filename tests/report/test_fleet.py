@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import itertools
 import json
 import math
 import os
 import re
+import shutil
+import string
 import subprocess
 from pathlib import Path
 from random import Random
@@ -30,8 +34,16 @@ def report(folder: Path, *hosts: str) -> Fleet:
 
 
 def node(fleet: Fleet, name: str) -> Node:
-    (found,) = (each for each in fleet.nodes if each.node == name)
+    (found,) = (node for node in fleet.nodes if node.node == name)
     return found
+
+
+def unreadable(fleet: Fleet) -> list[str]:
+    return [path for path, _ in fleet.files]
+
+
+def shown(moment: dt.datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def test_a_good_fleet_is_one_line_and_nobody_deviates(tmp_path: Path) -> None:
@@ -49,7 +61,7 @@ def test_the_worst_come_first_and_alike_ones_share_a_line(tmp_path: Path) -> Non
         fault = f"device.matmul: error 0x{number}"
         change(path, verdict="remove", code="op-fails", reason=fault)
     change(paths[6], verdict="none", code="busy", reason="used by python (9)")
-    change(paths[7], time=f"{NOW - 3 * DAY:%Y-%m-%dT%H:%M:%SZ}")
+    change(paths[7], time=shown(NOW - 3 * DAY))
     change(paths[8], stack={"driver nvidia": "575.57.08"})
     fleet = report(tmp_path, "gpu00001", "gpu99999")
     assert [state for state, *_ in fleet.lines] == list(fleet.counts)
@@ -85,18 +97,19 @@ def numbers_of(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 def test_a_number_that_is_worse_than_the_group_s_is_named(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path, 40, NOW)
     good = numbers_of(paths[5])
-    for check, name, value, shown in (
+    for check, name, value, beginning in (
         ("operators.check3", "rate", 600.0, "600 images/s, "),
         ("operators.check3", "float16", 2e-3, "0.002, "),
         ("device.ready", "count", 7.0, "7 count, 8 "),
         ("device.ready", "memory", 39.5, "39.5 GiB, 79.1 "),
     ):
-        worse = good[check][name] | {"value": value}
-        change(paths[5], numbers=good | {check: good[check] | {name: worse}})
+        worse = copy.deepcopy(good)
+        worse[check][name]["value"] = value
+        change(paths[5], numbers=worse)
         fleet = report(tmp_path)
         assert fleet.counts == {"deviates": 1, "keep": 39}
         (text,) = node(fleet, "gpu00005").deviations
-        assert text.startswith(f"{check}: {name} {shown}")
+        assert text.startswith(f"{check}: {name} {beginning}")
         assert text.endswith(" is usual in its group")
 
 
@@ -126,10 +139,10 @@ def test_nodes_of_another_card_or_lock_are_another_group(tmp_path: Path) -> None
 
 
 def test_the_newest_verdict_counts(tmp_path: Path) -> None:
-    for folder, at in (("monday", NOW - DAY / 2), ("tuesday", NOW), ("old", NOW - DAY)):
-        paths = write_fleet(tmp_path / folder, 3, at)
-        if folder != "tuesday":
-            change(paths[0], verdict="remove", code="op-fails")
+    write_fleet(tmp_path / "tuesday", 3, NOW)
+    for folder, earlier in (("monday", NOW - DAY / 2), ("old", NOW - DAY)):
+        paths = write_fleet(tmp_path / folder, 3, earlier)
+        change(paths[0], verdict="remove", code="op-fails")
     assert report(tmp_path).counts == {"keep": 3}
 
 
@@ -144,10 +157,10 @@ def test_a_verdict_of_the_future_is_stale_and_hides_no_other(tmp_path: Path) -> 
 def test_no_verdict_for_longer_than_the_oldest_that_counts_is_stale(
     tmp_path: Path,
 ) -> None:
-    for path, days in zip(write_fleet(tmp_path, 3, NOW), (0.1, 3, 0), strict=True):
-        since = f"{NOW - days * DAY:%Y-%m-%dT%H:%M:%SZ}"
-        if days:
-            change(path, verdict="none", code="time-limit", since=since)
+    recent, long_ago, _ = write_fleet(tmp_path, 3, NOW)
+    for path, days in ((recent, 0.1), (long_ago, 3)):
+        since = shown(NOW - days * DAY)
+        change(path, verdict="none", code="time-limit", since=since)
     fleet = report(tmp_path)
     assert fleet.counts == {"none": 1, "stale": 1, "keep": 1}
     assert fleet.bad
@@ -176,19 +189,18 @@ def test_files_that_are_no_verdict_are_named_and_stop_nothing(tmp_path: Path) ->
     (tmp_path / "latin.json").write_bytes(b'{"node": "\xff"}')
     found = report(tmp_path)
     assert found.counts == {"keep": 5}
-    assert sorted(path for path, _ in found.files) == sorted(
-        [*BAD_FILES, "folder.json", "latin.json"]
-    )
+    bad = [*BAD_FILES, "folder.json", "latin.json"]
+    assert sorted(unreadable(found)) == sorted(bad)
     assert all(fault for _, fault in found.files)
 
 
 def test_two_verdicts_of_one_node_and_moment_are_named(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path, 5, NOW)
-    copy = tmp_path / "again" / paths[0].name
-    copy.parent.mkdir()
-    copy.write_bytes(paths[0].read_bytes())  # collected twice: the same
+    second = tmp_path / "again" / paths[0].name
+    second.parent.mkdir()
+    shutil.copy(paths[0], second)  # collected twice: the same
     assert report(tmp_path).files == []
-    change(copy, code="op-fails", verdict="remove")
+    change(second, code="op-fails", verdict="remove")
     ((path, fault),) = report(tmp_path).files
     assert path == "gpu00000.cuda-linux.quick.json"
     assert "another verdict of gpu00000" in fault
@@ -212,7 +224,7 @@ def test_attack_a_hostile_verdict_ends_the_report_of_no_other(
     change(hostile, **parts)
     found = report(tmp_path, "gpu00004")
     assert found.counts == {"silent": 1, "keep": 4}
-    assert [path for path, _ in found.files] == [hostile.name]
+    assert unreadable(found) == [hostile.name]
 
 
 def test_attack_not_a_number_hides_no_deviation(tmp_path: Path) -> None:
@@ -233,38 +245,38 @@ def test_attack_a_line_end_in_a_device_forges_no_row(
     for path in write_fleet(tmp_path, 2, NOW):
         change(path, device="H100\nkeep  gpu99999", code="x\nkeep  gpu99998")
     call(tmp_path)
-    out = capsys.readouterr().out
-    assert not [line for line in out.splitlines() if line.startswith("keep  gpu9999")]
+    for line in capsys.readouterr().out.splitlines():
+        assert not line.startswith("keep  gpu9999")
 
 
-def test_attack_a_node_speaks_for_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["gpu00000.cuda-linux.full.json", "gpu00001.cuda-linux.quick.json"]
+)
+def test_attack_a_node_speaks_for_no_other(tmp_path: Path, name: str) -> None:
     """By the name of its file, and by the folder that --hosts knows."""
     good, bad = write_fleet(tmp_path / "gpu00001", 2, NOW)
     (tmp_path / "gpu00000").mkdir()
     change(bad, verdict="remove", code="op-fails")
-    loud = tmp_path / "gpu00000" / good.name
-    good.rename(loud)
-    later = f"{NOW + DAY / 1000:%Y-%m-%dT%H:%M:%SZ}"
-    for forged in (loud.with_name("gpu00000.cuda-linux.full.json"), None):
-        file = forged or loud.with_name(bad.name)
-        file.write_bytes(bad.read_bytes())
-        change(file, verdict="keep", code="", time=later)
-        found = report(tmp_path, "gpu00000", "gpu00001")
-        assert node(found, "gpu00001").state == "remove"
-        assert [path for path, _ in found.files] == [f"gpu00000/{file.name}"]
-        file.unlink()
+    good.rename(tmp_path / "gpu00000" / good.name)
+    forged = shutil.copy(bad, tmp_path / "gpu00000" / name)
+    change(forged, verdict="keep", code="", time=shown(NOW + DAY / 1000))
+    found = report(tmp_path, "gpu00000", "gpu00001")
+    assert node(found, "gpu00001").state == "remove"
+    assert unreadable(found) == [f"gpu00000/{name}"]
 
 
 def test_attack_a_node_does_not_hide_its_removal(tmp_path: Path) -> None:
     """By a second verdict of the same moment, or by a later one that learnt nothing."""
-    path = write_fleet(tmp_path / "b", 1, NOW)[0]
+    (path,) = write_fleet(tmp_path / "b", 1, NOW)
     change(path, verdict="remove", code="op-fails")
+    same_moment = {"time": f"{NOW:%Y-%m-%dT%H:%M:%S+00:00}"}
+    learnt_nothing = {"time": shown(NOW + DAY / 1000), "verdict": "none"}
     for folder, parts in (
-        ("a", {"time": f"{NOW:%Y-%m-%dT%H:%M:%S+00:00}"}),
-        ("c", {"time": f"{NOW:%Y-%m-%dT%H:%M:%S+00:00}"}),
-        ("d", {"time": f"{NOW + DAY / 1000:%Y-%m-%dT%H:%M:%SZ}", "verdict": "none"}),
+        ("a", same_moment),
+        ("c", same_moment),
+        ("d", learnt_nothing),
     ):
-        other = write_fleet(tmp_path / folder, 1, NOW)[0]
+        (other,) = write_fleet(tmp_path / folder, 1, NOW)
         change(other, **parts)
         assert report(tmp_path).counts == {"remove": 1}, folder
         other.unlink()
@@ -276,29 +288,38 @@ def test_attack_a_folder_of_damaged_verdicts_is_not_good(tmp_path: Path) -> None
     assert call(tmp_path) == 1
 
 
-@pytest.mark.machine
-def test_attack_the_collection_fetches_no_link(tmp_path: Path) -> None:
-    """By rsync, with the options that the collection gives it."""
+def rsync_options() -> list[str]:
+    """Return the options that the collection gives rsync."""
     tasks = yaml.safe_load((ROLE / "tasks" / "fetch_linux.yml").read_text())
     options = tasks[0]["ansible.posix.synchronize"]
-    words = ["--archive"] if options.get("archive", True) else []
-    words += [f"--{each}" for each in ("recursive", "links") if options.get(each)]
+    words = []
+    if options.get("archive", True):
+        words.append("--archive")
+    for name in ("recursive", "links"):
+        if options.get(name):
+            words.append(f"--{name}")
     names = {"inventory_hostname": "n1", "smoke_target": "t", "smoke_suite": "quick"}
     for option in options["rsync_opts"]:
-        words.append(re.sub(r"{{ (\w+) }}", lambda m: names[m[1]], option))
+        words.append(re.sub(r"{{ (\w+) }}", lambda found: names[found[1]], option))
+    return words
+
+
+@pytest.mark.machine
+def test_attack_the_collection_fetches_no_link(tmp_path: Path) -> None:
     host, controller = tmp_path / "host", tmp_path / "controller"
     host.mkdir()
     controller.mkdir()
+    argv = ["rsync", *rsync_options(), f"{host}/", f"{controller}/"]
     (tmp_path / "key.pem").write_text("SECRET")
-    (host / "n1.t.quick.json").symlink_to(tmp_path / "key.pem")
-    argv = ["rsync", *words, f"{host}/", f"{controller}/"]
+    own = host / "n1.t.quick.json"
+    own.symlink_to(tmp_path / "key.pem")
     subprocess.run(argv, check=True, capture_output=True)
     assert list(controller.iterdir()) == []
-    (host / "n1.t.quick.json").unlink()
-    for name in ("n1.t.quick.json", "n2.t.quick.json"):
-        (host / name).write_text("{}")
+    own.unlink()
+    own.write_text("{}")
+    (host / "n2.t.quick.json").write_text("{}")
     subprocess.run(argv, check=True, capture_output=True)
-    assert [path.name for path in controller.iterdir()] == ["n1.t.quick.json"]
+    assert [path.name for path in controller.iterdir()] == [own.name]
 
 
 def test_attack_a_link_is_not_followed_and_no_content_is_quoted(
@@ -307,9 +328,10 @@ def test_attack_a_link_is_not_followed_and_no_content_is_quoted(
     folder, secret = tmp_path / "verdicts", tmp_path / "key.pem"
     write_fleet(folder, 3, NOW)
     secret.write_text("-----BEGIN PRIVATE KEY-----\nSECRET\n")
-    documents = ('"SECRET"', '{"time": "SECRET", "SECRET": 1}', "SECRET", "{SECRET")
-    for number, text in enumerate(documents):
-        (folder / f"copy{number}.json").write_text(text)
+    (folder / "text.json").write_text('"SECRET"')
+    (folder / "fields.json").write_text('{"time": "SECRET", "SECRET": 1}')
+    (folder / "word.json").write_text("SECRET")
+    (folder / "half.json").write_text("{SECRET")
     (folder / "link.json").symlink_to(secret)
     whole = write_fleet(tmp_path / "elsewhere", 9, NOW)[8]
     (folder / whole.name).symlink_to(whole)
@@ -318,8 +340,9 @@ def test_attack_a_link_is_not_followed_and_no_content_is_quoted(
     for words in ((folder,), (folder, "--json")):
         assert call(*words) == 1
         captured = capsys.readouterr()
-        assert "SECRET" not in captured.out + captured.err
-        assert "link.json" in captured.out + captured.err
+        text = captured.out + captured.err
+        assert "SECRET" not in text
+        assert "link.json" in text
     assert report(folder).counts == {"keep": 3}
 
 
@@ -333,9 +356,11 @@ def test_the_json_keeps_its_contract(
     write_fleet(tmp_path, 3, NOW)
     assert call(tmp_path, "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["schema"], document["verb"]) == (2, "fleet")
-    assert list(document["result"]) == ["counts", "lines", "nodes", "files"]
-    assert list(document["result"]["nodes"][0]) == [
+    assert document["schema"] == 2
+    assert document["verb"] == "fleet"
+    result = document["result"]
+    assert list(result) == ["counts", "lines", "nodes", "files"]
+    assert list(result["nodes"][0]) == [
         "node",
         "state",
         "target",
@@ -355,25 +380,27 @@ def test_the_table_is_a_line_per_row_and_the_page_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = write_fleet(tmp_path / "verdicts", 100, NOW)
-    for number, path in enumerate(paths[:60]):
-        code = f"code-{chr(97 + number % 26)}{chr(97 + number // 26)}"
-        reason = f"<script>alert({number})</script> " + "a long symptom " * 12
+    codes = itertools.product(string.ascii_lowercase, repeat=2)
+    for path, letters in zip(paths[:60], codes, strict=False):
+        code = "code-" + "".join(letters)
+        reason = "<script>alert(1)</script> " + "a long symptom " * 12
         change(path, verdict="remove", code=code, reason=reason)
     hosts, page = tmp_path / "hosts.txt", tmp_path / "page.html"
     # As PowerShell writes it.
     hosts.write_text("# all\ngpu00001\ngpu00100  # new\n\n", "utf-16")
     assert call(tmp_path / "verdicts", "--hosts", hosts, "--html", page) == 1
     lines = capsys.readouterr().out.splitlines()
-    head, rows, *rest = lines[0], lines[1:41], *lines[41:]
-    assert head.startswith("state")
-    assert all("a long symptom a long symptom" in row for row in rows)
-    assert rest == [
+    assert lines[0].startswith("state")
+    for row in lines[1:41]:
+        assert "a long symptom a long symptom" in row
+    assert lines[41:] == [
         "! 22 more lines: --json and --html have all",
         "60 remove, 1 silent, 40 keep",
     ]
     text = page.read_text(encoding="utf-8")
     assert "<script>" not in text
-    assert all(path.name.partition(".")[0] in text for path in paths)
+    for number in range(100):
+        assert f"gpu{number:05}" in text
 
 
 def test_bad_input_is_refused(
