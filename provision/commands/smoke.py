@@ -14,7 +14,7 @@ from provision.core.errors import Exit
 from provision.core.findings import Level
 from provision.core.process import Run
 from provision.core.progress import Progress
-from provision.environment.manifest import mark_proof
+from provision.environment.manifest import Generation, mark_proof
 from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
 from provision.report.layers import changed_layers
@@ -120,28 +120,42 @@ def unchanged(
 
     Not one that is older than ``max_age``, in seconds.
 
-    None otherwise, and where the suite never ran or something failed in another one after it.
+    None otherwise, which is told with the reason: the suite never ran here, say, or something
+    failed in another one after it.
     """
     target = request.target.name
     current = require_current(request.project, target)
     device = request.device or "0"
-    project, note = request.project, progress.note
-    last = last_report(project, target, note, device, request.suite)
-    if last is None or last.broken:
-        return None
-    if max_age is not None and last.age > max_age:
-        return None
-    latest = last_report(project, target, note, device)
-    if latest and latest.started > last.started and (latest.failed or latest.broken):
-        return None
-    # Of a shared installation the record stays as it was built, whatever a user's run proved.
-    ours = os.access(current.folder, os.W_OK)
-    if last.proves and ours and current.record.proof == "unproven":
-        return None
-    if changed_layers(last, request.layers, current.record.lock):
+    last = last_report(request.project, target, progress.note, device, request.suite)
+    if last is None:
+        why = f"no {request.suite} run is known here"
+    else:
+        why = _why_again(request, current, last, max_age)
+    if last is None or why:
+        progress.step(f"the checks run: {why}")
         return None
     bad = len(last.failed) + len(last.missing)
     return SmokeSkipped(target, last.started, bad, last.word)
+
+
+def _why_again(
+    request: SmokeRequest, current: Generation, last: Report, max_age: float | None
+) -> str:
+    """Return why the last verdict of the suite does not hold any more, or nothing."""
+    if last.broken:
+        return "the last run did not come to its end"
+    if max_age is not None and last.age > max_age:
+        return "the last run is older than --max-age"
+    device = request.device or "0"
+    latest = last_report(request.project, request.target.name, device=device)
+    if latest and latest.started > last.started and (latest.failed or latest.broken):
+        return "a later run failed"
+    # Of a shared installation the record stays as it was built, whatever a user's run proved.
+    ours = os.access(current.folder, os.W_OK)
+    if last.proves and ours and current.record.proof == "unproven":
+        return f"the environment is unproven: {current.record.reason}"
+    changes = changed_layers(last, request.layers, current.record.lock)
+    return "; ".join(map(str, changes))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
 from provision.core.interruption import is_interrupted
 from provision.core.privacy import redact
+from provision.core.program import program_name
 from provision.core.text import harmless, json_text
 from provision.ui.table import Table
 
@@ -223,7 +224,9 @@ def _show_parts(
     screen: RichConsole, fault: Finding | ProvisionError, evidence: str
 ) -> None:
     """Print evidence, cause and remedy of an error below each other, each after its name."""
-    parts = {"evidence": evidence, "cause": fault.cause, "remedy": fault.remedy}
+    # Tables name commands as they are where PATH leads to this program.
+    remedy = fault.remedy.replace("`provision ", f"`{program_name()} ")
+    parts = {"evidence": evidence, "cause": fault.cause, "remedy": remedy}
     for name, text in parts.items():
         if text:
             below = textwrap.indent(text.rstrip(), " " * 12).lstrip()

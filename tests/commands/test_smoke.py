@@ -90,12 +90,15 @@ def test_it_runs_only_if_a_driver_changed_on_the_device(
     for runs in (2, 2):
         assert call(ready, "--if-driver-changed") == Exit.OK
         assert len(history(ready.project, TARGET)) == runs
-    assert "all passed then" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "all passed then" in out
+    assert err.count("the checks run: kernel: 6.1 -> ") == 1
     # A verdict of another device spares no run.
     for path in history(ready.project, TARGET):
         path.write_text(path.read_text().replace('"asked": "0"', '"asked": "1"'))
     assert call(ready, "--if-driver-changed") == Exit.OK
     assert len(history(ready.project, TARGET)) == 3
+    assert "the checks run: no quick run is known here" in capsys.readouterr().err
 
 
 def test_it_also_runs_once_the_last_report_is_too_old(
@@ -106,6 +109,8 @@ def test_it_also_runs_once_the_last_report_is_too_old(
     for runs in (3, 4):  # the suite of the lab dates its reports back
         assert call(ready, *words) == Exit.OK
         assert len(history(ready.project, TARGET)) == runs
+    said = capsys.readouterr().err
+    assert said.count("the checks run: the last run is older than --max-age") == 2
     path = history(ready.project, TARGET)[-1]
     now = f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
     path.write_text(path.read_text().replace("2026-01-01T00:00:00Z", now))
