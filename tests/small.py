@@ -119,6 +119,15 @@ def target_of(
     )
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return what is in each file of a folder, at any depth."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            found[path] = path.read_bytes()
+    return found
+
+
 @dataclass
 class Index:
     """A simple index (PEP 503) over folders: ``<root>/<index>/<wheel>``.

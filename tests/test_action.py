@@ -71,6 +71,9 @@ class Runner:
     def text(self, template: object) -> str:
         return re.sub(r"\$\{\{ (.*?) \}\}", lambda m: self.value(m[1]), str(template))
 
+    def texts(self, templates: dict[str, Any]) -> dict[str, str]:
+        return {name: self.text(template) for name, template in templates.items()}
+
     def wanted(self, condition: str) -> bool:
         name, text = re.fullmatch(r"(\S+) != '(\w+)'", condition).groups()  # type: ignore[union-attr]
         return self.value(name) != text
@@ -80,15 +83,13 @@ class Runner:
         if not self.wanted(step.get("if", "runner.os != 'Windows'")):
             return None
         if "uses" in step:
-            self.used[step["id"]] = {
-                key: self.text(x) for key, x in step["with"].items()
-            }
+            self.used[step["id"]] = self.texts(step["with"])
             return None
         files = {}
         for name in ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY"):
             files[name] = self.folder / name
             files[name].write_text("", encoding="utf-8")
-        variables = self.variables | {n: self.text(t) for n, t in step["env"].items()}
+        variables = self.variables | self.texts(step["env"])
         variables |= {name: str(path) for name, path in files.items()}
         variables["PATH"] = os.pathsep.join([*self.path, os.defpath])
         variables |= {"RUNNER_OS": "Linux", "RUNNER_TEMP": str(self.folder)}
@@ -103,7 +104,9 @@ class Runner:
         output, path, summary = (
             file.read_text(encoding="utf-8") for file in files.values()
         )
-        self.outputs[step["id"]] |= dict(x.split("=", 1) for x in output.splitlines())
+        for line in output.splitlines():
+            name, value = line.split("=", 1)
+            self.outputs[step["id"]][name] = value
         self.path[:0] = path.splitlines()
         self.summary += summary
         self.ran.append(step["id"])
@@ -111,10 +114,9 @@ class Runner:
 
     def job(self, **inputs: str) -> subprocess.CompletedProcess[str]:
         """Run all steps after the installation, up to one that fails."""
-        inputs = {
-            name: spec["default"] for name, spec in ACTION["inputs"].items()
-        } | inputs
-        self.inputs = inputs
+        for name, described in ACTION["inputs"].items():
+            self.inputs[name] = described["default"]
+        self.inputs |= inputs
         done = None
         for step in STEPS[2:]:
             done = self.step(step) or done
@@ -155,7 +157,8 @@ def test_the_toolkit_is_installed_and_path_gets_its_commands_alone(
     assert done is not None
     assert done.returncode == 0, done.stderr
     commands = {path.name: path for path in Path(runner.path[0]).iterdir()}
-    assert [name for name in commands if "provision" not in name] == []
+    for name in commands:
+        assert "provision" in name
     subprocess.run([commands["provision"], "schema"], check=True, capture_output=True)
 
 
@@ -168,9 +171,9 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(
     _, ours, train, upload = workflow_steps()
     done = job.job(**ours["with"] | {"project": "project", "target": "auto"})
     assert done.returncode == 0, done.stdout + done.stderr
-    outputs = {
-        name: job.text(spec["value"]) for name, spec in ACTION["outputs"].items()
-    }
+    outputs = {}
+    for name, described in ACTION["outputs"].items():
+        outputs[name] = job.text(described["value"])
     lock = (lab.project.lock(TARGET) / "requirements.txt").read_text(encoding="utf-8")
     seal = re.findall("^# seal: (.+)$", lock, re.MULTILINE)[0]
     assert outputs["target"] == TARGET
@@ -242,17 +245,18 @@ def test_attack_an_input_is_no_code(runner: tuple[Runner, Lab], name: str) -> No
 
 def test_no_script_holds_an_expression() -> None:
     flow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))
-    steps = [step for job in flow["jobs"].values() for step in job["steps"]] + STEPS
+    steps = [*STEPS]
+    for job in flow["jobs"].values():
+        steps += job["steps"]
     scripts = [step["run"] for step in steps if "run" in step]
     assert len(scripts) > 7
-    assert [script for script in scripts if "${{" in script] == []
+    for script in scripts:
+        assert "${{" not in script
 
 
 def test_each_input_and_output_is_described_where_users_look() -> None:
     page = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (input|output) \|", page, re.MULTILINE)
-    assert sorted(rows) == sorted(
-        (name, kind.removesuffix("s"))
-        for kind in ("inputs", "outputs")
-        for name in ACTION[kind]
-    )
+    inputs = [(name, "input") for name in ACTION["inputs"]]
+    outputs = [(name, "output") for name in ACTION["outputs"]]
+    assert sorted(rows) == sorted(inputs + outputs)

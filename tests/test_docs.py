@@ -235,7 +235,8 @@ def test_architecture_has_a_line_for_every_package() -> None:
     )
     packages = {path.parent.name for path in (ROOT / "provision").glob("*/__init__.py")}
     assert packages <= set(rows)
-    assert all((ROOT / row).is_dir() or row in packages for row in rows)
+    for row in rows:
+        assert (ROOT / row).is_dir() or row in packages
 
 
 def script(name: str) -> ModuleType:
@@ -310,10 +311,11 @@ def test_each_row_of_wrong_numbers_has_a_page_under_what_people_paste() -> None:
         assert PAGES.get(f"docs/{path}") == text, "`nox -s docs` makes it again"
     written = {f"errors/{path.name}" for path in (ROOT / "docs/errors").glob("wrong-*")}
     assert written == made.keys() - {"reference/known-wrong.md"}
-    titles = [text.splitlines()[0] for text in made.values()]
-    assert len(set(titles)) == len(titles)
+    titles = {text.partition("\n")[0] for text in made.values()}
+    assert len(titles) == len(made)
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert all(f"- {path}\n" in nav for path in made)
+    for path in made:
+        assert f"- {path}\n" in nav
 
 
 def test_the_reference_is_current_and_nothing_in_it_lacks_a_description() -> None:
@@ -367,21 +369,16 @@ def levelled(page: str) -> dict[str, object]:
     """
     text = BLOCKS.sub("", PAGES[page])
     there = (ROOT / page).parent
-    links = [
-        link.replace(".md", ".zh.md")
-        if not link.endswith(".zh.md")
-        and (there / link.replace(".md", ".zh.md")).is_file()
-        else link
-        for link in re.findall(r"\]\(([^)\s]+)", text)
-    ]
+    links = set()
+    for link in re.findall(r"\]\(([^)\s]+)", text):
+        translated = re.sub(r"(\.zh)?\.md", ".zh.md", link)
+        links.add(translated if (there / translated).is_file() else link)
+    rows = re.findall(r"^\|.*$", text, re.MULTILINE)
     return {
         "blocks": BLOCKS.findall(PAGES[page]),
         "headings": re.findall(r"^#+ ", text, re.MULTILINE),
-        "rows": [
-            re.findall(r"`[^`]+`", row)
-            for row in re.findall(r"^\|.*$", text, re.MULTILINE)
-        ],
-        "links": sorted(set(links) - {"README.md", "README.zh.md"}),
+        "rows": [re.findall(r"`[^`]+`", row) for row in rows],
+        "links": links - {"README.md", "README.zh.md"},
     }
 
 

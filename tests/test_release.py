@@ -49,9 +49,8 @@ def test_the_version_is_written_in_one_place() -> None:
         "mkdocs.yml",
         "noxfile.py",
     )
-    assert [
-        n for n in tracked if provision.__version__ in (ROOT / n).read_text("utf-8")
-    ] == []
+    for name in tracked:
+        assert provision.__version__ not in (ROOT / name).read_text("utf-8")
 
 
 def test_the_changelog_follows_the_convention() -> None:
@@ -103,25 +102,24 @@ def test_two_builds_of_one_commit_are_the_same_bytes(tmp_path: Path) -> None:
     commit_copy(repository)
     (repository / "provision" / "stray.py").touch()  # which no commit has
     epoch, source = committed(repository)
-    made = [
-        build(source, tmp_path / name, epoch, *way)
-        for name, way in zip("ab", WAYS, strict=True)
-    ]
-    assert differing(*made) == []
-    variants, of_variants, wheel, sdist = sorted(p.name for p in made[0].iterdir())
+    first_way, second_way = WAYS
+    first = build(source, tmp_path / "a", epoch, *first_way)
+    second = build(source, tmp_path / "b", epoch, *second_way)
+    assert differing(first, second) == []
+    everything = sorted(path.name for path in first.iterdir())
+    variants, _, wheel, sdist = everything
     assert wheel[-4:] == ".whl"
     assert sdist[-7:] == ".tar.gz"
     version = provision.__version__
     assert variants == f"provision_intel_variants-{version}-py3-none-any.whl"
-    with tarfile.open(made[0] / sdist) as archive:
-        names = archive.getnames()
-    assert not [name for name in names if name.endswith("stray.py")]
+    with tarfile.open(first / sdist) as archive:
+        for name in archive.getnames():
+            assert not name.endswith("stray.py")
     # Neither another time of the commit nor such a backend passes.
-    late = build(source, tmp_path / "late", str(int(epoch) + 86400), *WAYS[0])
-    everything = [variants, of_variants, wheel, sdist]
-    assert differing(made[0], late) == everything
-    stamped = [
-        build(stamping(source), tmp_path / name, epoch, *way)
-        for name, way in zip("cd", WAYS, strict=True)
-    ]
-    assert differing(*stamped) == [wheel]
+    next_day = str(int(epoch) + 86400)
+    late = build(source, tmp_path / "late", next_day, *first_way)
+    assert differing(first, late) == everything
+    stamped = stamping(source)
+    third = build(stamped, tmp_path / "c", epoch, *first_way)
+    fourth = build(stamped, tmp_path / "d", epoch, *second_way)
+    assert differing(third, fourth) == [wheel]

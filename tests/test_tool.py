@@ -93,18 +93,17 @@ def test_the_wheel_holds_what_a_checkout_has(wheel: Path) -> None:
     assert len(tracked) > 300
     held = {name.removeprefix("provision/shipped/") for name in names}
     assert {name for name in tracked if (CLONE / name).is_file()} <= held
-    assert not [name for name in names if "__pycache__" in name]
+    for name in names:
+        assert "__pycache__" not in name
 
 
 def test_the_parts_and_the_checksums_are_those_of_the_wheel(wheel: Path) -> None:
     held = wheel.parent
-    subprocess.run(
-        [shutil.which("sha256sum") or "", "--check", "SHA256SUMS"], cwd=held, check=True
-    )
+    program = shutil.which("sha256sum") or ""
+    subprocess.run([program, "--check", "SHA256SUMS"], cwd=held, check=True)
     listed = (held / "SHA256SUMS").read_text(encoding="utf-8").split()[1::2]
-    assert sorted([*listed, "SHA256SUMS"]) == sorted(
-        path.name for path in held.iterdir()
-    )
+    assert len(listed) == len(set(listed))
+    assert {*listed, "SHA256SUMS"} == {path.name for path in held.iterdir()}
     (file,) = held.glob("*.cdx.json")
     text = file.read_text(encoding="utf-8")
     parts = json.loads(text)
@@ -114,16 +113,14 @@ def test_the_parts_and_the_checksums_are_those_of_the_wheel(wheel: Path) -> None
     assert whole["version"] == version
     info = f"{wheel.name.partition('-')[0]}-{version}.dist-info/METADATA"
     stated = zipfile.ZipFile(wheel).read(info).decode()
-    needed = {
-        canonicalize_name(Requirement(line).name)
-        for line in re.findall(r"^Requires-Dist: (.+)$", stated, re.MULTILINE)
-        if "extra ==" not in line
-    }
+    needed = set()
+    for line in re.findall(r"^Requires-Dist: (.+)$", stated, re.MULTILINE):
+        if "extra ==" not in line:
+            needed.add(canonicalize_name(Requirement(line).name))
     assert len(needed) > 15
     assert needed <= {canonicalize_name(part["name"]) for part in parts["components"]}
-    assert [
-        word for word in ("file:", str(CLONE), str(Path.home())) if word in text
-    ] == []
+    for private in ("file:", str(CLONE), str(Path.home())):
+        assert private not in text
 
 
 def test_without_a_project_it_says_what_it_knows(
@@ -131,10 +128,9 @@ def test_without_a_project_it_says_what_it_knows(
 ) -> None:
     schema = json.loads(succeed(installed, "schema", cwd=tmp_path))
     assert schema["properties"]["extends"]
-    fits = json.loads(succeed(installed, "detect", "--json", cwd=tmp_path))["result"][
-        "fits"
-    ]
-    assert {"cpu-linux", "arc-windows"} <= {fit["target"] for fit in fits}
+    detected = json.loads(succeed(installed, "detect", "--json", cwd=tmp_path))
+    targets = {fit["target"] for fit in detected["result"]["fits"]}
+    assert {"cpu-linux", "arc-windows"} <= targets
     assert call(installed, "doctor", cwd=tmp_path).returncode in {0, 1}
     refused = call(installed, "targets", cwd=tmp_path)
     assert refused.returncode == 2

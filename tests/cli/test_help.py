@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 from pathlib import Path
@@ -48,16 +49,17 @@ def test_the_examples_of_each_verb_are_commands() -> None:
     parse = parser().parse_args
     for verb in ["provision", *verb_names()]:
         for command in EXAMPLES[verb]:
-            typed = shlex.split(command, comments=True)[1:]
-            end = [at for at, word in enumerate(typed) if word in "|>"]
-            words = typed[: end[0] if end else None]
-            assert verb in {"provision", words[0]}
-            if words[0] == "help":
-                assert words[1] in verb_names()
+            typed = re.split(" [|>] ", command)[0]
+            _, own, *words = shlex.split(typed, comments=True)
+            assert verb in {"provision", own}
+            if own == "help":
+                assert words[0] in verb_names()
                 continue
-            marked = ["run", *mark_command(words[1:])] if words[0] == "run" else words
-            found = vars(parse(marked))
-            one = found.get("target")
-            named = [*(one if isinstance(one, list) else [one])]
-            named += found.get("targets") or ()
-            assert {*filter(None, named)} <= TARGETS | {"auto", "all"}
+            if own == "run":
+                words = mark_command(words)
+            found = vars(parse([own, *words]))
+            for name in ("target", "targets"):
+                named = found.get(name) or []
+                if isinstance(named, str):
+                    named = [named]
+                assert {*named} <= TARGETS | {"auto", "all"}

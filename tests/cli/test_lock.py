@@ -89,7 +89,9 @@ def test_only_stale_targets_are_resolved_unless_they_are_named(
     assert [result["target"] for result in results] == [
         name for name in names if name not in waiting
     ]
-    assert not any(result["differs"] or result["changes"] for result in results)
+    for result in results:
+        assert not result["differs"]
+        assert not result["changes"]
     assert contents(tmp_path) == before
     assert resolved == []
 

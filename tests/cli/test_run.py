@@ -287,8 +287,12 @@ def test_each_verb_that_uses_an_environment_says_that_its_lock_changed(
 ) -> None:
     """Once on stderr: which file, and the commands; nothing where all is as it was built."""
     root = ready.project.root
-    words = ["--project", str(root), *(["--target", TARGET] * (verb == "doctor"))]
-    words += [TARGET] * (verb != "doctor") + ["true"] * (verb == "run")
+    words = ["--project", str(root)]
+    if verb == "doctor":
+        words.append("--target")
+    words.append(TARGET)
+    if verb == "run":
+        words.append("true")
     argv = [sys.executable, "-I", "-m", "provision", verb, *words]
 
     def notes() -> list[str]:
@@ -296,10 +300,8 @@ def test_each_verb_that_uses_an_environment_says_that_its_lock_changed(
             ended = subprocess.run(argv, capture_output=True, text=True, check=False)
         else:
             ended = typed(verb, *words)
-        lines = [
-            line for line in ended.stderr.splitlines() if "provision build" in line
-        ]
-        return [re.sub(r"`\S*provision ", "`provision ", line) for line in lines]
+        text = re.sub(r"`\S*provision ", "`provision ", ended.stderr)
+        return [line for line in text.splitlines() if "provision build" in line]
 
     assert notes() == []
     ready.relock(ready.wheel("alpha", "2.0"), ready.wheel("beta", index="vendor"))

@@ -120,19 +120,19 @@ def test_what_cannot_be_had_is_listed_and_supplied(clone: Lab, tmp_path: Path) -
     out, house = tmp_path / "out", tmp_path / "house"
     clone.index.fault = 403
     made = make(clone, out)
-    alpha = next(item for item in made.missing if item.filename.startswith("alpha"))
+    missing = {item.filename: item for item in made.missing}
     wheel = clone.wheels[0]
+    alpha = missing[wheel.name]
     assert alpha.sha256 == sha256(wheel)
     assert alpha.size == wheel.stat().st_size
     assert "403" in alpha.why
     listed = json.loads((out / "manifest.json").read_text())["missing"]
-    assert {entry["filename"] for entry in listed} == {
-        item.filename for item in made.missing
-    }
+    assert {entry["filename"] for entry in listed} == missing.keys()
     assert not list((out / "artifacts").glob("*.whl"))
     house.mkdir()
-    for wheel in (*clone.wheels, *(clone.index.root / "default").glob("tool-*")):
-        shutil.copy(wheel, house)
+    tools = (clone.index.root / "default").glob("tool-*")
+    for supplied in (*clone.wheels, *tools):
+        shutil.copy(supplied, house)
     assert make(clone, out, house).missing == ()
     assert held(out / "artifacts") == sorted(wheel.name for wheel in clone.wheels)
 

@@ -13,6 +13,7 @@ from provision.commands.edit_journal import editing, rewrite, undo_killed_edit
 from provision.core.errors import UsageError
 from provision.core.project import Project
 from tests.lab import Silent
+from tests.small import contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,9 +47,12 @@ def killed(project: Project) -> None:
 
 
 def state(project: Project) -> dict[str, str]:
-    root = project.root
-    files = [p for p in root.rglob("*") if p.is_file() and ".cache" not in p.parts]
-    return {path.relative_to(root).as_posix(): path.read_text() for path in files}
+    texts = {}
+    for path in contents(project.root):
+        name = path.relative_to(project.root).as_posix()
+        if not name.startswith(".cache/"):
+            texts[name] = path.read_text()
+    return texts
 
 
 def test_a_failed_edit_is_undone_and_says_so(project: Project) -> None:

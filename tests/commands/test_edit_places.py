@@ -16,7 +16,7 @@ from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_spec
 from provision.spec.requirement_files import RequirementFiles
 from tests.commands.test_edit_spec import call, shop
-from tests.small import TARGET
+from tests.small import TARGET, contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,11 +148,10 @@ def refer(path: Path, *files: str) -> Path:
 def edited(path: Path, *requirements: str, **words: bool) -> tuple[str, str]:
     """Add requirements; return the file that changed, and its text."""
     root = path.parents[1]
-    before = {p: p.read_text() for p in root.rglob("*") if p.is_file()}
+    before = contents(root)
     add(path, Words(requirements, **words))
-    changed = [p for p, text in before.items() if p.read_text() != text]
-    assert len(changed) == 1, changed
-    return changed[0].relative_to(root).as_posix(), changed[0].read_text()
+    (changed,) = [file for file in before if file.read_bytes() != before[file]]
+    return changed.relative_to(root).as_posix(), changed.read_text()
 
 
 def test_the_line_of_a_requirement_file_is_replaced(spec: Path) -> None:
@@ -372,20 +371,23 @@ def test_all_who_read_the_file_are_locked_and_built_or_none(
     assert call(shop, "add", "gamma") == Exit.OK
     assert "· edited requirements.txt\n" in capsys.readouterr().err
     assert file.read_text() == "alpha  # the first\ngamma\n"
-    assert all(
-        "gamma" in read_lock(project.lock(n)).versions for n in (TARGET, "other")
-    )
+    for name in (TARGET, "other"):
+        assert "gamma" in read_lock(project.lock(name)).versions
     assert shop.says("import gamma; print(gamma.version)") == "1.0"
     assert not project.environments("other").exists()  # it was not built before
     assert call(shop, "lock", "--check") == Exit.OK
     second.write_text(text.replace("[pip]\n", '[pip]\nconstraints = ["gamma==1"]\n'))
     assert call(shop, "lock", target="other") == Exit.OK
-    before = {p: p.read_bytes() for p in project.root.rglob("*.t*t") if p.is_file()}
+    before = {}
+    for path in project.root.rglob("*.t*t"):
+        if path.is_file():
+            before[path] = path.read_bytes()
+    assert before
     assert call(shop, "add", "gamma==9") == Exit.USAGE
-    assert {p: p.read_bytes() for p in before} == before
+    for path, content in before.items():
+        assert path.read_bytes() == content
     assert "put back as before" in capsys.readouterr().err
     assert call(shop, "remove", "gamma") == Exit.OK
     assert file.read_text() == "alpha  # the first\n"
-    assert not any(
-        "gamma" in read_lock(project.lock(n)).versions for n in (TARGET, "other")
-    )
+    for name in (TARGET, "other"):
+        assert "gamma" not in read_lock(project.lock(name)).versions

@@ -18,6 +18,7 @@ from provision.core.project import shipped
 from provision.lockfile.pip import read_lock
 from tests.commands.repositories import init, pip, said, trainer, write
 from tests.lab import Silent
+from tests.small import contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,10 +114,9 @@ def test_what_the_shipped_target_brings_is_a_line(
     words = ["init", "--project", str(tmp_path), "--target", "cpu-linux"]
     assert main(words) == 0
     locked = len(read_lock(shipped().lock("cpu-linux")).versions)
-    said = next(
-        line for line in capsys.readouterr().out.splitlines() if "inherits" in line
-    )
-    assert said == (
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if "inherits" in line]
+    assert line == (
         "cpu-linux: inherits torch, accelerate, numpy, safetensors, pytest from the shipped "
         f"target, whose lock has {locked} packages"
     )
@@ -132,13 +132,11 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     assert any("add_sessions" in text for text in result.to_do)
     ignored = (tmp_path / ".gitignore").read_text(encoding="utf-8")
     assert ignored == "*.pyc\n/.envs\n/.tools/\n/.cache/\n"
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     again = init(tmp_path)
     assert again.written == ()
     assert again.targets[0].spec is None
-    assert before == {
-        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
-    }
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize(

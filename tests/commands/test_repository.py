@@ -134,7 +134,8 @@ def test_a_package_that_only_its_build_describes_is_told(
     write(tmp_path, "pyproject.toml", "[build-system]\nrequires = ['setuptools']\n")
     lines = [line for line in init(tmp_path).to_do if line.startswith(f"{name}: ")]
     assert bool(lines) == told
-    assert all('`local = ["-e ."]` in envs/base/project.toml' in line for line in lines)
+    for line in lines:
+        assert '`local = ["-e ."]` in envs/base/project.toml' in line
     write(tmp_path, "requirements.txt", "-e .\n")
     (tmp_path / "envs" / "base" / "project.toml").unlink()
     assert init(tmp_path, "arc-linux").to_do == ()  # which says it itself
@@ -179,7 +180,8 @@ def test_what_has_no_place_is_listed_with_file_and_line(tmp_path: Path) -> None:
         text.startswith("requirements.txt, line 2: --extra-index-url") for text in left
     )
     assert any("requirements-dev.txt" in text for text in left)
-    assert not any("extra.txt" in text for text in left)
+    for text in left:
+        assert "extra.txt" not in text
 
 
 CHAT = """

@@ -86,8 +86,11 @@ def locked(
     project: Project, requirements: list[str], variants: str = "", engine: str = "uv"
 ) -> dict[str, str]:
     """Lock a spec, and return the file of each distribution."""
-    names = [text.partition("==")[0] for text in requirements]
-    assigned = [name for name in names if name != "filelock"]
+    assigned = []
+    for requirement in requirements:
+        name = requirement.partition("==")[0]
+        if name != "filelock":
+            assigned.append(name)
     text = SPEC.format(requirements=requirements, assigned=assigned, variants=variants)
     (project.specs / "thing.toml").write_text(text)
     target = load_spec(project.specs / "thing.toml")
@@ -97,10 +100,12 @@ def locked(
         (result,) = lock.lock([target], project, resolver, write=True)
     if result.error:
         raise result.error
-    artifacts = read_lock(project.lock("thing")).artifacts
-    hashes = {each.filename: each.sha256 for each in (*VENDOR, *DEFAULT)}
-    assert all(hashes[a.filename] == a.sha256 for a in artifacts)
-    return {artifact.name: artifact.filename for artifact in artifacts}
+    hashes = {known.filename: known.sha256 for known in VENDOR + DEFAULT}
+    files = {}
+    for artifact in read_lock(project.lock("thing")).artifacts:
+        assert artifact.sha256 == hashes[artifact.filename]
+        files[artifact.name] = artifact.filename
+    return files
 
 
 @pytest.mark.machine

@@ -82,7 +82,8 @@ def test_linux_machine_gets_its_target(
     host = linux(machine)
     found = detect(targets, host)
     assert found.chosen == chosen
-    assert all(fit.reasons for fit in found.fits), "every yes and no has a reason"
+    for fit in found.fits:
+        assert fit.reasons, "every yes and no has a reason"
     assert len(found.fits) == len(targets)
     assert is_published("detect", found)
     assert detect(OWN, host).chosen == OURS.get(machine, chosen)
