@@ -220,9 +220,10 @@ def _send_file(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> No
     asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
     if index.fault == "no-ranges":
         asked = None
-    start, stop = (
-        (int(asked[1]), int(asked[2] or len(body) - 1) + 1) if asked else (0, len(body))
-    )
+    start, stop = 0, len(body)
+    if asked:
+        start = int(asked[1])
+        stop = int(asked[2] or len(body) - 1) + 1
     if asked and asked[2]:
         index.ranges.append((start, stop))
     elif start:

@@ -96,13 +96,8 @@ def call(lab: Lab, toolkit: Path, *lines: str) -> str:
     return done.stdout
 
 
-@pytest.mark.machine
-def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
-    spec = lab.project.specs / f"{TARGET}.toml"
-    text = re.sub("platform = .*", f'platform = "{NAME}"', spec.read_text("utf-8"))
-    text = text.replace('["beta"]', '["alpha", "gamma"]')
-    spec.write_text(f"{text}\n[docker]\n", encoding="utf-8")
-    # What alpha requires there alone has a wheel for each of three machines.
+def offer(lab: Lab) -> Index:
+    """Offer what alpha requires there alone, with a wheel for each of three machines."""
     folder = lab.index.root / "vendor"
     requires = ("gamma; platform_machine == 'riscv64'",)
     alpha = make_wheel(folder, "alpha", "1.0", {"alpha.py": ""}, requires)
@@ -111,10 +106,17 @@ def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
     for tag in (TAG, "manylinux_2_28_x86_64", "manylinux_2_39_aarch64"):
         wheel = pure.with_name(f"gamma-1.0-cp311-cp311-{tag}.whl")
         wheels.append(entry(Path(shutil.copy(pure, wheel)), lab.index.url, ()))
-    catalog = Index(url=f"{lab.index.url}/vendor/", files=tuple(wheels))
-    path = lab.project.catalog / "vendor.json"
-    path.write_text(render_snapshot(catalog), encoding="utf-8")
+    return Index(url=f"{lab.index.url}/vendor/", files=tuple(wheels))
 
+
+@pytest.mark.machine
+def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
+    spec = lab.project.specs / f"{TARGET}.toml"
+    text = re.sub("platform = .*", f'platform = "{NAME}"', spec.read_text("utf-8"))
+    text = text.replace('["beta"]', '["alpha", "gamma"]')
+    spec.write_text(f"{text}\n[docker]\n", encoding="utf-8")
+    path = lab.project.catalog / "vendor.json"
+    path.write_text(render_snapshot(offer(lab)), encoding="utf-8")
     lines = (f"lock {TARGET}", f"bundle {TARGET} -o out", f"sbom {TARGET}")
     printed = call(lab, toolkit, *lines)
     lock = read_lock(lab.project.lock(TARGET))
@@ -138,15 +140,15 @@ def test_a_lock_for_macos_says_which_one(
         macos = PLATFORMS["osx-arm64"]._replace(resolver={})
         monkeypatch.setitem(PLATFORMS, "osx-arm64", macos)
     monkeypatch.delenv("MACOSX_DEPLOYMENT_TARGET", raising=False)
-    wheels = [
-        Wheel(
+    wheels = []
+    for version, since in (("2.11.0", "11_0"), ("2.12.0", "14_0")):
+        wheel = Wheel(
             filename=f"torch-{version}-cp311-cp311-macosx_{since}_arm64.whl",
             url=f"{lab.index.url}/torch.whl",
             sha256="0" * 64,
             requires_dist=(),
         )
-        for version, since in (("2.11.0", "11_0"), ("2.12.0", "14_0"))
-    ]
+        wheels.append(wheel)
     spec = lab.project.specs / f"{TARGET}.toml"
     text = spec.read_text(encoding="utf-8").replace("alpha", "torch")
     text = re.sub('platform = ".*"', 'platform = "osx-arm64"', text)

@@ -310,11 +310,12 @@ def require_accessible(
             found = list(iter(functools.partial(results.get, timeout=120), None))
         finally:
             browser.terminate()
-    assert [one for one in found if one.get("faults") or "error" in one] == []
-    assert sorted(one["page"] for one in found) == [f"/{page}" for page in names]
-    for one in found:
-        assert one["passed"] > 10
-    assert {one["scheme"] for one in found} == {scheme}
+    for result in found:
+        assert "error" not in result, result
+        assert not result.get("faults"), result
+        assert result["passed"] > 10
+        assert result["scheme"] == scheme
+    assert sorted(result["page"] for result in found) == [f"/{page}" for page in names]
 
 
 @pytest.mark.browser

@@ -137,7 +137,8 @@ def test_damaged_files(
         (place / "canary").mkdir(exist_ok=True)
         (place / "canary" / "a").write_text("sings", encoding="utf-8")
     own = (scene.root, scene.root.parent / "cache", scene.root.parent / ".cache")
-    before, refused = listing(outer, *own), 0
+    before = listing(outer, *own)
+    refused = 0
     for number in range(count):
         chance = random.Random(f"{kind} {number}")
         path = chance.choice(files_of(kind, scene))

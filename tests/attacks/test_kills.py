@@ -150,19 +150,22 @@ def test_killed_at_a_moment(
     scene: Scene, verb: str, record_property: pytest.RecordProperty
 ) -> None:
     words = [word.format(root=scene.root) for word in WRITING[verb]]
-    good, count = good_code(verb), max(2, -(-KILLS // 3 // len(WAITING)))
+    good = good_code(verb)
+    count = max(2, -(-KILLS // 3 // len(WAITING)))
     prepare(scene, verb)
     ready = Saved(scene.root)
     began = time.monotonic()
     assert start(words, scene.root).wait() == good
-    whole, late = time.monotonic() - began, 0
+    whole = time.monotonic() - began
+    late = 0
     for number in range(count):
         ready.restore()
         child = start(words, scene.root)
         # From a tenth on: before it, Python has loaded nothing of the toolkit.
         time.sleep(whole * (0.1 + 0.9 * number / count))
         if child.poll() is not None:  # it was slower when it was measured
-            late, whole = late + 1, whole * 0.8
+            late += 1
+            whole *= 0.8
         kill(child, alone=number % 2 == 0)
         check_after(scene, verb, words, good, f"{verb}, moment {number} of {count}")
     record_property("seen", f"{count} kills of {verb}, {late} too late")

@@ -265,4 +265,5 @@ def test_a_large_log(scene: Scene, tmp_path: Path) -> None:
     assert log.stat().st_size > 150_000_000
     prefix = within("ulimit -v 900000")
     ended = scene.start("doctor", "--log", str(log), prefix=prefix)
-    assert (ended.code, "driver-missing" in ended.said) == (1, True), ended.said
+    assert ended.code == 1, ended.said
+    assert "driver-missing" in ended.said, ended.said

@@ -27,16 +27,14 @@ def names_in(node: ast.AST) -> set[str]:
 def test_every_result_of_a_verb_has_a_view(verb: str) -> None:
     """Of the package ``ui``; that it takes this result is what the constructor's types say."""
     tree = ast.parse(inspect.getsource(module_of(verb)))
-    views = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith("provision.ui.")
-        for alias in node.names
-    }
-    handlers = {
-        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)
-    }
+    views = set()
+    handlers = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            if (node.module or "").startswith("provision.ui."):
+                views |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef):
+            handlers[node.name] = node
     annotation = handlers["handle"].returns
     assert annotation is not None
     assert names_in(annotation) <= {"Outcome", "int"}
@@ -55,6 +53,5 @@ def test_one_verb_parses_alike_alone_and_among_all(
             made.parse_args([verb, "--help"])
         helps.append(capsys.readouterr().out)
     assert helps[0] == helps[1]
-    assert (module_of(verb).__doc__ or "").split("\n")[0].rstrip(".") in " ".join(
-        helps[0].split()
-    )
+    first_line = (module_of(verb).__doc__ or "").partition("\n")[0]
+    assert first_line.rstrip(".") in " ".join(helps[0].split())

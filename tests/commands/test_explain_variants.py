@@ -25,8 +25,9 @@ def test_explain_names_the_variant_and_the_others_each_of_which_can_be_taken(
     assert torch.variant == ""
     assert torch.variants == ("cu13", "null")
     assert torch.newer is not None
-    held = [(each.version, each.held_by) for each in torch.newer]
-    assert held == [("3.0", ("it has no wheel without a variant, but cu12",))]
+    (held,) = torch.newer
+    assert held.version == "3.0"
+    assert held.held_by == ("it has no wheel without a variant, but cu12",)
     takes = torch.changes[-2]
     line = re.findall(r"write `(.+)` into \[pip.variants\]", takes.do)[0]
     assert takes.effect == "takes the variant cu13"
@@ -35,8 +36,7 @@ def test_explain_names_the_variant_and_the_others_each_of_which_can_be_taken(
     (torch,) = explain(project, "torch", ["thing"])
     assert torch.variant == "cu13"
     assert torch.variants == ("null",)
-    assert {limit.by for limit in explain(project, "nvidia-runtime", [])[0].limits} == {
-        "torch 2.0"
-    }
+    (runtime,) = explain(project, "nvidia-runtime", [])
+    assert {limit.by for limit in runtime.limits} == {"torch 2.0"}
     assert torch.newer is not None
     assert torch.newer[0].held_by == ("it has no variant cu13, but cu12",)

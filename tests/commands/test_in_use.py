@@ -166,9 +166,8 @@ def test_the_checks_hold_what_they_check(
     order = lab.order()
     smoke.smoke(SmokeRequest(order.project, order.target, {}), run, lab.listener)
     assert len(kept) == 1
-    assert (
-        clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()
-    )
+    cleaned = clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
+    assert cleaned.in_use == ()
 
 
 def test_attack_litter_of_killed_runs(ready: Lab) -> None:

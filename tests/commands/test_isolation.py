@@ -164,13 +164,12 @@ def _tree(lab: Lab, hostile: dict[str, str], cwd: Path) -> str:
 @pytest.mark.slow
 def test_pollutants_of_each_kind(lab: Lab, tmp_path: Path) -> None:
     clean = _tree(lab, {}, tmp_path)
-    kinds: list[dict[str, str]] = []
+    remaining = list(POLLUTANTS)
     for prefix in ("PYTHON", "PIP_", "UV_", ""):
-        seen = {name for kind in kinds for name in kind}
-        trap = tmp_path / f"trap {prefix}"
-        names = [n for n in POLLUTANTS if n.startswith(prefix) and n not in seen]
-        kinds.append(_polluted(lab, trap, names))
-        assert _tree(lab, kinds[-1], tmp_path) == clean, kinds[-1]
+        names = [name for name in remaining if name.startswith(prefix)]
+        hostile = _polluted(lab, tmp_path / f"trap {prefix}", names)
+        assert _tree(lab, hostile, tmp_path) == clean, hostile
+        remaining = [name for name in remaining if name not in names]
     assert not list(tmp_path.rglob("polluted"))
 
 

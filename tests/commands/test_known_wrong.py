@@ -58,13 +58,13 @@ def test_detect_cites_what_is_known_to_be_wrong(b70: Host) -> None:
     (line,) = [line for line in found.advice if WORDS in line]
     assert "Arc Pro B70 with torch 2.12.1+xpu and driver 26.35.39758.10" in line
     assert "intel/compute-runtime#1000" in line
-    besides = [line for line in found.advice if line.startswith("vllm-xpu-linux has")]
-    assert besides == [
+    (beside,) = [line for line in found.advice if line.startswith("vllm-xpu-linux has")]
+    assert beside == (
         "vllm-xpu-linux has torch 2.14.0+xpu, which is known to be wrong on this machine: softmax-bands"
-    ]
-    fits = {fit.target: fit for fit in found.fits}
-    assert fits["vllm-xpu-linux"].verdict is FitVerdict.FITS
-    assert "no public file has the hashes" in "; ".join(fits["vllm-xpu-linux"].reasons)
+    )
+    (vllm,) = [fit for fit in found.fits if fit.target == "vllm-xpu-linux"]
+    assert vllm.verdict is FitVerdict.FITS
+    assert "no public file has the hashes" in "; ".join(vllm.reasons)
 
 
 def test_detect_leaves_a_target_out_whose_wheels_need_a_newer_glibc(

@@ -365,8 +365,8 @@ def artifact(name: str, version: str, sha256: str = "a" * 64) -> Artifact:
 def test_changes_are_reported_by_kind() -> None:
     before = {"a": "1", "b": "1.9", "c": "2", "e": "1"}
     after = {"b": "1.10", "c": "1.0", "d": "1", "e": "1"}
-    old = [artifact(name, version) for name, version in before.items()]
-    new = [artifact(name, version, "b" * 64) for name, version in after.items()]
+    old = [artifact(*item) for item in before.items()]
+    new = [artifact(*item, "b" * 64) for item in after.items()]
     found = {change.name: change.kind for change in diff_artifacts(old, new)}
     assert found == {"a": "removed", "b": "up", "c": "down", "d": "added", "e": "file"}
 
@@ -382,9 +382,8 @@ def test_a_lock_is_stale_when_its_spec_or_its_catalog_changed(project: Project) 
     (folder / PIP_LAYER).write_text(text)
     fixed = read_lock(folder)
     assert freshness.staleness(spec, project.catalog, fixed) is None
-    assert "thing.toml" in str(
-        freshness.staleness(target("torch"), project.catalog, fixed)
-    )
+    changed = freshness.staleness(target("torch"), project.catalog, fixed)
+    assert "thing.toml" in str(changed)
     path = project.catalog / "vendor.json"
     path.write_text(path.read_text().replace('"filelock"', '"filelock>=3"'))
     assert "catalog" in str(freshness.staleness(spec, project.catalog, fixed))

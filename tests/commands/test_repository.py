@@ -132,7 +132,8 @@ def test_a_package_that_only_its_build_describes_is_told(
 ) -> None:
     write(tmp_path, name, text)
     write(tmp_path, "pyproject.toml", "[build-system]\nrequires = ['setuptools']\n")
-    lines = [line for line in init(tmp_path).to_do if line.startswith(f"{name}: ")]
+    result = init(tmp_path)
+    lines = [line for line in result.to_do if line.startswith(f"{name}: ")]
     assert bool(lines) == told
     for line in lines:
         assert '`local = ["-e ."]` in envs/base/project.toml' in line

@@ -100,8 +100,8 @@ def test_attack_three_builds_of_one_image(
 def test_attack_three_locks_of_one_target(project: Project, sources: PipConfig) -> None:
     resolver = test_lock.make_resolver(project, sources)
     results = at_once(3, lambda: lock.lock([test_lock.target()], project, resolver))
-    assert [result.error for (result,) in results] == [None] * 3
+    for (result,) in results:
+        assert result.error is None
     assert sorted(result.differs for (result,) in results) == [False, False, True]
-    assert [path.name for path in project.lock("thing").iterdir()] == [
-        "requirements.txt"
-    ]
+    (file,) = project.lock("thing").iterdir()
+    assert file.name == "requirements.txt"

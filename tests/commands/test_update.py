@@ -429,9 +429,8 @@ def test_pythons_of_the_latest_release_are_added_and_older_ones_kept(
     assert len(result.added) == 2
     assert result.bad is False
     assert kept[1].filename == old
-    assert kept[0].url == f"{vendor.url}/20261021/" + kept[0].filename.replace(
-        "+", "%2B"
-    )
+    address = kept[0].filename.replace("+", "%2B")
+    assert kept[0].url == f"{vendor.url}/20261021/{address}"
     before = catalog.path.read_bytes()
     vendor.blobs["/20261021/SHA256SUMS"] = sums.replace("a" * 64, "f" * 64).encode()
     (reupload,) = catalog.update().reuploads

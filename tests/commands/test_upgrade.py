@@ -78,13 +78,12 @@ def test_of_all_targets_those_are_moved_that_have_the_package(project: Project) 
     path.write_text(SPEC)
     (project.specs / "other.toml").write_text(SPEC)
     project.lock("other").mkdir()
-    layer = project.lock("thing") / PIP_LAYER
     wheel = Artifact(
         "six", "1.0", "six-1.0-py3-none-any.whl", "0" * 64, 1, "default", ("numpy",)
     )
     text = render_requirements({"python": "3.11", "platform": "linux-64"}, [wheel])
     (project.lock("other") / PIP_LAYER).write_text(text)
-    assert layer.is_file()
+    assert (project.lock("thing") / PIP_LAYER).is_file()
     assert edit_spec.upgradable(project, [], "NumPy") == ["thing"]
     assert edit_spec.upgradable(project, ["thing"], "numpy") == ["thing"]
     with pytest.raises(UsageError, match="no package flask to upgrade in other, thing"):

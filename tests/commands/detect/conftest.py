@@ -91,12 +91,12 @@ def _materialise(root: Path, machine: dict[str, Any]) -> None:
     for path, text in machine.get("files", {}).items():
         write(root / path, text)
     for gpu in machine.get("gpu", ()):
-        for n in range(gpu.get("copies", 1)):
-            make_gpu(
-                root,
-                {k: v.format(n=n) if isinstance(v, str) else v for k, v in gpu.items()},
-                nodes=not machine.get("no_nodes"),
-            )
+        for number in range(gpu.get("copies", 1)):
+            made = dict(gpu)
+            for name, value in gpu.items():
+                if isinstance(value, str):
+                    made[name] = value.format(n=number)
+            make_gpu(root, made, nodes=not machine.get("no_nodes"))
 
 
 def make_gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
