@@ -18,20 +18,23 @@ if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
 
+DT_NULL, DT_NEEDED, DT_STRTAB, DT_RUNPATH = 0, 1, 5, 29
+
+
 def elf(*needed: str, runpath: str = "") -> bytes:
     """Return a shared object: one loaded segment, with the dynamic one and its strings."""
-    strings, tags = b"\0", list[tuple[int, int]]()
-    texts = [(1, name) for name in needed]  # DT_NEEDED
+    strings, dynamic = b"\0", b""
+    texts = [(DT_NEEDED, name) for name in needed]
     if runpath:
-        texts.append((29, runpath))  # DT_RUNPATH
+        texts.append((DT_RUNPATH, runpath))
     for tag, text in texts:
-        tags.append((tag, len(strings)))
+        dynamic += struct.pack("<QQ", tag, len(strings))
         strings += text.encode() + b"\0"
     start = 64 + 2 * 56
-    at = start + 16 * (len(tags) + 2)
-    tags += [(5, at), (0, 0)]  # DT_STRTAB, DT_NULL
-    dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
-    size, length = at + len(strings), len(dynamic)
+    length = len(dynamic) + 2 * 16
+    dynamic += struct.pack("<QQ", DT_STRTAB, start + length)
+    dynamic += struct.pack("<QQ", DT_NULL, 0)
+    size = start + length + len(strings)
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
     head += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
     load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, size, size, 4096)
@@ -69,20 +72,15 @@ def put(env: Env, place: str, data: bytes) -> Path:
 
 
 def missing(env: Env, host: Host | None = None) -> list[tuple[str, str]]:
-    found = missing_libraries(
-        read_environment(env.prefix),
-        host or env.host,
-        root=env.prefix.parent / "empty-root",
-    )
+    root = env.prefix.parent / "empty-root"
+    contents = read_environment(env.prefix)
+    found = missing_libraries(contents, host or env.host, root=root)
     return [(item.name, item.importer) for item in found]
 
 
 def test_missing_library_is_named_with_who_wants_it(env: Env) -> None:
-    put(
-        env,
-        "torch/lib/libtorch_xpu.so",
-        elf("libsycl.so.8", "libc.so.6", "libtorch_cpu.so"),
-    )
+    library = elf("libsycl.so.8", "libc.so.6", "libtorch_cpu.so")
+    put(env, "torch/lib/libtorch_xpu.so", library)
     put(env, "torch/lib/libtorch_cpu.so", elf("libm.so.6"))
     assert missing(env) == [("libsycl.so.8", "libtorch_xpu.so")]
 
@@ -96,9 +94,9 @@ def test_runpath_leads_to_the_prefix_and_further_imports_are_walked(env: Env) ->
 
 def test_system_folders_and_loader_variables(env: Env) -> None:
     put(env, "torch/lib/libtorch_xpu.so", elf("libze_loader.so.1", "libsycl.so.8"))
-    root = env.prefix.parent / "empty-root"
-    (root / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
-    (root / "usr/lib/x86_64-linux-gnu/libze_loader.so.1").touch()
+    system = env.prefix.parent / "empty-root/usr/lib/x86_64-linux-gnu"
+    system.mkdir(parents=True)
+    (system / "libze_loader.so.1").touch()
     oneapi = env.prefix.parent / "oneapi"
     oneapi.mkdir()
     (oneapi / "libsycl.so.8").touch()
@@ -109,14 +107,12 @@ def test_system_folders_and_loader_variables(env: Env) -> None:
 
 def test_dll_that_windows_does_not_name(windows_env: Env) -> None:
     put(windows_env, "torch/lib/torch_cpu.dll", pe("KERNEL32.dll", "c10.dll", "uv.dll"))
-    put(
-        windows_env,
-        "torch/lib/c10.dll",
-        pe("api-ms-win-crt-runtime-l1-1-0.dll", "VCRUNTIME140.dll"),
-    )
+    of_windows = pe("api-ms-win-crt-runtime-l1-1-0.dll", "VCRUNTIME140.dll")
+    put(windows_env, "torch/lib/c10.dll", of_windows)
     assert missing(windows_env) == [("uv.dll", "torch_cpu.dll")]
-    (windows_env.prefix / "Library/bin").mkdir(parents=True)
-    (windows_env.prefix / "Library/bin/UV.DLL").write_bytes(pe("kernel32.dll"))
+    folder = windows_env.prefix / "Library/bin"
+    folder.mkdir(parents=True)
+    (folder / "UV.DLL").write_bytes(pe("kernel32.dll"))
     assert missing(windows_env) == []
 
 

@@ -52,22 +52,27 @@ def documents(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")))
 
 
+def validate(tools: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    argv = [tools / "kubernetes-validate", "--strict", *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def accept(tools: Path, *words: str | Path) -> None:
+    done = validate(tools, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
 def test_the_schemas_accept_the_manifests(tools: Path, version: str) -> None:
     names = ("daemonset.yaml", "job.yaml", "node-problem-detector.yaml")
     files = [MANIFESTS / name for name in names]
-    program = tools / "kubernetes-validate"
-    argv = [program, "--strict", "--kubernetes-version", version, *files]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    accept(tools, "--kubernetes-version", version, *files)
 
 
 def test_the_schemas_accept_the_pod_of_the_page(tools: Path, tmp_path: Path) -> None:
     (pod,) = yaml_blocks("docs/how-to/docker.md")
     write(tmp_path / "pod.yaml", pod)
-    argv = [tools / "kubernetes-validate", "--strict", tmp_path / "pod.yaml"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    accept(tools, tmp_path / "pod.yaml")
 
 
 def test_kustomize_makes_them_nvidia_s_and_puts_a_gate_before_a_job(
@@ -88,6 +93,24 @@ def test_kustomize_makes_them_nvidia_s_and_puts_a_gate_before_a_job(
     write(tmp_path / "all.yaml", done.stdout)
     found = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
     pod = found["DaemonSet"]["spec"]["template"]["spec"]
+    judge_daemonset(pod)
+    (prove,) = pod["initContainers"]
+    (image,) = named["images"]
+    for kind in ("Job", "Deployment"):
+        gate, fetch = found[kind]["spec"]["template"]["spec"]["initContainers"]
+        assert gate["name"] == "provision-gate"
+        assert fetch["name"] == "fetch"
+        assert gate["image"] == f"{image['newName']}:{image['newTag']}"
+        # With a device of Intel's the pod waits for ever.
+        assert gate["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/gpu": 1}
+    assert prove["image"] == gate["image"]
+    # No schema of a NodeFeatureRule is published with those of Kubernetes.
+    text = yaml.safe_dump_all(each for each in found.values() if each != found[RULE])
+    write(tmp_path / "checked.yaml", text)
+    accept(tools, tmp_path / "checked.yaml")
+
+
+def judge_daemonset(pod: dict[str, Any]) -> None:
     assert pod["runtimeClassName"] == "nvidia"
     (prove,) = pod["initContainers"]
     variables = {each["name"]: each["value"] for each in prove["env"]}
@@ -96,28 +119,13 @@ def test_kustomize_makes_them_nvidia_s_and_puts_a_gate_before_a_job(
     assert "cuda-linux" in prove["image"]
     labels = re.findall(r"pci-(\d+)_(\w+)\.present", json.dumps(pod["affinity"]))
     assert labels == [("0300", "10de"), ("0302", "10de")]
-    (image,) = named["images"]
-    for kind in ("Job", "Deployment"):
-        gate, fetch = found[kind]["spec"]["template"]["spec"]["initContainers"]
-        assert (gate["name"], fetch["name"]) == ("provision-gate", "fetch")
-        assert gate["image"] == f"{image['newName']}:{image['newTag']}"
-        # With a device of Intel's the pod waits for ever.
-        assert gate["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/gpu": 1}
-    assert prove["image"] == gate["image"]
-    # No schema of a NodeFeatureRule is published with those of Kubernetes.
-    text = yaml.safe_dump_all(each for each in found.values() if each != found[RULE])
-    write(tmp_path / "checked.yaml", text)
-    argv = [tools / "kubernetes-validate", "--strict", tmp_path / "checked.yaml"]
-    checked = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_schemas_refuse_a_key_that_is_none(tools: Path, tmp_path: Path) -> None:
     (job,) = documents("job.yaml")
     job["spec"]["backoffLimitPerNode"] = 1
     write(tmp_path / "job.yaml", yaml.safe_dump(job))
-    argv = [tools / "kubernetes-validate", "--strict", tmp_path / "job.yaml"]
-    assert subprocess.run(argv, capture_output=True, check=False).returncode != 0
+    assert validate(tools, tmp_path / "job.yaml").returncode != 0
 
 
 def test_rule_and_daemonset_speak_of_the_same_label_and_taint() -> None:

@@ -97,46 +97,46 @@ def image_request(tmp_path: Path) -> ImageRequest:
     )
 
 
-def offline(image_request: ImageRequest) -> ImageRequest:
-    return dataclasses.replace(
-        image_request, supply=dataclasses.replace(image_request.supply, offline=True)
-    )
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
-def test_the_context_holds_what_the_target_needs_and_no_more(
+def words(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").split()
+
+
+def test_the_context_holds_the_files_that_the_wheelhouses_have(
     image_request: ImageRequest,
 ) -> None:
     prepare_context(image_request, refuse, Silent())
-    names = {path.name for path in (image_request.context / "wheelhouse").iterdir()}
-    assert names == {"alpha-1.0-py3-none-any.whl"}  # beta is in no wheelhouse
-    packages = image_request.context / "system" / "packages.txt"
-    assert packages.read_text(encoding="utf-8").split() == [
-        "ca-certificates",
-        "libze1",
-    ]
-    python = image_request.context / "python"
+    context = image_request.context
+    # beta is in no wheelhouse
+    assert names(context / "wheelhouse") == {"alpha-1.0-py3-none-any.whl"}
+    packages = context / "system" / "packages.txt"
+    assert words(packages) == ["ca-certificates", "libze1"]
+    python = context / "python"
     assert (python / archive_name()).read_bytes() == b"a Python"
     digest = hashlib.sha256(b"a Python").hexdigest()
     assert (python / "SHA256SUMS").read_text() == f"{digest}  {archive_name()}\n"
-    assert "python/include" in (python / "leave-out.txt").read_text().split()
+    assert "python/include" in words(python / "leave-out.txt")
+
+
+def test_the_context_holds_of_the_toolkit_what_the_target_needs_and_no_more(
+    image_request: ImageRequest,
+) -> None:
+    prepare_context(image_request, refuse, Silent())
     toolkit = image_request.context / "toolkit"
-    assert [path.name for path in (toolkit / "envs").glob("*.toml")] == ["tiny.toml"]
-    assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == [
-        "vendor.json"
-    ]
+    assert list((toolkit / "envs").glob("*.toml")) == [toolkit / "envs" / "tiny.toml"]
+    assert names(toolkit / "envs" / "catalog") == {"vendor.json"}
     assert (toolkit / "lib" / "provision" / "image" / "docker.py").is_file()
     assert (toolkit / "docker" / "environment.py").is_file()
     home = image_request.context / "root" / "opt" / "provision"
     expected = json.loads((home / "expect.json").read_text(encoding="utf-8"))
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
     assert expected["environment"] == {"LIBRARY": "/opt/env/lib"}
-    assert {path.name for path in (home / "runner").iterdir()} == {
-        "pytest",
-        "pytest-9.0.dist-info",
-    }
-    assert json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))[
-        "components"
-    ]
+    assert names(home / "runner") == {"pytest", "pytest-9.0.dist-info"}
+    inventory = json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))
+    assert inventory["components"]
 
 
 def test_attack_nothing_of_a_mirror_s_password_reaches_context_or_command(
@@ -169,28 +169,25 @@ def test_the_command_names_what_decides_the_image(image_request: ImageRequest) -
         f"BASE_IMAGE={BOOKWORM}",
     }
     assert argv[-1] == str(image_request.context)
-    other = build_argv(
-        dataclasses.replace(image_request, base_image="x@sha256:1"), "docker", {}
-    )
-    assert "BASE_IMAGE=x@sha256:1" in other
+    other = dataclasses.replace(image_request, base_image="x@sha256:1")
+    assert "BASE_IMAGE=x@sha256:1" in build_argv(other, "docker", {})
 
 
 def test_offline_without_a_file_is_refused_before_anything_is_built(
     image_request: ImageRequest,
 ) -> None:
-    with pytest.raises(
-        UsageError, match="1 file of the lock in no wheelhouse"
-    ) as caught:
-        prepare_context(offline(image_request), refuse, Silent())
+    supply = dataclasses.replace(image_request.supply, offline=True)
+    offline = dataclasses.replace(image_request, supply=supply)
+    refused = "1 file of the lock in no wheelhouse"
+    with pytest.raises(UsageError, match=refused) as caught:
+        prepare_context(offline, refuse, Silent())
     assert caught.value.evidence == "beta-1.0-py3-none-any.whl"
 
 
 def test_a_target_without_the_table_has_no_images(image_request: ImageRequest) -> None:
     target = image_request.target.model_copy(update={"docker": None})
     with pytest.raises(UsageError, match="tiny has no images"):
-        prepare_context(
-            dataclasses.replace(image_request, target=target), refuse, Silent()
-        )
+        dataclasses.replace(image_request, target=target)
 
 
 def test_the_dev_image_has_compiler_and_headers_and_another_name(
@@ -199,16 +196,12 @@ def test_the_dev_image_has_compiler_and_headers_and_another_name(
     dev = dataclasses.replace(image_request, dev=True)
     prepare_context(image_request, refuse, Silent())
     prepare_context(dev, refuse, Silent())
-    packages = (
-        (dev.context / "system" / "packages.txt").read_text(encoding="utf-8").split()
-    )
-    assert "g++" in packages
-    left_out = (dev.context / "python" / "leave-out.txt").read_text().split()
+    assert "g++" in words(dev.context / "system" / "packages.txt")
+    left_out = words(dev.context / "python" / "leave-out.txt")
     assert "python/include" not in left_out
-    assert (
-        image_request.context / "toolkit" / "docker" / "leave-out-headers.txt"
-    ).exists()
-    assert not (dev.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
+    headers = "leave-out-headers.txt"
+    assert headers in names(image_request.context / "toolkit" / "docker")
+    assert headers not in names(dev.context / "toolkit" / "docker")
     assert dev.tag == image_request.tag.replace("tiny", "tiny-dev")
 
 
@@ -219,9 +212,8 @@ def test_variables_and_labels_come_from_spec_and_lock(
     assert 'ENV LIBRARY="/opt/env/lib"' in text
     assert f'LABEL provision.lock="{image_request.lock.digest}"' in text
     assert labels(image_request)["provision.packages"] == "alpha==1.0"
-    odd = image_request.target.model_copy(
-        update={"environment": {"A": 'say "$HOME" \\'}}
-    )
+    variables = {"A": 'say "$HOME" \\'}
+    odd = image_request.target.model_copy(update={"environment": variables})
     odd_text = dockerfile(dataclasses.replace(image_request, target=odd))
     assert 'ENV A="say \\"\\$HOME\\" \\\\"' in odd_text
 
@@ -229,16 +221,12 @@ def test_variables_and_labels_come_from_spec_and_lock(
 @pytest.fixture
 def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Put two clients on PATH."""
-    found = []
-    for name in ("new", "old"):
-        program = tmp_path / name / "docker"
-        program.parent.mkdir()
-        program.touch(mode=0o755)
-        found.append(str(program))
-    monkeypatch.setenv(
-        "PATH", os.pathsep.join(str(Path(path).parent) for path in found)
-    )
-    return found
+    folders = [tmp_path / "new", tmp_path / "old"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "docker").touch(mode=0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
+    return [str(folder / "docker") for folder in folders]
 
 
 def test_a_client_without_buildkit_is_passed_over(clients: list[str]) -> None:
@@ -284,11 +272,10 @@ def test_times_and_modes_do_not_tell_who_built_it(tmp_path: Path) -> None:
     (private / "data").touch(mode=0o600)
     (private / "link").symlink_to("data")
     program("environment").set_times(tmp_path, 1000)
-    modes = {
-        path.name: stat.S_IMODE(path.lstat().st_mode) for path in private.iterdir()
-    }
-    assert (modes["tool"], modes["data"]) == (0o755, 0o644)
-    assert {path.lstat().st_mtime for path in (private, *private.iterdir())} == {1000.0}
+    assert stat.S_IMODE((private / "tool").stat().st_mode) == 0o755
+    assert stat.S_IMODE((private / "data").stat().st_mode) == 0o644
+    for path in (private, *private.iterdir()):
+        assert path.lstat().st_mtime == 1000.0
 
 
 @pytest.fixture(scope="module")
@@ -326,10 +313,11 @@ def test_a_cuda_container_without_nvml_is_told_so(
     nodes = [str(tmp_path / "nvidia0")]
     monkeypatch.delenv("NVIDIA_DRIVER_CAPABILITIES", raising=False)
     assert not entrypoint.missing(device("cuda"), nodes)
+    flag = "--env NVIDIA_DRIVER_CAPABILITIES=compute,utility"
     for setting, hidden in (("all", False), ("compute,utility", False), ("", True)):
         monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", setting)
-        flag = "--env NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        assert (flag in (entrypoint.missing(device("cuda"), nodes) or "")) == hidden
+        missing = entrypoint.missing(device("cuda"), nodes) or ""
+        assert (flag in missing) == hidden
         assert not entrypoint.missing(device("xpu"), nodes)
 
 
@@ -344,14 +332,12 @@ def test_attack_no_value_adds_a_line_to_the_dockerfile(
     plain = dockerfile(image_request).splitlines()
     changes = {"summary": summary + nasty, "environment": {"LIBRARY": nasty + summary}}
     target = image_request.target.model_copy(update=changes)
-    lines = dockerfile(dataclasses.replace(image_request, target=target)).split("\n")[
-        :-1
-    ]
-    words = [line.partition(" ")[0] for line in plain]
-    assert [line.partition(" ")[0] for line in lines] == words
-    (value,) = [
-        line.removeprefix("ENV LIBRARY=") for line in lines if "ENV LIBRARY=" in line
-    ]
+    text = dockerfile(dataclasses.replace(image_request, target=target))
+    lines = text.removesuffix("\n").split("\n")
+    instructions = [line.partition(" ")[0] for line in plain]
+    assert [line.partition(" ")[0] for line in lines] == instructions
+    (line,) = [line for line in lines if "ENV LIBRARY=" in line]
+    value = line.removeprefix("ENV LIBRARY=")
     # A quoted string of a Dockerfile ends at a bare quote, and a bare $ starts a variable.
     assert value[0] == value[-1] == '"'
     bare = re.sub(r"\\.", "", value[1:-1])

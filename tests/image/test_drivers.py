@@ -88,6 +88,11 @@ def vendor(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         yield folder, address
 
 
+def online(request: ImageRequest) -> ImageRequest:
+    supply = dataclasses.replace(request.supply, offline=False)
+    return dataclasses.replace(request, supply=supply)
+
+
 def test_the_distribution_s_driver_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError, match="max-linux could never prove") as caught:
         require_drivers(committed("max-linux", OF_DEBIAN))
@@ -124,12 +129,10 @@ def test_a_set_that_is_too_old_is_refused(tmp_path: Path) -> None:
 def test_a_package_without_a_hash_is_refused_by_name_before_anything_is_made(
     tiny: ImageRequest,
 ) -> None:
-    make_set(
-        tiny.project.catalog, "gpu", {NAME: None, "libigdgmm12_22.9.0_amd64.deb": b"x"}
-    )
-    with pytest.raises(
-        UsageError, match="1 package of the driver set gpu without"
-    ) as caught:
+    files = {NAME: None, "libigdgmm12_22.9.0_amd64.deb": b"x"}
+    make_set(tiny.project.catalog, "gpu", files)
+    refused = "1 package of the driver set gpu without"
+    with pytest.raises(UsageError, match=refused) as caught:
         prepare_context(tiny, run, Silent())
     assert caught.value.evidence == NAME
     assert "provision update gpu" in caught.value.remedy
@@ -172,10 +175,8 @@ def test_a_package_of_a_distribution_is_left_to_apt_unless_a_wheelhouse_has_it(
     path.write_text(render_snapshot(made.model_copy(update={"files": files})))
     with pytest.raises(UsageError, match=f"1 package of the driver {VERSION} missing"):
         prepare_context(tiny, run, Silent())
-    supply = dataclasses.replace(tiny.supply, offline=False)
-    online = dataclasses.replace(tiny, supply=supply)
     folder = tiny.context / "system" / "drivers"
-    prepare_context(online, run, Silent())
+    prepare_context(online(tiny), run, Silent())
     assert [path.name for path in folder.iterdir()] == ["SHA256SUMS"]
     assert (folder / "SHA256SUMS").read_text() == f"{files[0].sha256}  {NAME}\n"
     (tiny.supply.wheelhouses[0] / NAME).write_bytes(b"the driver")
@@ -190,8 +191,7 @@ def test_it_comes_from_the_vendor_by_its_hash(
     folder, url = vendor
     (folder / NAME).write_bytes(b"the driver")
     make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"}, url)
-    supply = dataclasses.replace(tiny.supply, offline=False)
-    prepare_context(dataclasses.replace(tiny, supply=supply), run, Silent())
+    prepare_context(online(tiny), run, Silent())
     (folder / NAME).unlink()
     prepare_context(tiny, run, Silent())  # again, from what the first one kept
     assert (tiny.context / "system" / "drivers" / NAME).read_bytes() == b"the driver"

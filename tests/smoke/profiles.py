@@ -27,7 +27,7 @@ from provision.spec.reader import load_target
 from tests.small import CATALOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container
 
     from provision.spec.model import Target
 
@@ -92,11 +92,11 @@ def _profile(key: str, own: dict[str, Any]) -> Profile:
     merged: dict[str, dict[str, Any]] = {"seen": {}, "inferred": {}, "sources": {}}
     for table in (common, own):
         merged["sources"] |= table.get("sources", {})
-        merged["inferred"] |= {
-            k: v["value"] for k, v in table.get("inferred", {}).items()
-        }
-        other = ("sources", "inferred", "vendor", "os")
-        merged["seen"] |= {k: v for k, v in table.items() if k not in other}
+        for name, concluded in table.get("inferred", {}).items():
+            merged["inferred"][name] = concluded["value"]
+        for name, value in table.items():
+            if name not in ("sources", "inferred", "vendor", "os"):
+                merged["seen"][name] = value
     return Profile(key, own["vendor"], own["os"], **merged)
 
 
@@ -123,12 +123,12 @@ def is_for(target: Target, profile: Profile) -> bool:
 
 def pairs() -> list[tuple[str, str]]:
     """Return every target with each profile that it is for."""
-    return [
-        (name, profile.id)
-        for name, target in targets().items()
-        for profile in profiles().values()
-        if is_for(target, profile)
-    ]
+    found = []
+    for name, target in targets().items():
+        for profile in profiles().values():
+            if is_for(target, profile):
+                found.append((name, profile.id))
+    return found
 
 
 def world(
@@ -145,28 +145,27 @@ def world(
     target = targets()[name]
     locked = read_lock(ROOT / "lockfiles" / name).versions
     stack = {key: version for key, version in locked.items() if STACK.fullmatch(key)}
-    says = {**_says(target, profile, release(stack)), **changes}
+    torch = release(stack)
+    says = _says(target, profile, torch) | changes
     host = _host(target, profile, says)
-    expect = expectation(target, {**base["packages"], **stack}, CATALOG, host)
+    expect = expectation(target, base["packages"] | stack, CATALOG, host)
     # Its packages are the test environment's own, which the world "cpu" of the faults imports.
     expect |= {"python": base["python"], "environment": {}, "requirements": ["torch"]}
+    prints, _ = _noise(profile, torch, stack)
+    (gpu,) = host.gpus
     return {
         "name": f"{name} on {profile.id}",
         "expect": expect,
         "accelerator": target.accelerator,
-        "release": release(stack),
+        "release": torch,
         "says": says,
-        "nvml": host.gpus[0].driver.version if profile.vendor == "nvidia" else None,  # type: ignore[union-attr]
+        "nvml": gpu.driver.version if gpu.driver and gpu.vendor == "nvidia" else None,
         "collectives": profile.played("collectives", []),
         "compiler": profile.played("compile_needs") == "cc",
         "compile_error": _compile_error(profile),
         "arch_list": _arch_list(target),
         "nodes": profile.played("nodes", []),
-        "import_prints": [
-            line
-            for line, when in _noise(profile, release(stack), stack)
-            if "import" in when
-        ],
+        "import_prints": prints,
         "distributions": [(key, version, _top(key)) for key, version in stack.items()],
         "version_file": _version_file(target, stack["torch"]),
     }
@@ -243,35 +242,45 @@ def by_torch(accelerator: str) -> set[str]:
 
 def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any]:
     cuda = target.accelerator == "cuda"
-    family = (profile.played("families") or [""])[0]
     name = _variant(profile.played("names"), target)
-    without = "conversions" if family == "dg2" else "none"
-    without = "never" if profile.vendor == "apple" else without
     memory = _variant(profile.played("memory_mb", [16384]), target)
-    ipex = profile.seen.get("ipex_allocation_mb") if release < [2, 2] else None
-    locked = [IPEX] if release < [2, 2] and not cuda else []
+    largest, locked, identity, driver = None, set[str](), None, None
+    if not cuda:
+        identity = _device_id(name, profile.played("families", []))
+        driver = _driver(target, profile, "drivers")
+    if release < [2, 2] and not cuda:
+        locked.add(IPEX)
+    if release < [2, 2] and "ipex_allocation_mb" in profile.seen:
+        largest = profile.seen["ipex_allocation_mb"] * 2**20
+    _, prints = _noise(profile, release, locked)
     texts = document()["texts"]
     return {
         "name": name,
-        "id": None if cuda else _device_id(name, profile.played("families", [])),
-        "driver": None if cuda else _driver(target, profile, "drivers"),
+        "id": identity,
+        "driver": driver,
         "capability": profile.seen.get("capability"),
         "memory": memory * 2**20,
         "fields": fields(target.accelerator, release),
-        "fp64": "full" if profile.played("fp64", True) else without,
+        "fp64": _float64(profile),
         "sub_groups": profile.played("sub_groups", [32]),
-        "largest": ipex * 2**20 if ipex else None,
+        "largest": largest,
         "over_largest": texts["ipex_allocation"],
         "out_of_memory": texts[f"out_of_memory_{target.accelerator}"],
         "free_memory": profile.played("free_memory", "works"),
         "first_kernel": 0.05 if profile.played("first_kernel") == "compiled" else 0.0,
-        "prints": [
-            line
-            for line, when in _noise(profile, release, locked)
-            if "import" not in when
-        ],
+        "prints": prints,
         "others": [{}] if profile.played("tiles", 1) == 2 else [],
     }
+
+
+def _float64(profile: Profile) -> str:
+    """Return what the device can do with numbers of 64 bits."""
+    if profile.played("fp64", True):
+        return "full"
+    if profile.vendor == "apple":
+        return "never"
+    families = profile.played("families") or [""]
+    return "conversions" if families[0] == "dg2" else "none"
 
 
 def _variant(values: list[Any], target: Target) -> Any:
@@ -281,28 +290,24 @@ def _variant(values: list[Any], target: Target) -> Any:
 
 def fields(accelerator: str, release: list[int]) -> list[str]:
     """Return the fields of the device properties in this release of torch."""
-    rows = [
-        row for row in document()["properties"] if row["accelerator"] == accelerator
-    ]
-    below = ([int(part) for part in row["below"].split(".")] for row in rows)
-    found: list[str] = next(
-        row["has"] for row, end in zip(rows, below, strict=True) if release < end
-    )
-    return found
+    for row in document()["properties"]:
+        below = [int(part) for part in row["below"].split(".")]
+        if row["accelerator"] == accelerator and release < below:
+            found: list[str] = row["has"]
+            return found
+    message = f"no fields of {accelerator} in torch {release}"
+    raise LookupError(message)
 
 
 def _driver(target: Target, profile: Profile, key: str) -> str | None:
     """Return the newest version that was seen and that the target accepts, None for unknown."""
     floor = Specifier(str(target.hardware.driver))
     devices, vendor = read_devices(CATALOG), profile.vendor
-    parsed = (
-        driver_versions.parse(text, vendor)
-        for text in reversed(profile.seen.get(key, []))
-    )
-    enough = (
-        v for v in parsed if v and driver_versions.meets(v, floor, vendor, devices)
-    )
-    return next((version.text for version in enough), None)
+    for text in reversed(profile.seen.get(key, [])):
+        version = driver_versions.parse(text, vendor)
+        if version and driver_versions.meets(version, floor, vendor, devices):
+            return version.text
+    return None
 
 
 def _device_id(name: str, families: list[str]) -> int | None:
@@ -310,16 +315,16 @@ def _device_id(name: str, families: list[str]) -> int | None:
         return int(in_name[1], 16)
     plain = re.sub(r"\(\w+\)| Graphics$| GPU$", "", name).strip()
     known = read_devices(CATALOG).intel
-    ids = [key for key, each in known.items() if each.name == plain] or [
-        key for key, each in known.items() if each.family in families
-    ]
+    ids = [key for key, device in known.items() if device.name == plain]
+    ids += [key for key, device in known.items() if device.family in families]
     return int(ids[0], 16) if ids else None
 
 
 def _noise(
-    profile: Profile, release: list[int], locked: Any
-) -> Iterator[tuple[str, str]]:
-    """Yield the harmless lines that this release of torch prints on the device, and when."""
+    profile: Profile, release: list[int], locked: Container[str]
+) -> tuple[list[str], list[str]]:
+    """Return the harmless lines that this release of torch prints at its import, and later."""
+    at_import, later = list[str](), list[str]()
     for entry in profile.seen.get("noise", ()):
         when = entry["when"]
         if "IPEX" in when and IPEX not in locked:
@@ -328,15 +333,17 @@ def _noise(
             continue
         if "Inductor" in when or "beside" in when:
             continue
-        yield entry["text"].replace("<pci>", "0000:03:00.0"), when
+        prints = at_import if "import" in when else later
+        prints.append(entry["text"].replace("<pci>", "0000:03:00.0"))
+    return at_import, later
 
 
 def _compile_error(profile: Profile) -> str:
     texts: dict[str, str] = document()["texts"]
-    missing = {"msvc": "no_cl", "triton": "no_triton"}.get(
-        profile.played("compile_needs")
-    )
-    return texts[missing] if missing else ""
+    needs = profile.played("compile_needs")
+    if needs == "msvc":
+        return texts["no_cl"]
+    return texts["no_triton"] if needs == "triton" else ""
 
 
 def _arch_list(target: Target) -> list[str]:

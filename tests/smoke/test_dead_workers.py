@@ -57,8 +57,15 @@ def test_a_worker_that_ends_early_is_no_success(
     assert run.main(argv, worker=worker) == exit_code
     document = json.loads(report.read_text(encoding="utf-8"))
     assert failures(document["checks"]) == [("identity.import", c) for c in codes]
-    assert [e["id"] for e in document["not_run"] if e["required"]] == required
-    assert all(c["finding"]["evidence"] for c in document["checks"] if c["finding"])
+    not_run = [entry["id"] for entry in document["not_run"] if entry["required"]]
+    assert not_run == required
+    every_finding_has_evidence(document)
+
+
+def every_finding_has_evidence(report: dict[str, Any]) -> None:
+    for check in report["checks"]:
+        if check["finding"]:
+            assert check["finding"]["evidence"]
 
 
 SUPERVISED = [fault for fault in FAULTS if fault.world == "process"]
@@ -69,28 +76,31 @@ SUPERVISED = [fault for fault in FAULTS if fault.world == "process"]
 def test_a_process_that_dies_or_hangs_is_a_finding(
     fault: Fault, harness: Callable[..., None], base: dict[str, Any], tmp_path: Path
 ) -> None:
-    packages = base["packages"] | fault.expect.get("packages", {})
     expect, report = tmp_path / "expect.json", tmp_path / "report.json"
-    changed = base | fault.expect | {"packages": packages}
+    changed = base | fault.expect
+    changed["packages"] = base["packages"] | fault.expect.get("packages", {})
     expect.write_text(json.dumps(changed), encoding="utf-8")
     words = ("--supervise", fault.name, expect, report, *fault.arguments)
     harness(*words, ends_with=1 if fault.code else 0)
     document = json.loads(report.read_text(encoding="utf-8"))
-    checks = document["checks"]
-    assert failures(checks) == ([(fault.check, fault.code)] if fault.code else [])
-    assert all(check["finding"]["evidence"] for check in checks if check["finding"])
+    expected = [(fault.check, fault.code)] if fault.code else []
+    assert failures(document["checks"]) == expected
+    every_finding_has_evidence(document)
     if "all" in fault.arguments:
         both_devices_are_in(document)
 
 
 def both_devices_are_in(report: dict[str, Any]) -> None:
     """Fail unless the first device is ready, and the second is broken or not meant."""
-    ready = {check["id"]: check for check in report["checks"] if "ready" in check["id"]}
+    ready = [check for check in report["checks"] if "ready" in check["id"]]
     left_out = [entry for entry in report["not_run"] if entry["id"] == "device.ready@1"]
-    assert ready.pop("device.ready")["outcome"] == "passed"
-    assert [device["index"] for device in report["devices"]] == [0]
-    assert report["device"] == report["devices"][0]
-    for check in ready.values():
+    (first,) = [check for check in ready if check["id"] == "device.ready"]
+    assert first["outcome"] == "passed"
+    (device,) = report["devices"]
+    assert device["index"] == 0
+    assert report["device"] == device
+    ready.remove(first)
+    for check in ready:
         assert "on device 1" in check["finding"]["evidence"]
     for entry in left_out:
         assert not entry["required"]

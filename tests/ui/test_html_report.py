@@ -39,6 +39,13 @@ class _Tags(HTMLParser):
             self.stray.append(tag)
 
 
+def assert_sound(text: str) -> None:
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.stray == []
+    assert tags.open == []
+
+
 def headings(text: str) -> list[str]:
     return re.findall(r"<h2>(.*?)</h2>", text)
 
@@ -85,15 +92,13 @@ def test_throughput_and_changes_come_first() -> None:
     slow = report(numbers=numbers, stack=STACK | {"kernel": "6.2"}, day=9)
     history = [report(day=day) for day in range(1, 9)]
     text = render_page([*history, slow])
-    assert headings(text) == [
-        *("Throughput", "What changed", "Checks", "Over time", "Host and environment")
-    ]
+    first = ["Throughput", "What changed"]
+    assert headings(text) == [*first, "Checks", "Over time", "Host and environment"]
     changes = text[text.index("What changed") : text.index("<h2>Checks")]
     assert changes.index("kernel: 6.1 -&gt; 6.2") < changes.index("fell to 25%")
     assert "not evaluated" not in changes
-    assert "400 images/s, usual 1600; not evaluated: 7 of 8 runs" in render_page(
-        [*history[1:], slow]
-    )
+    too_few = render_page([*history[1:], slow])
+    assert "400 images/s, usual 1600; not evaluated: 7 of 8 runs" in too_few
 
 
 def test_the_page_is_sound_and_fetches_nothing() -> None:
@@ -101,9 +106,7 @@ def test_the_page_is_sound_and_fetches_nothing() -> None:
     stack = STACK | {"kernel": "6.2"}
     reports = [report(), report(stack=stack, day=2), report(numbers=limited, day=3)]
     text = render_page([*reports, report(numbers=limited, day=4)])
-    tags = _Tags()
-    tags.feed(text)
-    assert (tags.stray, tags.open) == ([], [])
+    assert_sound(text)
     assert not re.search(r"https?:|<script|<link|src=|@import|url\(", text)
     assert "class=moved" in text
 
@@ -121,20 +124,22 @@ def test_the_course_of_a_load_is_drawn_and_what_was_not_measured_is_named() -> N
     rounds = [50.0, 60.0, 70.0, 70.0]
     hot = {"temperature": {"value": 65.0, "unit": "°C", "rounds": rounds, "every": 2.5}}
     run = report(numbers=hot, ids=("health.load",), suite="health")
-    lost = run.checks[0].model_copy(
-        update={"not_measured": {"power": "Permission <denied>"}}
-    )
+    (check,) = run.checks
+    missing = {"not_measured": {"power": "Permission <denied>"}}
+    lost = check.model_copy(update=missing)
     text = render_page([run.model_copy(update={"checks": (lost,)})])
     assert headings(text)[0] == "Under load"
     (points,) = re.findall(r"points='(.*?)'", text)
-    xs, ys = zip(*(point.split(",") for point in points.split()), strict=True)
-    assert [int(x) for x in xs] == [46, 134, 222, 310]
-    assert int(ys[0]) > int(ys[1]) > int(ys[2]) == int(ys[3])  # down is up in a drawing
+    xs, ys = [], []
+    for point in points.split():
+        x, y = point.split(",")
+        xs.append(int(x))
+        ys.append(int(y))
+    assert xs == [46, 134, 222, 310]
+    assert ys[0] > ys[1] > ys[2] == ys[3]  # down is up in a drawing
     assert "median, 50 to 70 in 8 s" in text
     assert "power: not evaluated: Permission &lt;denied&gt;" in text
-    tags = _Tags()
-    tags.feed(text)
-    assert (tags.stray, tags.open) == ([], [])
+    assert_sound(text)
 
 
 def test_an_error_that_is_no_number_has_no_bar() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from provision.commands.smoke import SmokeResult
 from provision.report.junit import junit_xml
-from provision.report.model import NotRun
+from provision.report.model import NotRun, Report
 from provision.ui.console import Console
 from provision.ui.courses import sparkline
 from provision.ui.html_report import render_page
@@ -87,40 +87,65 @@ def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> No
     assert "power of health.load: not evaluated: Permission denied" in shown
 
 
-@pytest.mark.parametrize("detailed", [False, True])
-def test_what_passed_is_summed_up_by_area_and_each_failure_is_a_line(
-    capsys: pytest.CaptureFixture[str], *, detailed: bool
-) -> None:
+def not_run(name: str, reason: str) -> NotRun:
+    return NotRun(id=name, title="t", required=False, reason=reason)
+
+
+MANY = ("identity.a", "identity.b", "device.a", "device.a@1", "device.bad")
+
+
+@pytest.fixture
+def many() -> Report:
+    """A run of many checks of two areas, one of them bad, and of some that were left out."""
     numbers = {
         "distributions": {"value": 39.0, "unit": "count"},
         "output": {"value": 2e-7, "unit": "1", "limit": 1e-5},
         "loss": {"value": 0.5, "unit": "nats"},
     }
-    ids = ("identity.a", "identity.b", "device.a", "device.a@1", "device.bad")
-    left_out = tuple(
-        NotRun(id=f"full.{n}", title="t", required=False, reason="of the full suite")
-        for n in range(4)
-    )
-    other = NotRun(id="other.a", title="t", required=False, reason="needs a GPU")
-    run = report("device.bad", ids=ids, numbers=numbers).model_copy(
-        update={"not_run": (other, *left_out)}
-    )
-    show_report(run, Console("provision", detailed=detailed))
+    left_out = [not_run("other.a", "needs a GPU")]
+    for number in range(4):
+        left_out.append(not_run(f"full.{number}", "of the full suite"))
+    run = report("device.bad", ids=MANY, numbers=numbers)
+    return run.model_copy(update={"not_run": tuple(left_out)})
+
+
+def rows(shown: str) -> list[str]:
+    return [line for line in shown.splitlines() if line[:4] in {"ok  ", "FAIL", "n/a "}]
+
+
+def test_what_passed_is_summed_up_by_area_and_each_failure_is_a_line(
+    many: Report, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_report(many, Console("provision"))
     shown = capsys.readouterr().out
-    rows = [line for line in shown.splitlines() if line[:4] in {"ok  ", "FAIL", "n/a "}]
-    of_full = "n/a  4 checks: not required: of the full suite"
-    if detailed:
-        measured = "distributions 39, output off by 2e-07, loss 0.5 nats"
-        assert rows[0] == f"ok   {'identity.a':<28} {measured}"
-        assert [row[5:15].strip() for row in rows[:5]] == [each[:10] for each in ids]
-        assert rows[5:] == [of_full, "n/a  other.a: not required: needs a GPU"]
-    else:
-        assert rows[0].startswith("FAIL device.bad ")
-        assert rows[1:] == [
-            "ok   identity 2, device 2",
-            "n/a  5 checks not required here: 4 of them of the full suite (-v shows all)",
-        ]
-    assert " count" not in shown + junit_xml(run) + render_page([run])
+    failed, *others = rows(shown)
+    assert failed.startswith("FAIL device.bad ")
+    assert others == [
+        "ok   identity 2, device 2",
+        "n/a  5 checks not required here: 4 of them of the full suite (-v shows all)",
+    ]
+    assert " count" not in shown
+
+
+def test_in_detail_each_check_is_a_line_with_what_it_measured(
+    many: Report, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_report(many, Console("provision", detailed=True))
+    shown = capsys.readouterr().out
+    checks, left_out = rows(shown)[: len(MANY)], rows(shown)[len(MANY) :]
+    measured = "distributions 39, output off by 2e-07, loss 0.5 nats"
+    assert checks[0] == f"ok   {'identity.a':<28} {measured}"
+    assert [row.split()[1] for row in checks] == list(MANY)
+    assert left_out == [
+        "n/a  4 checks: not required: of the full suite",
+        "n/a  other.a: not required: needs a GPU",
+    ]
+    assert " count" not in shown
+
+
+def test_page_and_junit_count_without_a_unit(many: Report) -> None:
+    assert " count" not in junit_xml(many)
+    assert " count" not in render_page([many])
 
 
 def test_screen_page_and_junit_say_alike_what_is_not_offered_and_not_evaluated(
