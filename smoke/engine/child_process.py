@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from smoke.engine import files, lifetime, patience
+from smoke.engine import files, lifetime, machine_load, patience
 from smoke.engine.finding import Finding
 
 # Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
@@ -30,6 +30,7 @@ WINDOWS = {
     0xC0000374: "heap corruption",
     0xC0000409: "stack buffer overrun",
 }
+CROWDED = 2.0  # load average per processor from which the machine may be the cause
 TIMEOUT = 100.0  # seconds of silence of a child that does not compute
 BEAT = 200  # looks of `patience.TICK` between two signs of life: ten seconds
 
@@ -68,12 +69,22 @@ def died(code: int, output: str, *, step: str | None = None) -> Finding:
 
 def hung(seconds: float, *, step: str | None = None) -> Finding:
     """Return the finding for a process that was stopped at its time limit."""
+    cause = "the driver or the device does not answer, or kernels are compiled for a very long time"
+    remedy = "look for resets of the device in the system log, reboot, then run the suite again"
+    evidence = [f"limit {seconds:.0f} s", f"while: {step or 'the check ran'}"]
+    load = machine_load.per_processor()
+    if load > CROWDED:
+        cause = f"other programs take the processors, or {cause}"
+        remedy = (
+            f"end other programs, and run the suite again; if it hangs again, {remedy}"
+        )
+        evidence.append(f"load average {load:.1f} per processor")
     return Finding(
         "probe-hung",
         f"no answer within {seconds:.0f} s; the process was stopped",
-        "the driver or the device does not answer, or kernels are compiled for a very long time",
-        "look for resets of the device in the system log, reboot, then run the suite again",
-        (f"limit {seconds:.0f} s", f"while: {step or 'the check ran'}"),
+        cause,
+        remedy,
+        tuple(evidence),
     )
 
 

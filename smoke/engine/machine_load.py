@@ -9,6 +9,7 @@ the entry is absent: not known, which is not the same as none.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +17,13 @@ PROC = Path("/proc")
 RESOURCES = ("cpu", "memory", "io")
 STEAL = 8  # column of the line `cpu` of /proc/stat, its name counted
 LAST_OF_THE_SUM = 9  # guest times behind it are part of user and nice
+
+
+def per_processor() -> float:
+    """Return the load average of a minute per processor, 0 where the system counts none."""
+    if sys.platform == "win32":
+        return 0.0
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 class MachineLoad:

@@ -4,6 +4,7 @@ Torch's wheels hold no code for some chips, such as desktop Arrow Lake, or an A3
 there each kernel is compiled at its first use, by the process that uses it, minutes in all
 (cmake/BuildFlags.cmake of intel/torch-xpu-ops; intel/AI-Playground#4). A device that does not
 answer leaves its process asleep, or in a loop that polls it: that one is ended, too, but later.
+A process that waits for a processor, beside other programs, computes as soon as it gets one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 LONGEST = 900.0  # seconds of silence, whatever the process does
-BUSY = 0.1  # CPU seconds per second: a compiler on a busy machine; who waits takes a hundredth
+BUSY = 0.1  # seconds of work per second; who waits for a device takes a hundredth
 TICK = 0.05  # seconds between two looks; short next to any check, cheap to do
 
 
@@ -34,13 +35,13 @@ def wait(
     Returns:
         Its exit status, None where it counts as hung; and for how long it was silent.
     """
-    since, used = time.monotonic(), cpu_seconds(process)
+    since, used = time.monotonic(), work_seconds(process)
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(TICK), time.monotonic() - since
         silent = time.monotonic() - since
         if heard():
-            since, used = time.monotonic(), cpu_seconds(process)
+            since, used = time.monotonic(), work_seconds(process)
         elif silent > limit and not _computes(process, used, silent):
             return None, silent
 
@@ -49,31 +50,77 @@ def _computes(
     process: subprocess.Popen[bytes], used: float | None, silent: float
 ) -> bool:
     """Return whether a silent process computes, and not for too long."""
-    now = cpu_seconds(process)
-    if silent > LONGEST or now is None or used is None:
+    if silent > LONGEST:
         return False
-    return now - used > BUSY * silent
+    now = work_seconds(process)
+    if now is None or used is None:
+        return False
+    return now - used > BUSY * silent or is_ready(process)
 
 
-def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:
-    """Return the CPU time of a process and its ended children, None where it can't be read."""
+def is_ready(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a thread of a process or its children has a processor or waits for one."""
+    # The kernel adds a wait for a processor to the sum once it is over, which can take long.
+    return any("R" in _states(pid) for pid in _family(process.pid))
+
+
+def work_seconds(process: subprocess.Popen[bytes]) -> float | None:
+    """Return how long a process has computed, None where it can't be read.
+
+    On Linux with its children, and with the time in which they waited for a processor.
+    """
     try:
         if sys.platform == "win32":
-            import ctypes
-
-            # In units of 100 ns: created, ended, kernel, user.
-            times = [ctypes.c_ulonglong() for _ in range(4)]
-            # Wine 8 gives the times of the calling process, so there only the limit decides.
-            handle = ctypes.c_void_p(int(vars(process)["_handle"]))
-            kernel = ctypes.windll.kernel32
-            if not kernel.GetProcessTimes(handle, *map(ctypes.byref, times)):
-                return None
-            return (times[2].value + times[3].value) / 1e7
-        # proc(5): utime, stime, cutime and cstime are fields 14 to 17; the name may hold spaces.
-        text = Path(f"/proc/{process.pid}/stat").read_text(
-            encoding="utf-8", errors="replace"
-        )
-        ticks = text.rpartition(")")[2].split()[11:15]
-        return sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
+            return _cpu_seconds_on_windows(process)
+        return sum(map(_work_of, _family(process.pid)))
     except (OSError, ValueError, IndexError):
         return None
+
+
+if sys.platform == "win32":
+
+    def _cpu_seconds_on_windows(process: subprocess.Popen[bytes]) -> float | None:
+        import ctypes
+
+        # In units of 100 ns: created, ended, kernel, user.
+        times = [ctypes.c_ulonglong() for _ in range(4)]
+        # Wine 8 gives the times of the calling process, so there only the limit decides.
+        handle = ctypes.c_void_p(int(vars(process)["_handle"]))
+        kernel = ctypes.windll.kernel32
+        if not kernel.GetProcessTimes(handle, *map(ctypes.byref, times)):
+            return None
+        return (times[2].value + times[3].value) / 1e7
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and those that it started and that still run, theirs among them."""
+    family = [pid]
+    for member in family:
+        # Without CONFIG_PROC_CHILDREN there is no such file.
+        for file in Path(f"/proc/{member}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # it has ended
+                family += map(int, file.read_text(encoding="ascii").split())
+    return family
+
+
+def _work_of(pid: int) -> float:
+    # proc(5): utime, stime, cutime and cstime are fields 14 to 17; the name may hold spaces.
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    ticks = text.rpartition(")")[2].split()[11:15]
+    work = sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        # Of each thread: ns on a processor, ns ready to run without one
+        # (https://docs.kernel.org/scheduler/sched-stats.html).
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            work += int(file.read_text(encoding="ascii").split()[1]) / 1e9
+    return work
+
+
+def _states(pid: int) -> set[str]:
+    """Return the states of a process's threads: field 3 of proc(5)."""
+    states = set()
+    for file in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            text = file.read_text(encoding="utf-8", errors="replace")
+            states.add(text.rpartition(")")[2].split()[0])
+    return states

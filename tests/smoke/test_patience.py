@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from smoke.engine import patience
+from smoke.engine import child_process, patience
 from smoke.engine.patience import BUSY, LONGEST
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
     def judge(seconds: float, used: float | None) -> bool:
         clock: dict[str, float | None] = {"now": 1000.0, "used": 5.0}
         later = {"now": 1000.0 + seconds, "used": None if used is None else 5.0 + used}
-        monkeypatch.setattr(patience, "cpu_seconds", lambda _process: clock["used"])
+        monkeypatch.setattr(patience, "work_seconds", lambda _process: clock["used"])
+        monkeypatch.setattr(patience, "is_ready", lambda _process: False)
         monkeypatch.setattr(
             patience, "time", SimpleNamespace(monotonic=lambda: clock["now"])
         )
@@ -75,3 +77,39 @@ def test_a_process_that_computes_outlives_its_limit() -> None:
     code, seconds = patience.wait(child, 1.0, lambda: False)
     assert code == 0
     assert seconds > 1.0
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
+@pytest.mark.parametrize("compiles", ["itself", "in a child"])
+def test_who_gets_no_processor_is_no_hang(compiles: str) -> None:
+    crowd = "import os; os.sched_setaffinity(0, {0})\nwhile True: pass"
+    work = "import time\nwhile time.process_time() < 0.15: pass"
+    code = f"import os; os.sched_setaffinity(0, {{0}}); os.nice(10)\n{work}"
+    if compiles == "in a child":
+        code = (
+            f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+        )
+    others = [start(crowd), start(crowd)]
+    try:
+        child = start(code)
+        ended, seconds = patience.wait(child, 0.5, lambda: False)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert ended == 0
+    assert seconds > 0.5
+
+
+def test_a_hang_on_a_crowded_machine_may_be_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5), raising=False)
+    calm = child_process.hung(100)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1e4, 0.5, 0.5), raising=False)
+    crowded = child_process.hung(100)
+    assert "other programs" not in f"{calm.cause} {calm.remedy}"
+    assert crowded.cause.startswith("other programs take the processors, or the driver")
+    assert crowded.remedy.startswith("end other programs")
+    assert any("load average" in line for line in crowded.evidence)
