@@ -161,8 +161,9 @@ def _undo_failed(edits: Edits, error: BaseException, progress: Progress) -> None
         )
     if isinstance(error, ProvisionError):
         error.evidence = "\n".join([error.evidence, *lines])
-    elif foreign:  # Ctrl-C shows no evidence
-        progress.note(lines[-1])
+    else:  # Ctrl-C shows no evidence
+        for line in lines:
+            progress.note(line)
 
 
 def _names(paths: Iterable[Path]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from provision.core.filesystem import extended
 from provision.core.hashing import sha256_file
-from provision.core.interruption import deferred, results
+from provision.core.interruption import check_interrupted, deferred, results
 
 _WORTH_PROCESSES = 16_000_000  # bytes; for less, starting processes takes longer
 
@@ -35,21 +35,31 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
             deferred(),
             ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool,
         ):
-            for part in results(pool, function, shares):
-                hashes |= part
+            try:
+                for part in results(pool, function, shares):
+                    hashes |= part
+            except KeyboardInterrupt:
+                _kill_workers()  # else the pool waits for the shares that they hash
+                raise
     except (OSError, RuntimeError, ImportError):
         # The system gives no processes or semaphores (/dev/shm is read-only), or killed a worker
         # for lack of memory. What cannot be read fails here again, and names the file.
-        for child in active_children():
-            child.kill()  # one that waits for work would be waited for at the end
+        _kill_workers()  # one that waits for work would be waited for at the end
+        check_interrupted()
         return _sha256_share(str(folder), names)
     return hashes
 
 
+def _kill_workers() -> None:
+    for child in active_children():
+        child.kill()
+
+
 def _end_with_parent() -> None:
     """Make a worker exit when its parent is killed: it inherited the lock of the folder."""
-    # A terminal sends it to the parent, too.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A terminal, or `timeout`, sends them to the parent, too, which ends its workers.
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
 
     def wait() -> None:
         if parent := parent_process():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from provision.core.findings import Diagnosis, Finding, worst_first
 from provision.core.platforms import this_platform
 from provision.core.text import plural, size
+from provision.lockfile.requirers import THE_SPEC
 from provision.ui.console import Console, print_text
 from provision.ui.smoke import show_report
 
@@ -367,10 +368,13 @@ def show_freshness(result: Freshness, console: Console) -> None:
 def show_changes(changes: Iterable[ArtifactChange], console: Console) -> None:
     """Print what differs between two locks."""
     for change in changes:
-        versions = f"{change.before or ''} -> {change.after or ''}".strip()
-        console.line(
-            f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})"
-        )
+        versions = change.before or ""
+        if change.after:
+            versions = f"{versions} -> {change.after}".strip()
+        # A line of the spec, or of a file that it names.
+        users = ["the project" if user == THE_SPEC else user for user in change.via]
+        line = f"  {change.kind:<8}{change.name} {versions} (via {', '.join(users)})"
+        console.line(line)
 
 
 def show_build(result: BuildResult, console: Console) -> None:

@@ -88,7 +88,8 @@ def test_a_failed_edit_leaves_what_others_saved_meanwhile(
     with pytest.raises(type(error)) as caught:
         edit()
     assert state(project) == {"a.txt": "theirs", "lock": "theirs", "gone": "was\n"}
-    said = getattr(caught.value, "evidence", "") or progress.notes[0]
+    said = getattr(caught.value, "evidence", "") or "\n".join(progress.notes)
+    assert f"put back as before: {project.root / 'b.txt'}" in said
     left = ", ".join(str(project.root / name) for name in ("a.txt", "lock"))
     assert f"changed by another program meanwhile, and left: {left}" in said
 

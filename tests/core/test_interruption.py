@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,12 +23,17 @@ from provision.core.interruption import (
     results,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # A command whose verb is replaced; `signal_unseen` interrupts no system call of the main thread.
 COMMAND = """
 import itertools, signal, sys, threading
+from pathlib import Path
 from provision.cli import main
 from provision.core.interruption import in_threads
 from provision.core.process import run
+from provision.core.tree_hashing import sha256_below
 
 def signal_unseen():
     signal.pthread_kill(threading.get_ident(), signal.SIGINT)
@@ -50,7 +57,10 @@ sys.exit(main.main(["targets"]))
 def started(body: str) -> subprocess.Popen[str]:
     code = COMMAND.replace("{body}", body)
     return subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -83,6 +93,31 @@ def test_ctrl_c_from_outside() -> None:
         command.stdout.readline()
         command.send_signal(signal.SIGINT)
         assert command.wait(30) == 130
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(sys.platform == "win32", reason="process groups")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_to_the_group_ends_the_hashing_of_many_files(
+    name: str, tmp_path: Path
+) -> None:
+    """`timeout` and a terminal send it to the workers, too."""
+    sizes = {str(number): 4 << 30 for number in range(32)}  # minutes
+    for file, size in sizes.items():
+        with (tmp_path / file).open("wb") as sparse:
+            sparse.truncate(size)
+    body = (
+        f"print('started', flush=True); sha256_below(Path({str(tmp_path)!r}), {sizes})"
+    )
+    with started(body) as command:
+        assert command.stdout
+        command.stdout.readline()
+        time.sleep(2)  # for its workers to start
+        os.killpg(command.pid, signal.Signals[name])
+        try:
+            assert command.wait(30) == 130
+        finally:
+            command.kill()
 
 
 def test_the_first_waits_for_a_check_and_the_second_does_not() -> None:
