@@ -127,7 +127,7 @@ def sum_at_size(
 ) -> tuple[int, list[float]]:
     """Return how many numbers of a sum of all in a group are wrong, and the seconds of each try.
 
-    The numbers repeat in a period: 7 keeps sums of 2,000 ranks exact, 1,021 those of two.
+    The numbers repeat in a period: 7 keeps sums of 2,000 ranks exact, 1,021 those of 180.
     """
     ramp = torch.arange(LARGE, device=device).remainder(period).float()
     right = ramp * (size * (size + 1) // 2)

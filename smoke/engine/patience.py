@@ -72,7 +72,13 @@ def work_seconds(process: subprocess.Popen[bytes]) -> float | None:
     try:
         if sys.platform == "win32":
             return _cpu_seconds_on_windows(process)
-        return sum(map(_work_of, _family(process.pid)))
+        _, *children = _family(process.pid)
+        work = 0.0
+        # A child before its parent, who gets the times of a child that ends meanwhile.
+        for child in reversed(children):
+            with contextlib.suppress(OSError):
+                work += _work_of(child)
+        return work + _work_of(process.pid)
     except (OSError, ValueError, IndexError):
         return None
 
@@ -97,9 +103,8 @@ def _family(pid: int) -> list[int]:
     family = [pid]
     for member in family:
         # Without CONFIG_PROC_CHILDREN there is no such file.
-        for file in Path(f"/proc/{member}/task").glob("*/children"):
-            with contextlib.suppress(OSError):  # it has ended
-                family += map(int, file.read_text(encoding="ascii").split())
+        for text in _of_threads(member, "children"):
+            family += map(int, text.split())
     return family
 
 
@@ -108,19 +113,24 @@ def _work_of(pid: int) -> float:
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     ticks = text.rpartition(")")[2].split()[11:15]
     work = sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+    for text in _of_threads(pid, "schedstat"):
         # Of each thread: ns on a processor, ns ready to run without one
         # (https://docs.kernel.org/scheduler/sched-stats.html).
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            work += int(file.read_text(encoding="ascii").split()[1]) / 1e9
+        with contextlib.suppress(ValueError, IndexError):
+            work += int(text.split()[1]) / 1e9
     return work
 
 
 def _states(pid: int) -> set[str]:
     """Return the states of a process's threads: field 3 of proc(5)."""
-    states = set()
-    for file in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):  # it has ended
-            text = file.read_text(encoding="utf-8", errors="replace")
-            states.add(text.rpartition(")")[2].split()[0])
-    return states
+    return {text.rpartition(")")[2].split()[0] for text in _of_threads(pid, "stat")}
+
+
+def _of_threads(pid: int, name: str) -> list[str]:
+    """Return what procfs tells of the threads of a process, nothing of those that have ended."""
+    texts = []
+    with contextlib.suppress(OSError):
+        for file in Path(f"/proc/{pid}/task").glob(f"*/{name}"):
+            with contextlib.suppress(OSError):
+                texts.append(file.read_text(encoding="utf-8", errors="replace"))
+    return texts

@@ -102,6 +102,21 @@ def test_who_gets_no_processor_is_no_hang(compiles: str) -> None:
     assert seconds > 0.5
 
 
+@pytest.mark.machine
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
+def test_a_compiler_that_ends_while_it_is_looked_at_is_no_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiler, process = start("pass"), start("import time; time.sleep(60)")
+    assert compiler.wait() == 0
+    family = [process.pid, compiler.pid]
+    monkeypatch.setattr(patience, "_family", lambda _pid: family)
+    work = patience.work_seconds(process)
+    process.kill()
+    process.wait()
+    assert work is not None
+
+
 def test_a_hang_on_a_crowded_machine_may_be_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
