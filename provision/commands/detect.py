@@ -8,14 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from provision.catalog.devices import read_devices
+from provision.catalog.devices import Devices, read_devices
 from provision.catalog.variants import Properties
-from provision.commands.known_wrong import (
-    known_wrong_here,
-    locked_torch,
-    pinned_torch,
-    rows_here,
-)
+from provision.commands.known_wrong import locked_torch, pinned_torch, rows_here
 from provision.commands.machine import this_host
 from provision.commands.variants import properties_of_host
 from provision.core.errors import UsageError
@@ -24,6 +19,7 @@ from provision.core.project import Project, shipped
 from provision.host.compatibility import incompatibility, obstacles, old_libraries
 from provision.host.drivers import NAMES, DriverVerdict, driver_version, judge_driver
 from provision.host.intel import in_level_zero_order
+from provision.host.known_wrong import known_wrong
 from provision.host.model import Gpu, Host
 from provision.host.vendors import hidden
 from provision.spec.parts import TargetHardware, hardware_of
@@ -102,31 +98,35 @@ def detect_machine(project: Project, host: Host) -> Detection:
     torch = ""
     if detection.chosen:
         torch = locked_torch(project.lock(detection.chosen))
+    devices = read_devices(project.catalog)
     advice = list(detection.advice)
-    advice += known_wrong_here(project, host, torch)
-    advice += _wrong_besides(project, detection, targets, torch)
+    advice += known_wrong(torch, host, devices)
+    advice += _wrong_besides(detection, targets, torch, devices)
     for name, error in broken.items():
         advice.append(f"{name} is left out: {error.what}")
     return dataclasses.replace(
         detection,
         advice=tuple(advice),
-        properties=properties_of_host(host, read_devices(project.catalog)),
+        properties=properties_of_host(host, devices),
     )
 
 
 def _wrong_besides(
-    project: Project, detection: Detection, targets: Sequence[Target], chosen_torch: str
+    detection: Detection,
+    targets: Sequence[Target],
+    chosen_torch: str,
+    devices: Devices,
 ) -> list[str]:
     """Return one line for each other target that fits, but whose torch is more often wrong here."""
     host = detection.host
     lines = []
     fitting = {fit.target for fit in detection.fits if fit.verdict is FitVerdict.FITS}
-    rows_of_chosen = rows_here(project, host, chosen_torch)
+    rows_of_chosen = rows_here(chosen_torch, host, devices)
     for target in targets:
         if target.accelerator != "xpu" or target.name not in fitting:
             continue
         torch = pinned_torch(target)
-        rows = rows_here(project, host, torch)
+        rows = rows_here(torch, host, devices)
         more = [name for name in rows if name not in rows_of_chosen]
         if more and target.name != detection.chosen:
             lines.append(

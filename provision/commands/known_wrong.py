@@ -6,9 +6,8 @@ from packaging.requirements import Requirement
 
 from provision.catalog.devices import Devices, read_devices
 from provision.catalog.known_wrong import KnownWrong
-from provision.core.project import Project
 from provision.host.drivers import DriverVerdict, judge_version
-from provision.host.known_wrong import affected_rows, contains_release, known_wrong
+from provision.host.known_wrong import affected_rows, contains_release
 from provision.host.model import Host
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
@@ -19,14 +18,9 @@ def locked_torch(lock: Path) -> str:
     return read_lock(lock).versions.get("torch", "") if lock.is_dir() else ""
 
 
-def known_wrong_here(project: Project, host: Host, torch: str) -> list[str]:
-    """Return one line for each pair of torch and driver of this machine whose numbers are wrong."""
-    return known_wrong(torch, host, read_devices(project.catalog))
-
-
-def rows_here(project: Project, host: Host, torch: str) -> tuple[str, ...]:
+def rows_here(torch: str, host: Host, devices: Devices) -> tuple[str, ...]:
     """Return the names of the rows that apply to this machine with a release of torch."""
-    affected = affected_rows(torch, host, read_devices(project.catalog))
+    affected = affected_rows(torch, host, devices)
     return tuple(dict.fromkeys(name for _, name, _ in affected))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
+from provision.catalog.devices import read_devices
 from provision.commands.freshness import staleness
 from provision.commands.known_wrong import pinned_torch, rows_here, rows_of
 from provision.commands.machine import this_host
@@ -131,7 +132,8 @@ def _known_wrong_here(project: Project, target: Target, torch: str) -> tuple[str
     """Return the rows of this machine; only for an environment that is on it."""
     if target.accelerator != "xpu" or target.platform != this_platform():
         return ()
-    return rows_here(project, this_host(project), torch)
+    devices = read_devices(project.catalog)
+    return rows_here(torch, this_host(project), devices)
 
 
 def _readable(read: Callable[[], T]) -> T | Unreadable:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from provision.catalog import devices as device_catalog
 from provision.catalog.devices import read_devices
 from provision.catalog.known_wrong import read_known_wrong
 from provision.cli.main import main
@@ -16,15 +17,19 @@ from provision.commands import build as building
 from provision.commands import machine, status
 from provision.commands.detect import FitVerdict, detect_machine
 from provision.commands.extend_known_wrong import extend_known_wrong
-from provision.commands.known_wrong import known_wrong_here, known_wrong_of
+from provision.commands.known_wrong import known_wrong_of
 from provision.core.errors import SpecError, ToolError
+from provision.core.limits import read_parsed
 from provision.core.project import Project
+from provision.host.known_wrong import known_wrong
 from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes
 from provision.spec.reader import load_target
 from provision.ui.console import Console
 from provision.ui.results import show_overview
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from provision.catalog.devices import Devices
 
 ROOT = Path(__file__).parents[2]
@@ -121,9 +126,24 @@ def test_lock_warns_of_a_torch_whose_numbers_are_wrong_on_machines_of_its_target
 
 
 def test_without_torch_or_an_intel_gpu_nothing_is_said(b70: Host) -> None:
-    assert known_wrong_here(PROJECT, b70, "") == []
+    devices = read_devices(PROJECT.catalog)
+    assert known_wrong("", b70, devices) == []
     other = Host("linux-64", "6.17")
-    assert known_wrong_here(PROJECT, other, "2.14.0+xpu") == []
+    assert known_wrong("2.14.0+xpu", other, devices) == []
+
+
+def test_detect_reads_the_catalog_of_devices_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = []
+
+    def read(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401 - as read_parsed
+        names.append(path.name)
+        return read_parsed(path, parse)
+
+    monkeypatch.setattr(device_catalog, "read_parsed", read)
+    detect_machine(PROJECT, Host("linux-64", "6.17"))
+    assert names.count("devices.toml") == 1
 
 
 def own_project(folder: Path, *, torch: str) -> Project:

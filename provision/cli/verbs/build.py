@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from collections.abc import Callable
 
+from provision.catalog.devices import read_devices
 from provision.cli.call import Call, Outcome, findings_if
 from provision.cli.options import add_build, add_target
 from provision.commands.build_request import (
@@ -16,7 +17,7 @@ from provision.commands.detect import (
     detect_machine,
     why_device_is_absent,
 )
-from provision.commands.known_wrong import known_wrong_here, locked_torch
+from provision.commands.known_wrong import locked_torch
 from provision.commands.machine import host_reader
 from provision.commands.request import (
     artifact_sources,
@@ -24,6 +25,7 @@ from provision.commands.request import (
     require_platform,
 )
 from provision.core.process import run
+from provision.host.known_wrong import known_wrong
 from provision.host.model import Host, host_layers
 from provision.spec.reader import load_target
 from provision.ui.detection import show_choice
@@ -71,7 +73,8 @@ def _note_known_wrong(call: Call, host: Callable[[], Host]) -> None:
     project, target = call.project, call.target
     if target.accelerator == "xpu":
         torch = locked_torch(project.lock(target.name))
-        for line in known_wrong_here(project, host(), torch):
+        devices = read_devices(project.catalog)
+        for line in known_wrong(torch, host(), devices):
             call.console.note(line)
 
 
