@@ -20,6 +20,7 @@ from provision.core.locking import folder_lock
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT, RECORD
 from provision.environment.contents import read_contents
+from provision.environment.manifest import write_record
 from provision.environment.verify import verify
 from provision.lockfile.pip import read_lock
 from tests.small import TARGET
@@ -198,11 +199,8 @@ def test_attack_a_clock_in_the_future_and_rollback(lab: Lab) -> None:
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     lab.build()
     assert first is not None
-    record = first.folder / RECORD
-    text = record.read_text(encoding="utf-8").replace(
-        first.record.built, "2099-01-01T00:00:00.000"
-    )
-    record.write_text(text, encoding="utf-8")
+    late = first.record.model_copy(update={"built": "2099-01-01T00:00:00.000"})
+    write_record(first.folder, late)
     assert rollback(lab.project, TARGET, lab.listener).now.folder == first.folder
     with pytest.raises(UsageError, match="no earlier"):
         rollback(lab.project, TARGET, lab.listener)
