@@ -136,6 +136,9 @@ def _own(dist: InstalledDistribution, contents: Contents, project: Project) -> s
     for other in contents.distributions:
         if requires_any(other, [dist.name]):
             return CHANGED
+    words = [dist.name, *modules_of(dist)]
+    if _is_loaded_by_others(dist) or _in_suite(project, words):
+        return CHANGED
     site = dist.folder.parent
     lines = []
     for entry in dist.entries:
@@ -145,9 +148,6 @@ def _own(dist: InstalledDistribution, contents: Contents, project: Project) -> s
         # Its metadata change with each requirement that it gets.
         if path.is_file() and path.parent != dist.folder:
             lines.append(f"{os.path.relpath(path, site)} {sha256_file(path)}")
-    words = [dist.name, *modules_of(dist)]
-    if _is_loaded_by_others(dist) or _in_suite(project, words):
-        return CHANGED
     return f"own {sha256_bytes(json.dumps(lines).encode())}"
 
 
