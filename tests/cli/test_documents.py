@@ -293,7 +293,8 @@ def _environments(play: Played, folder: Path) -> None:
     assert play("build", TARGET, code=1)["generation"] is None
     shutil.move(play.lab.project.specs / f"{SOLO}.toml", folder)
     found = {each["target"]: each for each in play("clean")}
-    assert (found[SOLO]["abandoned"], found[TARGET]["abandoned"]) == (True, False)
+    assert found[SOLO]["abandoned"] is True
+    assert found[TARGET]["abandoned"] is False
     record = next(play.lab.project.environments(SOLO).glob("*/provision.json"))
     record.write_text("{", encoding="utf-8")  # as one of another version might be
     assert SOLO not in {each["target"] for each in play("clean")}
@@ -417,7 +418,8 @@ def test_an_image_s_command_needs_no_engine(
         spec.unlink()
         shutil.rmtree(play.lab.project.lock("image"))
     setting, program, *words = shlex.split(result["text"])
-    assert (setting, program) == ("DOCKER_BUILDKIT=1", "docker")
+    assert setting == "DOCKER_BUILDKIT=1"
+    assert program == "docker"
     assert Path(words[-1], "Dockerfile").is_file()
     assert ended.out == result["text"]
 

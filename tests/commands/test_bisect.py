@@ -202,17 +202,14 @@ def test_the_planted_release_is_found_in_at_most_three_builds_of_five(
     lock_and_build(lab)
     builds.clear()
     result = bisect(lab, "--package", "gamma", *by)
-    assert (result["state"], result["bad"]) == ("found", RELEASES[first_bad])
-    assert (result["good"], result["suspects"]) == (
-        RELEASES[first_bad - 1],
-        [RELEASES[first_bad]],
-    )
+    assert result["state"] == "found"
+    assert result["bad"] == RELEASES[first_bad]
+    assert result["good"] == RELEASES[first_bad - 1]
+    assert result["suspects"] == [RELEASES[first_bad]]
     (change,) = result["changes"]
-    assert (change["name"], change["before"], change["after"]) == (
-        "gamma",
-        RELEASES[first_bad - 1],
-        RELEASES[first_bad],
-    )
+    assert change["name"] == "gamma"
+    assert change["before"] == RELEASES[first_bad - 1]
+    assert change["after"] == RELEASES[first_bad]
     assert 0 < len(builds) <= result["builds"] <= 3
     # What it built is gone again.
     assert len(lab.left()) == 2
@@ -225,13 +222,15 @@ def test_ends_that_agree_are_said_to(lab: Lab, shop: Shop, builds: list[str]) ->
     builds.clear()
     words = ["--package", "gamma", "--check", CHECK]
     result = bisect(lab, *words, code=Exit.FINDINGS)
-    assert (result["state"], result["suspects"]) == ("bad", [])
+    assert result["state"] == "bad"
+    assert result["suspects"] == []
     assert len(builds) == 1
     plant(shop, 9)
     (lab.home / "reports").mkdir(exist_ok=True)
     typed("lock", TARGET, "--project", lab.project.root)
     result = bisect(lab, "--package", "gamma", *program(), code=Exit.FINDINGS)
-    assert (result["state"], result["suspects"]) == ("good", [])
+    assert result["state"] == "good"
+    assert result["suspects"] == []
     outcomes = [release["outcome"] for release in result["releases"]]
     assert outcomes == ["not tried"] * 4 + ["good"]
 
@@ -243,8 +242,10 @@ def test_a_release_that_cannot_be_built_is_skipped_and_the_answer_is_a_range(
     lock_and_build(lab)
     shop.gone.add("gamma-3.0-py3-none-any.whl")
     result = bisect(lab, "--package", "gamma", *program())
-    assert (result["state"], result["suspects"]) == ("range", ["3.0", "4.0"])
-    assert (result["good"], result["bad"]) == ("2.0", "4.0")
+    assert result["state"] == "range"
+    assert result["suspects"] == ["3.0", "4.0"]
+    assert result["good"] == "2.0"
+    assert result["bad"] == "4.0"
     (skipped,) = (r for r in result["releases"] if r["outcome"] == "skipped")
     assert skipped["version"] == "3.0"
     assert "could not install" in skipped["why"]
@@ -256,7 +257,8 @@ def test_a_release_that_cannot_be_locked_is_skipped(lab: Lab, shop: Shop) -> Non
     lock_and_build(lab)
     unlockable(shop, "3.0")
     result = bisect(lab, "--package", "gamma", *program())
-    assert (result["state"], result["bad"]) == ("found", "5.0")
+    assert result["state"] == "found"
+    assert result["bad"] == "5.0"
     places = {release["version"]: release for release in result["releases"]}
     assert places["3.0"]["outcome"] == "skipped"
     assert places["3.0"]["lock"] is None
@@ -276,7 +278,8 @@ def test_another_failure_than_that_of_the_bad_end_is_skipped(
     shop.offer("3.0", "import-fails")
     lock_and_build(lab)
     result = bisect(lab, "--package", "gamma", "--check", CHECK)
-    assert (result["good"], result["bad"]) == ("2.0", "4.0")
+    assert result["good"] == "2.0"
+    assert result["bad"] == "4.0"
     assert result["suspects"] == ["3.0", "4.0"]
 
 
@@ -302,8 +305,10 @@ def test_exit_codes_are_those_of_git_and_a_crash_is_bad(
         "sys.exit(1 if gamma.code else 0)"
     )
     result = bisect(lab, "--package", "gamma", *program(text))
-    assert (result["state"], result["suspects"]) == ("range", ["3.0", "4.0"])
-    assert (result["good"], result["bad"]) == ("2.0", "4.0")
+    assert result["state"] == "range"
+    assert result["suspects"] == ["3.0", "4.0"]
+    assert result["good"] == "2.0"
+    assert result["bad"] == "4.0"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
@@ -361,14 +366,17 @@ def test_a_slower_release_counts_once_it_is_measured_again(
     if state == "unknown":  # of too few runs nothing is slower, and nothing is good
         words = ["--package", "gamma", "--check", CHECK]
         result = bisect(lab, *words, code=Exit.FINDINGS)
-        assert (result["state"], result["suspects"]) == (state, [])
+        assert result["state"] == state
+        assert result["suspects"] == []
         assert why in result["releases"][-1]["why"]
         return
     assert typed("smoke", TARGET, *place).returncode == Exit.SLOWER
     # The package and the good end are those of the history.
     result = bisect(lab, "--check", CHECK)
-    assert (result["package"], result["releases"][0]["version"]) == ("gamma", "1.0")
-    assert (result["state"], result["good"]) == (state, "3.0")
+    assert result["package"] == "gamma"
+    assert result["releases"][0]["version"] == "1.0"
+    assert result["state"] == state
+    assert result["good"] == "3.0"
     assert result["suspects"] == (["4.0", "5.0"] if busy else ["4.0"])
     assert why in result["releases"][3]["why"]
 
@@ -389,11 +397,14 @@ def test_what_the_history_tells_is_not_built_again(
     builds.clear()
     plan = bisect(lab, "--check", CHECK, "--plan")
     # The bad end is known, and is built where it is next to a good one.
-    assert (plan["state"], plan["builds"], builds) == ("plan", 3, [])
+    assert plan["state"] == "plan"
+    assert plan["builds"] == 3
+    assert builds == []
     assert [one["version"] for one in plan["releases"]] == ["2.0", "3.0", "4.0", "5.0"]
     assert plan["releases"][0]["built"]
     result = bisect(lab, "--check", CHECK)
-    assert (result["package"], result["bad"]) == ("gamma", "3.0")
+    assert result["package"] == "gamma"
+    assert result["bad"] == "3.0"
     assert 0 < len(builds) <= plan["builds"]
 
 
@@ -420,11 +431,9 @@ def test_a_failure_that_comes_and_goes_finds_nothing(
     first = f"import pathlib, sys\nf = pathlib.Path({str(tmp_path / 'first')!r})\n"
     text = f"{first}if f.exists():\n    sys.exit()\nf.touch()\nsys.exit(3)"
     result = bisect(lab, "--package", "gamma", *program(text), code=Exit.FINDINGS)
-    assert (result["state"], result["suspects"], result["bad"]) == (
-        "unstable",
-        [],
-        None,
-    )
+    assert result["state"] == "unstable"
+    assert result["suspects"] == []
+    assert result["bad"] is None
     assert "run again, good" in result["releases"][-1]["why"]
 
 
@@ -444,7 +453,8 @@ def test_a_warning_is_bad_where_the_bad_end_has_it(
     lock_and_build(lab)
     result = bisect(lab, "--package", "gamma", "--check", CHECK)
     if bad:
-        assert (result["state"], result["bad"]) == ("found", bad)
+        assert result["state"] == "found"
+        assert result["bad"] == bad
     else:  # 2.0 fails otherwise
         assert result["suspects"] == ["2.0", "3.0"]
 
@@ -466,7 +476,9 @@ def test_a_plan_downloads_nothing_and_is_printed_before_any_download(
     shop.fetched.clear()
     builds.clear()
     plan = bisect(lab, "--package", "gamma", "--check", CHECK, "--plan")
-    assert (plan["state"], plan["builds"], builds) == ("plan", 3, [])
+    assert plan["state"] == "plan"
+    assert plan["builds"] == 3
+    assert builds == []
     assert shop.fetched == []
     sizes = {w.name.split("-")[1]: w.stat().st_size for w in shop.folder.glob("*.whl")}
     assert {one["version"]: one["download"] for one in plan["releases"]} == sizes
@@ -529,7 +541,8 @@ def test_killed_in_the_middle_it_goes_on(lab: Lab, shop: Shop, tmp_path: Path) -
     assert len(lab.left()) == 3  # the current one, the link, and what was built beside
     before = set(lab.left())
     result = bisect(lab, "--package", "gamma", *program(text))
-    assert (result["state"], result["bad"]) == ("found", "4.0")
+    assert result["state"] == "found"
+    assert result["bad"] == "4.0"
     assert next(r for r in result["releases"] if r["version"] == "1.0")["built"]
     assert len(lab.left()) == 2
     assert set(lab.left()) < before
@@ -594,7 +607,8 @@ def test_offline_the_releases_are_those_of_the_wheelhouse(
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     versions = [release["version"] for release in result["releases"]]
     assert versions == ["1.0", "3.0", "4.0", "5.0"]
-    assert (result["good"], result["bad"]) == ("3.0", "4.0")
+    assert result["good"] == "3.0"
+    assert result["bad"] == "4.0"
     assert str(house) in result["offered"]
 
 
@@ -609,7 +623,8 @@ def test_attack_offline_no_file_of_a_locked_name_with_another_hash_is_taken(
     make_wheel(house, "gamma", "5.0", {"gamma.py": "import os; os.abort()"})
     words = ["--package", "gamma", "--offline", "--wheelhouse", str(house)]
     result = bisect(lab, *words, *program())
-    assert (result["good"], result["bad"]) == ("3.0", "4.0")
+    assert result["good"] == "3.0"
+    assert result["bad"] == "4.0"
     # The one that was built of the lock, and not the file of the folder.
     assert "exit code 3" in result["releases"][-1]["why"]
     typed("clean", TARGET, "--all", "--project", lab.project.root)
@@ -669,7 +684,8 @@ def test_an_edited_environment_counts_as_a_build(
     next(current.rglob("gamma.py")).write_text("code = ''\n")
     builds.clear()
     result = bisect(lab, "--package", "gamma", *program())
-    assert (result["bad"], result["builds"]) == ("4.0", 4)
+    assert result["bad"] == "4.0"
+    assert result["builds"] == 4
     assert result["releases"][-1]["why"] == "exit code 3"
     assert 3 < len(builds) <= 5  # one of them twice: uv's copy is edited, too
 
@@ -701,7 +717,8 @@ def test_a_package_that_others_pin_moves_against_their_pin(
     spec.write_text(spec.read_text().replace('"gamma==5.0"', '"frame"'))
     lock_and_build(lab)
     result = bisect(lab, "--package", "gamma", *program())
-    assert (result["good"], result["bad"]) == ("2.0", "3.0")
+    assert result["good"] == "2.0"
+    assert result["bad"] == "3.0"
     # The lines that it prints lock the good release.
     spec.write_text(spec.read_text() + "\n" + "\n".join(result["remedy"]))
     locked = typed("lock", TARGET, "--project", lab.project.root)
@@ -720,7 +737,8 @@ def test_the_remedy_pins_what_moves_with_torch(lab: Lab, shop: Shop) -> None:
     lock_and_build(lab)
     text = "import sys, importlib.metadata as m; sys.exit(m.version('torch') > '1.0')"
     result = bisect(lab, "--package", "torch", *program(text))
-    assert (result["good"], result["bad"]) == ("1.0", "2.0")
+    assert result["good"] == "1.0"
+    assert result["bad"] == "2.0"
     assert result["remedy"] == [
         '[pip] requirements: "torch==1.0"',
         '[pip] requirements: "torchvision==0.1.0"',

@@ -134,7 +134,8 @@ def test_the_journal_tells_the_workers_of_devices_apart(tmp_path: Path) -> None:
     assert first.running() is None
     running = other.running()
     assert running
-    assert (running.check["id"], running.step) == ("device.ready@3", "first operation")
+    assert running.check["id"] == "device.ready@3"
+    assert running.step == "first operation"
     assert first.last("broken") is None
     before = first.latest()
     other.write(step="the next operation")
