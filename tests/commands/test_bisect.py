@@ -24,7 +24,7 @@ from tests.published import faults
 from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.lab import Lab
@@ -69,8 +69,17 @@ os.execv(sys.argv[1], sys.argv[1:])
 PROGRAM = "import gamma, sys; sys.exit(3 if gamma.code else 0)"
 
 
-def program(text: str = PROGRAM) -> list[str]:
+COMMAND = [sys.executable, "-I", "-m", "provision", "bisect", TARGET]
+GAMMA = ["--package", "gamma"]
+BY_CHECK = [*GAMMA, "--check", CHECK]
+
+
+def program(text: str) -> list[str]:
     return ["--", "python", "-c", text]
+
+
+def by_program(text: str = PROGRAM) -> list[str]:
+    return [*GAMMA, *program(text)]
 
 
 class Shop:
@@ -152,12 +161,28 @@ def unlockable(shop: Shop, *versions: str) -> None:
         make_wheel(shop.folder, "gamma", version, files, ["nowhere>=1"])
 
 
+def call(lab: Lab, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return typed(verb, TARGET, "--project", lab.project.root, *words)
+
+
+def edit_spec(lab: Lab, old: str, new: str) -> None:
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace(old, new))
+
+
+def lock(lab: Lab) -> None:
+    done = call(lab, "lock")
+    assert done.returncode == Exit.OK, done.stderr
+
+
 def lock_and_build(lab: Lab) -> None:
-    place = ["--project", lab.project.root]
-    locked = typed("lock", TARGET, *place)
-    assert locked.returncode == Exit.OK, locked.stderr
-    typed("build", TARGET, "--no-smoke", *place)
+    lock(lab)
+    call(lab, "build", "--no-smoke")
     assert read_link(lab.home / "current")
+
+
+def smoke(lab: Lab, code: int = Exit.OK) -> None:
+    assert call(lab, "smoke").returncode == code
 
 
 @pytest.fixture
@@ -177,7 +202,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def bisect(lab: Lab, *words: str, code: int = Exit.OK) -> dict[str, Any]:
     """Run the verb; return its result, which is as published, and leave `current` as it was."""
     before = read_link(lab.home / "current")
-    done = typed("bisect", TARGET, "--project", lab.project.root, "--json", *words)
+    done = call(lab, "bisect", "--json", *words)
     document = json.loads(done.stdout)
     assert faults("bisect", document) == []
     result: dict[str, Any] = document["result"]
@@ -186,13 +211,17 @@ def bisect(lab: Lab, *words: str, code: int = Exit.OK) -> dict[str, Any]:
     return result
 
 
+def versions(result: dict[str, Any]) -> list[str]:
+    return [release["version"] for release in result["releases"]]
+
+
 @pytest.mark.parametrize(
     ("first_bad", "by"),
     [
-        (2, ["--check", CHECK]),
-        (3, program()),
-        *(pytest.param(n, ["--check", CHECK], marks=SLOW) for n in (1, 3, 4)),
-        *(pytest.param(n, program(), marks=SLOW) for n in (1, 2, 4)),
+        (2, BY_CHECK),
+        (3, by_program()),
+        *(pytest.param(place, BY_CHECK, marks=SLOW) for place in (1, 3, 4)),
+        *(pytest.param(place, by_program(), marks=SLOW) for place in (1, 2, 4)),
     ],
 )
 def test_the_planted_release_is_found_in_at_most_three_builds_of_five(
@@ -201,7 +230,7 @@ def test_the_planted_release_is_found_in_at_most_three_builds_of_five(
     plant(shop, first_bad)
     lock_and_build(lab)
     builds.clear()
-    result = bisect(lab, "--package", "gamma", *by)
+    result = bisect(lab, *by)
     assert result["state"] == "found"
     assert result["bad"] == RELEASES[first_bad]
     assert result["good"] == RELEASES[first_bad - 1]
@@ -216,19 +245,23 @@ def test_the_planted_release_is_found_in_at_most_three_builds_of_five(
 
 
 @SLOW
-def test_ends_that_agree_are_said_to(lab: Lab, shop: Shop, builds: list[str]) -> None:
+def test_ends_that_are_both_bad_are_said_to(
+    lab: Lab, shop: Shop, builds: list[str]
+) -> None:
     plant(shop, 0)
     lock_and_build(lab)
     builds.clear()
-    words = ["--package", "gamma", "--check", CHECK]
-    result = bisect(lab, *words, code=Exit.FINDINGS)
+    result = bisect(lab, *BY_CHECK, code=Exit.FINDINGS)
     assert result["state"] == "bad"
     assert result["suspects"] == []
     assert len(builds) == 1
+
+
+@SLOW
+def test_ends_that_are_both_good_are_said_to(lab: Lab, shop: Shop) -> None:
     plant(shop, 9)
-    (lab.home / "reports").mkdir(exist_ok=True)
-    typed("lock", TARGET, "--project", lab.project.root)
-    result = bisect(lab, "--package", "gamma", *program(), code=Exit.FINDINGS)
+    lock_and_build(lab)
+    result = bisect(lab, *by_program(), code=Exit.FINDINGS)
     assert result["state"] == "good"
     assert result["suspects"] == []
     outcomes = [release["outcome"] for release in result["releases"]]
@@ -241,13 +274,16 @@ def test_a_release_that_cannot_be_built_is_skipped_and_the_answer_is_a_range(
     plant(shop, 2)
     lock_and_build(lab)
     shop.gone.add("gamma-3.0-py3-none-any.whl")
-    result = bisect(lab, "--package", "gamma", *program())
+    result = bisect(lab, *by_program())
     assert result["state"] == "range"
     assert result["suspects"] == ["3.0", "4.0"]
     assert result["good"] == "2.0"
     assert result["bad"] == "4.0"
-    (skipped,) = (r for r in result["releases"] if r["outcome"] == "skipped")
-    assert skipped["version"] == "3.0"
+    assert versions(result) == RELEASES
+    skipped = result["releases"][2]
+    outcomes = [release["outcome"] for release in result["releases"]]
+    assert outcomes.count("skipped") == 1
+    assert skipped["outcome"] == "skipped"
     assert "could not install" in skipped["why"]
 
 
@@ -256,7 +292,7 @@ def test_a_release_that_cannot_be_locked_is_skipped(lab: Lab, shop: Shop) -> Non
     plant(shop, 4)
     lock_and_build(lab)
     unlockable(shop, "3.0")
-    result = bisect(lab, "--package", "gamma", *program())
+    result = bisect(lab, *by_program())
     assert result["state"] == "found"
     assert result["bad"] == "5.0"
     places = {release["version"]: release for release in result["releases"]}
@@ -265,8 +301,7 @@ def test_a_release_that_cannot_be_locked_is_skipped(lab: Lab, shop: Shop) -> Non
     assert "nowhere" in places["3.0"]["why"]
     # Without a second release that can be locked there is nothing to compare.
     unlockable(shop, "1.0", "2.0")
-    words = ["--package", "gamma", "--bad", "4.0", *program()]
-    result = bisect(lab, *words, code=Exit.USAGE)
+    result = bisect(lab, "--bad", "4.0", *by_program(), code=Exit.USAGE)
     assert "no older release of gamma than 4.0" in result["error"]["what"]
 
 
@@ -277,7 +312,7 @@ def test_another_failure_than_that_of_the_bad_end_is_skipped(
     plant(shop, 3)
     shop.offer("3.0", "import-fails")
     lock_and_build(lab)
-    result = bisect(lab, "--package", "gamma", "--check", CHECK)
+    result = bisect(lab, *BY_CHECK)
     assert result["good"] == "2.0"
     assert result["bad"] == "4.0"
     assert result["suspects"] == ["3.0", "4.0"]
@@ -304,7 +339,7 @@ def test_exit_codes_are_those_of_git_and_a_crash_is_bad(
         f"if m.version('gamma') == '4.0':\n    {end}\n"
         "sys.exit(1 if gamma.code else 0)"
     )
-    result = bisect(lab, "--package", "gamma", *program(text))
+    result = bisect(lab, *by_program(text))
     assert result["state"] == "range"
     assert result["suspects"] == ["3.0", "4.0"]
     assert result["good"] == "2.0"
@@ -324,83 +359,96 @@ def test_a_program_without_a_verdict_ends_the_search(
 ) -> None:
     plant(shop, 2)
     lock_and_build(lab)
-    words = ["--package", "gamma", *program(f"import os, signal, sys\n{end}")]
+    words = by_program(f"import os, signal, sys\n{end}")
     result = bisect(lab, *words, code=Exit.TOOL)
     assert "no verdict" in result["error"]["what"]
-    done = typed("bisect", TARGET, "--project", lab.project.root, *words)
+    done = call(lab, "bisect", *words)
     assert f"`provision clean {TARGET}` removes it" in done.stderr
 
 
+@pytest.fixture
+def slower(
+    lab: Lab, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Let a GPU have a history of 1.0, and then 5.0: releases since 4.0 are slower."""
+    monkeypatch.setattr("provision.commands.check.PAUSE", 0.0)
+
+    def build(runs: int, busy: str = "") -> None:
+        for version in RELEASES:
+            speed = 50.0 if version >= "4.0" else 100.0
+            steal = 90.0 if version == busy else 0.0
+            shop.offer(version, speed=speed, steal=steal)
+        edit_spec(lab, '"gamma==5.0"', '"gamma==1.0"')
+        edit_spec(lab, '"cpu"', '"cuda"')  # a CPU promises no speed
+        lock_and_build(lab)
+        smoke(lab)
+        (path,) = history(lab.project, TARGET)
+        for day in range(1, runs):
+            shutil.copy(path, path.with_name(f"2025010{day}{path.name[8:]}"))
+        edit_spec(lab, '"gamma==1.0"', '"gamma==5.0"')
+        lock_and_build(lab)
+
+    return build
+
+
 @pytest.mark.parametrize(
-    "case",
+    ("busy", "state", "suspects", "why"),
     [
-        (9, "", "found", "fell"),
-        pytest.param((9, "4.0", "range", "the host was busy"), marks=SLOW),
-        pytest.param((3, "", "unknown", "3 of 8 runs"), marks=SLOW),
+        ("", "found", ["4.0"], "fell"),
+        pytest.param("4.0", "range", ["4.0", "5.0"], "the host was busy", marks=SLOW),
     ],
-    ids=["evaluated", "busy", "few"],
+    ids=["evaluated", "busy"],
 )
 def test_a_slower_release_counts_once_it_is_measured_again(
     lab: Lab,
-    shop: Shop,
-    monkeypatch: pytest.MonkeyPatch,
-    case: tuple[int, str, str, str],
+    slower: Callable[..., None],
+    *,
+    busy: str,
+    state: str,
+    suspects: list[str],
+    why: str,
 ) -> None:
-    runs, busy, state, why = case
-    monkeypatch.setattr("provision.commands.check.PAUSE", 0.0)
-    for place, version in enumerate(RELEASES):
-        steal = 90.0 if version == busy else 0.0
-        shop.offer(version, speed=100.0 if place < 3 else 50.0, steal=steal)
-    spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==1.0"'))
-    # A CPU promises no speed.
-    spec.write_text(spec.read_text().replace('"cpu"', '"cuda"'))
-    lock_and_build(lab)
-    place = ["--project", str(lab.project.root)]
-    assert typed("smoke", TARGET, *place).returncode == Exit.OK
-    (path,) = history(lab.project, TARGET)
-    for day in range(1, runs):
-        shutil.copy(path, path.with_name(f"2025010{day}{path.name[8:]}"))
-    spec.write_text(spec.read_text().replace('"gamma==1.0"', '"gamma==5.0"'))
-    lock_and_build(lab)
-    if state == "unknown":  # of too few runs nothing is slower, and nothing is good
-        words = ["--package", "gamma", "--check", CHECK]
-        result = bisect(lab, *words, code=Exit.FINDINGS)
-        assert result["state"] == state
-        assert result["suspects"] == []
-        assert why in result["releases"][-1]["why"]
-        return
-    assert typed("smoke", TARGET, *place).returncode == Exit.SLOWER
+    slower(9, busy)
+    smoke(lab, Exit.SLOWER)
     # The package and the good end are those of the history.
     result = bisect(lab, "--check", CHECK)
     assert result["package"] == "gamma"
     assert result["releases"][0]["version"] == "1.0"
     assert result["state"] == state
     assert result["good"] == "3.0"
-    assert result["suspects"] == (["4.0", "5.0"] if busy else ["4.0"])
+    assert result["suspects"] == suspects
     assert why in result["releases"][3]["why"]
+
+
+@SLOW
+def test_of_too_few_runs_nothing_is_slower_and_nothing_is_good(
+    lab: Lab, slower: Callable[..., None]
+) -> None:
+    slower(3)
+    result = bisect(lab, *BY_CHECK, code=Exit.FINDINGS)
+    assert result["state"] == "unknown"
+    assert result["suspects"] == []
+    assert "3 of 8 runs" in result["releases"][-1]["why"]
 
 
 def test_what_the_history_tells_is_not_built_again(
     lab: Lab, shop: Shop, builds: list[str]
 ) -> None:
     plant(shop, 2)
-    spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==2.0"'))
-    place = ["--project", lab.project.root]
+    edit_spec(lab, '"gamma==5.0"', '"gamma==2.0"')
     lock_and_build(lab)
-    assert typed("smoke", TARGET, *place).returncode == Exit.OK
-    spec.write_text(spec.read_text().replace('"gamma==2.0"', '"gamma==5.0"'))
-    typed("lock", TARGET, *place)
+    smoke(lab)
+    edit_spec(lab, '"gamma==2.0"', '"gamma==5.0"')
+    lock(lab)
     # The quick checks of the upgrade fail, and the old one stays current.
-    assert typed("build", TARGET, *place).returncode == Exit.FINDINGS
+    assert call(lab, "build").returncode == Exit.FINDINGS
     builds.clear()
     plan = bisect(lab, "--check", CHECK, "--plan")
     # The bad end is known, and is built where it is next to a good one.
     assert plan["state"] == "plan"
     assert plan["builds"] == 3
     assert builds == []
-    assert [one["version"] for one in plan["releases"]] == ["2.0", "3.0", "4.0", "5.0"]
+    assert versions(plan) == ["2.0", "3.0", "4.0", "5.0"]
     assert plan["releases"][0]["built"]
     result = bisect(lab, "--check", CHECK)
     assert result["package"] == "gamma"
@@ -415,11 +463,9 @@ def test_what_a_report_says_of_the_bad_end_is_run_again(lab: Lab, shop: Shop) ->
     # The last report has a failure that is gone.
     fault = lab.project.root / "fault"
     fault.touch()
-    failed = typed("smoke", TARGET, "--project", lab.project.root)
-    assert failed.returncode == Exit.FINDINGS
+    smoke(lab, Exit.FINDINGS)
     fault.unlink()
-    words = ["--package", "gamma", "--check", CHECK]
-    assert bisect(lab, *words, code=Exit.FINDINGS)["state"] == "good"
+    assert bisect(lab, *BY_CHECK, code=Exit.FINDINGS)["state"] == "good"
 
 
 def test_a_failure_that_comes_and_goes_finds_nothing(
@@ -430,7 +476,7 @@ def test_a_failure_that_comes_and_goes_finds_nothing(
     # Only the first run fails: the answer would be 5.0.
     first = f"import pathlib, sys\nf = pathlib.Path({str(tmp_path / 'first')!r})\n"
     text = f"{first}if f.exists():\n    sys.exit()\nf.touch()\nsys.exit(3)"
-    result = bisect(lab, "--package", "gamma", *program(text), code=Exit.FINDINGS)
+    result = bisect(lab, *by_program(text), code=Exit.FINDINGS)
     assert result["state"] == "unstable"
     assert result["suspects"] == []
     assert result["bad"] is None
@@ -451,7 +497,7 @@ def test_a_warning_is_bad_where_the_bad_end_has_it(
     for version, code in zip(RELEASES, codes, strict=True):
         shop.offer(version, code)
     lock_and_build(lab)
-    result = bisect(lab, "--package", "gamma", "--check", CHECK)
+    result = bisect(lab, *BY_CHECK)
     if bad:
         assert result["state"] == "found"
         assert result["bad"] == bad
@@ -462,8 +508,7 @@ def test_a_warning_is_bad_where_the_bad_end_has_it(
 def test_a_lock_that_was_good_before_is_not_searched(lab: Lab, shop: Shop) -> None:
     plant(shop, 9)
     lock_and_build(lab)
-    place = ["--project", lab.project.root]
-    assert typed("smoke", TARGET, *place).returncode == Exit.OK
+    smoke(lab)
     result = bisect(lab, "--check", CHECK, code=Exit.USAGE)
     assert "with this very lock" in result["error"]["what"]
 
@@ -475,18 +520,18 @@ def test_a_plan_downloads_nothing_and_is_printed_before_any_download(
     lock_and_build(lab)
     shop.fetched.clear()
     builds.clear()
-    plan = bisect(lab, "--package", "gamma", "--check", CHECK, "--plan")
+    plan = bisect(lab, *BY_CHECK, "--plan")
     assert plan["state"] == "plan"
     assert plan["builds"] == 3
     assert builds == []
     assert shop.fetched == []
-    sizes = {w.name.split("-")[1]: w.stat().st_size for w in shop.folder.glob("*.whl")}
-    assert {one["version"]: one["download"] for one in plan["releases"]} == sizes
-    assert max(sizes.values()) < plan["download"] <= 3 * max(sizes.values())
-    place = ["--project", lab.project.root, "--package", "gamma"]
-    shown = typed("bisect", TARGET, *place, "--check", CHECK, "--plan").stdout
+    sizes = [path.stat().st_size for path in sorted(shop.folder.glob("*.whl"))]
+    assert versions(plan) == RELEASES
+    assert [release["download"] for release in plan["releases"]] == sizes
+    assert max(sizes) < plan["download"] <= 3 * max(sizes)
+    shown = call(lab, "bisect", *BY_CHECK, "--plan").stdout
     assert "5 releases of gamma in the default index" in shown
-    done = typed("bisect", TARGET, *place, "--check", CHECK)
+    done = call(lab, "bisect", *BY_CHECK)
     for line in shown.splitlines():
         assert line.strip() in done.stderr
     assert "gamma 3.0 is the first bad release; 2.0 is good" in done.stdout
@@ -499,20 +544,21 @@ def test_files_of_unknown_size_are_counted_in_the_plan(lab: Lab, shop: Shop) -> 
     catalog = json.loads(path.read_text())
     for wheel in sorted(shop.folder.glob("*.whl")):
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        url = f"{catalog['url']}{wheel.name}"
-        catalog["files"].append({"filename": wheel.name, "url": url, "sha256": digest})
-        catalog["files"][-1]["requires_dist"] = []
+        entry = {
+            "filename": wheel.name,
+            "url": f"{catalog['url']}{wheel.name}",
+            "sha256": digest,
+            "requires_dist": [],
+        }
+        catalog["files"].append(entry)
     path.write_text(json.dumps(catalog))
     spec = lab.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text() + '[pip.index]\nvendor = ["gamma"]\n')
-    place = ["--project", lab.project.root]
-    assert typed("lock", TARGET, *place).returncode == Exit.OK
-    words = ["--package", "gamma", "--plan", "--check", CHECK]
-    shown = typed("bisect", TARGET, *place, *words).stdout
+    lock(lab)
+    shown = call(lab, "bisect", *BY_CHECK, "--plan").stdout
     assert "5 releases of gamma in the catalog of vendor" in shown
-    assert (
-        "at most 4 builds and 0 bytes and 4 files of unknown size to download" in shown
-    )
+    most = "at most 4 builds and 0 bytes and 4 files of unknown size to download"
+    assert most in shown
 
 
 @SLOW
@@ -529,21 +575,19 @@ def test_killed_in_the_middle_it_goes_on(lab: Lab, shop: Shop, tmp_path: Path) -
         "    flag.touch()\n    time.sleep(60)\n"
         "sys.exit(1 if gamma.code else 0)"
     )
-    argv = [sys.executable, "-I", "-m", "provision", "bisect", TARGET]
-    words = ["--project", str(lab.project.root), "--package", "gamma"]
-    child = subprocess.Popen(
-        [*argv, *words, *program(text)], env=os.environ, start_new_session=True
-    )
+    argv = [*COMMAND, "--project", str(lab.project.root), *by_program(text)]
+    child = subprocess.Popen(argv, env=os.environ, start_new_session=True)
     until = time.monotonic() + 60
     while not flag.exists() and time.monotonic() < until:
         time.sleep(0.05)
     kill(child, alone=False)
     assert len(lab.left()) == 3  # the current one, the link, and what was built beside
     before = set(lab.left())
-    result = bisect(lab, "--package", "gamma", *program(text))
+    result = bisect(lab, *by_program(text))
     assert result["state"] == "found"
     assert result["bad"] == "4.0"
-    assert next(r for r in result["releases"] if r["version"] == "1.0")["built"]
+    assert result["releases"][0]["version"] == "1.0"
+    assert result["releases"][0]["built"]
     assert len(lab.left()) == 2
     assert set(lab.left()) < before
 
@@ -554,11 +598,10 @@ def test_kept_generations_are_no_way_back_and_clean_removes_them(
 ) -> None:
     plant(shop, 3)
     lock_and_build(lab)
-    place = ["--project", lab.project.root]
-    bisect(lab, "--package", "gamma", "--keep", *program())
+    bisect(lab, "--keep", *by_program())
     assert len(lab.left()) > 2
-    assert typed("rollback", TARGET, *place).returncode == Exit.USAGE
-    assert typed("clean", TARGET, *place).returncode == Exit.OK
+    assert call(lab, "rollback").returncode == Exit.USAGE
+    assert call(lab, "clean").returncode == Exit.OK
     assert len(lab.left()) == 2
 
 
@@ -566,16 +609,15 @@ def test_kept_generations_are_no_way_back_and_clean_removes_them(
 def test_one_that_was_in_use_is_not_removed(lab: Lab, shop: Shop) -> None:
     plant(shop, 3)
     lock_and_build(lab)
-    bisect(lab, "--package", "gamma", "--keep", *program())
-    spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==1.0"'))
+    bisect(lab, "--keep", *by_program())
+    edit_spec(lab, '"gamma==5.0"', '"gamma==1.0"')
     lock_and_build(lab)  # the one of 1.0 that the search made
     now = read_link(lab.home / "current")
     assert now
     assert json.loads((now / "provision.json").read_text())["reason"] == ""
-    spec.write_text(spec.read_text().replace('"gamma==1.0"', '"gamma==5.0"'))
+    edit_spec(lab, '"gamma==1.0"', '"gamma==5.0"')
     lock_and_build(lab)
-    bisect(lab, "--package", "gamma", *program())
+    bisect(lab, *by_program())
     assert now.is_dir()
 
 
@@ -593,11 +635,10 @@ def test_offline_the_releases_are_those_of_the_wheelhouse(
     # Of a locked name with another hash.
     (house / "gamma-5.0-py3-none-any.whl").write_bytes(b"another")
     shutil.copy(shop.folder / "gamma-5.0-py3-none-any.whl", house)
-    tool = [sys.executable, "-I", "-m", "provision", "bisect", TARGET]
-    words = ["--project", str(lab.project.root), "--package", "gamma", "--json"]
-    words += ["--offline", "--wheelhouse", str(house)]
+    words = ["--project", str(lab.project.root), "--json", "--offline"]
+    words += ["--wheelhouse", str(house), *by_program()]
     done = subprocess.run(
-        [*without_a_route(), sys.executable, "-c", LOOPBACK, *tool, *words, *program()],
+        [*without_a_route(), sys.executable, "-c", LOOPBACK, *COMMAND, *words],
         env=os.environ | {"UV_CACHE_DIR": str(new_cache(tmp_path / "another cache"))},
         check=False,
         capture_output=True,
@@ -605,8 +646,7 @@ def test_offline_the_releases_are_those_of_the_wheelhouse(
     )
     result = json.loads(done.stdout)["result"]
     assert done.returncode == Exit.OK, done.stdout + done.stderr
-    versions = [release["version"] for release in result["releases"]]
-    assert versions == ["1.0", "3.0", "4.0", "5.0"]
+    assert versions(result) == ["1.0", "3.0", "4.0", "5.0"]
     assert result["good"] == "3.0"
     assert result["bad"] == "4.0"
     assert str(house) in result["offered"]
@@ -621,27 +661,27 @@ def test_attack_offline_no_file_of_a_locked_name_with_another_hash_is_taken(
     house = tmp_path / "house"
     shutil.copytree(shop.folder, house)
     make_wheel(house, "gamma", "5.0", {"gamma.py": "import os; os.abort()"})
-    words = ["--package", "gamma", "--offline", "--wheelhouse", str(house)]
-    result = bisect(lab, *words, *program())
+    words = ["--offline", "--wheelhouse", str(house), *by_program()]
+    result = bisect(lab, *words)
     assert result["good"] == "3.0"
     assert result["bad"] == "4.0"
     # The one that was built of the lock, and not the file of the folder.
     assert "exit code 3" in result["releases"][-1]["why"]
-    typed("clean", TARGET, "--all", "--project", lab.project.root)
+    call(lab, "clean", "--all")
     # Without that, and without uv's copy, it cannot be built.
     monkeypatch.setenv("UV_CACHE_DIR", str(new_cache(tmp_path / "another cache")))
-    result = bisect(lab, *words, *program(), code=Exit.TOOL)
+    result = bisect(lab, *words, code=Exit.TOOL)
     assert "could not install" in result["error"]["what"]
 
 
 # What cannot be searched, and what the error says.
-USAGE = (
+USAGE: tuple[tuple[list[str], str], ...] = (
     ([], "a check or a program"),
     (["--check", CHECK, "--", "true"], "a check or a program"),
     (["--check", CHECK, "--good", "one"], "--good one"),
-    (["--check", CHECK, "--package", "gamma", "--good", "0.5"], "--good 0.5"),
-    (["--check", CHECK, "--package", "gamma", "--bad", "7"], "--bad 7"),
-    (["--check", CHECK, "--package", "gamma", "--good", "5.0"], "is not older"),
+    ([*BY_CHECK, "--good", "0.5"], "--good 0.5"),
+    ([*BY_CHECK, "--bad", "7"], "--bad 7"),
+    ([*BY_CHECK, "--good", "5.0"], "is not older"),
     (["--check", CHECK, "--package", "delta"], "--package delta"),
     (["--check", CHECK], "which package"),
     (["--check", "other", "--package", "gamma"], "--check other"),
@@ -665,7 +705,7 @@ def test_a_check_that_is_not_there_is_an_error_before_any_build(
     lab: Lab, shop: Shop, builds: list[str]
 ) -> None:
     plant(shop, 2)
-    assert typed("lock", TARGET, "--project", lab.project.root).returncode == Exit.OK
+    lock(lab)
     lab.home.mkdir(parents=True)
     words = ["--package", "gamma", "--check", "tiny.chekc"]
     result = bisect(lab, *words, code=Exit.USAGE)
@@ -683,7 +723,7 @@ def test_an_edited_environment_counts_as_a_build(
     assert current
     next(current.rglob("gamma.py")).write_text("code = ''\n")
     builds.clear()
-    result = bisect(lab, "--package", "gamma", *program())
+    result = bisect(lab, *by_program())
     assert result["bad"] == "4.0"
     assert result["builds"] == 4
     assert result["releases"][-1]["why"] == "exit code 3"
@@ -694,13 +734,11 @@ def test_an_edited_environment_counts_as_a_build(
 def test_a_good_report_of_a_newer_release_is_named(lab: Lab, shop: Shop) -> None:
     plant(shop, 9)
     lock_and_build(lab)
-    place = ["--project", lab.project.root]
-    assert typed("smoke", TARGET, *place).returncode == Exit.OK
+    smoke(lab)
     shop.offer("4.0", "wrong-numbers")
-    spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"gamma==4.0"'))
+    edit_spec(lab, '"gamma==5.0"', '"gamma==4.0"')
     lock_and_build(lab)
-    done = typed("bisect", TARGET, *place, "--check", CHECK)
+    done = call(lab, "bisect", "--check", CHECK)
     assert "the last good report has gamma 5.0" in done.stderr
     assert "gamma 4.0 is the first bad release; 3.0 is good" in done.stdout
 
@@ -713,16 +751,15 @@ def test_a_package_that_others_pin_moves_against_their_pin(
     plant(shop, 2)
     files = {"frame.py": ""}
     make_wheel(shop.folder, "frame", "1.0", files, ["gamma==5.0"])
-    spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('"gamma==5.0"', '"frame"'))
+    edit_spec(lab, '"gamma==5.0"', '"frame"')
     lock_and_build(lab)
-    result = bisect(lab, "--package", "gamma", *program())
+    result = bisect(lab, *by_program())
     assert result["good"] == "2.0"
     assert result["bad"] == "3.0"
     # The lines that it prints lock the good release.
+    spec = lab.project.specs / f"{TARGET}.toml"
     spec.write_text(spec.read_text() + "\n" + "\n".join(result["remedy"]))
-    locked = typed("lock", TARGET, "--project", lab.project.root)
-    assert locked.returncode == Exit.OK, locked.stderr
+    lock(lab)
     assert "gamma==2.0" in (lab.project.lock(TARGET) / "requirements.txt").read_text()
 
 
@@ -731,9 +768,7 @@ def test_the_remedy_pins_what_moves_with_torch(lab: Lab, shop: Shop) -> None:
         make_wheel(shop.folder, "torch", version, {"torch.py": ""})
         needs = [f"torch=={version}"]
         make_wheel(shop.folder, "torchvision", f"0.{version}", {"tv.py": ""}, needs)
-    spec = lab.project.specs / f"{TARGET}.toml"
-    old = '"torch==2.0", "torchvision==0.2.0"'
-    spec.write_text(spec.read_text().replace('"gamma==5.0"', old))
+    edit_spec(lab, '"gamma==5.0"', '"torch==2.0", "torchvision==0.2.0"')
     lock_and_build(lab)
     text = "import sys, importlib.metadata as m; sys.exit(m.version('torch') > '1.0')"
     result = bisect(lab, "--package", "torch", *program(text))
@@ -751,12 +786,9 @@ def test_an_own_package_cannot_be_searched(lab: Lab, shop: Shop) -> None:
     own.mkdir()
     about = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["gamma"]\n'
     (own / "pyproject.toml").write_text(about)
-    spec = lab.project.specs / f"{TARGET}.toml"
-    new = 'local = ["own"]'
-    spec.write_text(spec.read_text().replace('["gamma==5.0"]', f"[]\n{new}"))
-    place = ["--project", lab.project.root]
-    assert typed("lock", TARGET, *place).returncode == Exit.OK
+    edit_spec(lab, '["gamma==5.0"]', '[]\nlocal = ["own"]')
+    lock(lab)
     lab.home.mkdir(parents=True, exist_ok=True)
-    result = bisect(lab, "--package", "mine", *program(), code=Exit.USAGE)
+    result = bisect(lab, "--package", "mine", *program(PROGRAM), code=Exit.USAGE)
     assert "only packages of the pip layer" in result["error"]["what"]
     assert "own package" in result["error"]["cause"]

@@ -164,16 +164,17 @@ def test_a_speed_that_one_run_did_not_measure_keeps_its_history(
     assert link["measured"] is False
     suite_of(ready, SUITE.replace(NUMBER, both))
     assert gate(ready, TARGET) == KEEP
-    speeds = stored(ready)["speeds"]
-    assert [speed["earlier"] for speed in speeds] == [[100, 102], [10]]
-    assert all(speed["measured"] for speed in speeds)
+    memory, link = stored(ready)["speeds"]
+    assert memory["earlier"] == [100, 102]
+    assert memory["measured"] is True
+    assert link["earlier"] == [10]
+    assert link["measured"] is True
 
 
 def with_devices(lab: Lab, number: int, numbers: str = NUMBER) -> None:
     devices = [{"name": "H100", "index": index} for index in range(number)]
-    text = SUITE.replace(
-        '"checks": [check]}', f'"checks": [check], "devices": {devices}}}'
-    )
+    end = '"checks": [check]'
+    text = SUITE.replace(f"{end}}}", f'{end}, "devices": {devices}}}')
     suite_of(lab, text.replace(NUMBER, numbers))
 
 
@@ -193,7 +194,8 @@ def test_a_node_that_lost_a_device_is_removed_until_it_is_back(
         found = stored(ready)
         assert found["code"] == "fewer-devices"
         assert found["devices"] == 7
-        assert [one["code"] for one in found["regressions"]] == ["fewer-devices"]
+        (regression,) = found["regressions"]
+        assert regression["code"] == "fewer-devices"
     with_devices(ready, 8)
     assert gate(ready, TARGET) == KEEP
     # One device is checked, as with --device, and there are eight.
@@ -270,20 +272,17 @@ def test_damaged_firmware_removes_a_node_although_another_gpu_works() -> None:
     assert finding.code == "gpu-hardware-fault"
     assert finding.level == "error"
     assert "0000:03:00.0" in finding.evidence[0]
-    assert not list(
-        of_machine(load_target(targets, "cpu-linux"), arc(survivability=True))
-    )
+    cpu_target = load_target(targets, "cpu-linux")
+    assert list(of_machine(cpu_target, arc(survivability=True))) == []
 
 
 def test_what_is_known_wrong_with_this_torch_on_this_gpu_is_looked_for() -> None:
-    target, catalog = (
-        load_target(Project(CLONE).specs, "arc-linux"),
-        CLONE / "envs/catalog",
-    )
+    project = Project(CLONE)
+    target, catalog = load_target(project.specs, "arc-linux"), project.catalog
     checks = known_wrong_checks(target, "2.13.0", arc(), catalog)
     assert "known-wrong.masks" in checks
     assert known_wrong_checks(target, "2.12.1", arc(), catalog) != checks
-    cpu = load_target(Project(CLONE).specs, "cpu-linux")
+    cpu = load_target(project.specs, "cpu-linux")
     assert known_wrong_checks(cpu, "2.13.0", arc(), catalog) == []
 
 
