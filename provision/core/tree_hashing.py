@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import active_children, connection, parent_process
 from pathlib import Path
 
@@ -38,8 +38,9 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
             try:
                 for part in results(pool, function, shares):
                     hashes |= part
-            except KeyboardInterrupt:
-                _kill_workers()  # else the pool waits for the shares that they hash
+            except (KeyboardInterrupt, BrokenExecutor):
+                # They ignore the signal by which a pool ends them when it lost one, and it waits.
+                _kill_workers()
                 raise
     except (OSError, RuntimeError, ImportError):
         # The system gives no processes or semaphores (/dev/shm is read-only), or killed a worker
