@@ -120,7 +120,7 @@ def unchanged(
 
     Not one that is older than ``max_age``, in seconds.
 
-    None otherwise, which is told with the reason: the suite never ran here, say, or something
+    None otherwise, and a step says why: the suite never ran here, for example, or something
     failed in another one after it.
     """
     target = request.target.name

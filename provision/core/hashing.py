@@ -1,7 +1,9 @@
-"""SHA-256 of bytes and of a file."""
+"""SHA-256 of bytes and of a file; as a program, of the files whose paths it reads."""
 
 import hashlib
+import json
 import os
+import sys
 from pathlib import Path
 
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would translate line ends
@@ -24,3 +26,7 @@ def sha256_file(path: str | Path) -> str:
     finally:
         os.close(descriptor)
     return digest.hexdigest()
+
+
+if __name__ == "__main__":  # started by `provision.core.tree_hashing`
+    json.dump([sha256_file(path) for path in json.load(sys.stdin)], sys.stdout)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import compileall
+import hashlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-from multiprocessing import parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import provision
 from provision.core import tree_hashing
+from provision.core.process import Completed, run
 from provision.core.project import RECORD
 from provision.lockfile.pip import PIP_LAYER
-from tests.attacks.scene import HANGS, VERBS, change, within
+from tests.attacks.scene import VERBS, change, within
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 READING = ("targets", "lock --check", "verify --deep", "doctor --target")
 NOTHING = "build, nothing to do"
-SHARE = tree_hashing._sha256_share
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,51 +91,49 @@ def test_without_semaphores(scene: Scene) -> None:
     assert (ended.code, "Traceback" in ended.said) == (0, False), ended.said
 
 
-def dying_share(folder: str, names: list[str]) -> dict[str, str]:
-    if parent_process() is not None:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return SHARE(folder, names)
-
-
-@pytest.mark.attack("a worker that hashes is killed", promise="hashed in one process")
+@pytest.mark.attack("a process that hashes is killed", promise="hashed in one process")
 def test_a_killed_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         (tmp_path / f"{number}").write_bytes(b"x" * number)
     sizes = {str(number): number for number in range(100)}
     expected = tree_hashing.sha256_below(tmp_path, sizes)
     monkeypatch.setattr(tree_hashing, "_WORTH_PROCESSES", 0)
-    monkeypatch.setattr(tree_hashing, "_sha256_share", dying_share)
+    started = list[list[str]]()
+
+    def dying(argv: list[str], *, stdin: str) -> Completed:
+        started.append(argv)
+        if len(started) == 2:
+            argv = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+        return run(argv, stdin=stdin)
+
+    monkeypatch.setattr(tree_hashing, "run", dying)
     assert tree_hashing.sha256_below(tmp_path, sizes) == expected
+    assert len(started) > 1
 
 
 @pytest.mark.attack(
     "no process can be started for hashing", promise="hashed in one process"
 )
 @pytest.mark.parametrize("after", [0, 1])
-def test_no_second_process(tmp_path: Path, after: int) -> None:
+def test_no_second_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
     (tmp_path / "a").write_bytes(b"x")
-    code = f"""
-import os
-from pathlib import Path
-from provision.core import tree_hashing
-real, forks = os.fork, []
-def fork():
-    forks.append(1)
-    if len(forks) > {after}:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-    return real()
-os.fork = fork
-os.cpu_count = lambda: 4
-tree_hashing._WORTH_PROCESSES = 0
-import multiprocessing
-multiprocessing.set_start_method("fork")
-print(len(tree_hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks) > {after})
-"""
-    argv = [sys.executable, "-c", code]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=HANGS, check=False
-    )
-    assert done.stdout == "1 True\n", done.stderr
+    real: Any = subprocess.Popen
+    started = list[list[str]]()
+
+    def start(words: list[str], **options: object) -> object:
+        started.append(words)
+        if len(started) > after:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return real(words, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(tree_hashing, "_WORTH_PROCESSES", 0)
+    hashes = tree_hashing.sha256_below(tmp_path, {"a": 1})
+    assert hashes == {"a": hashlib.sha256(b"x").hexdigest()}
+    assert len(started) > after
 
 
 @pytest.mark.attack(

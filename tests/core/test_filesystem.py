@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from provision.core import tree_hashing
 from provision.core.errors import ToolError
 from provision.core.filesystem import (
     is_tagged,
@@ -65,7 +64,7 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_before_it_end
     assert flushed == [(False, False), (True, True)]
 
 
-@pytest.mark.parametrize("size", [3, 300_000])
+@pytest.mark.parametrize("size", [3, pytest.param(300_000, marks=pytest.mark.machine)])
 def test_many_files_are_hashed(tmp_path: Path, size: int) -> None:
     contents = {f"{n % 7}/{n}": bytes([n]) * (size + n) for n in range(60)}
     for name, content in contents.items():
@@ -76,26 +75,6 @@ def test_many_files_are_hashed(tmp_path: Path, size: int) -> None:
         name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
     }
     assert sha256_below(tmp_path, sizes) == expected
-
-
-def _share_with_a_death(_folder: str, names: list[str]) -> dict[str, str]:
-    if multiprocessing.parent_process() is None:
-        return dict.fromkeys(names, "again")
-    if "a" in names:
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)
-    return {}
-
-
-def test_the_other_workers_of_a_dead_one_are_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tree_hashing, "_sha256_share", _share_with_a_death)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    begin = time.monotonic()
-    hashes = sha256_below(tmp_path, {"a": 20_000_000, "b": 1})
-    assert time.monotonic() - begin < 30
-    assert hashes == {"a": "again", "b": "again"}
 
 
 def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 # A command whose verb is replaced; `signal_unseen` interrupts no system call of the main thread.
 COMMAND = """
-import itertools, signal, sys, threading
+import itertools, json, signal, sys, threading
 from pathlib import Path
 from provision.cli import main
 from provision.core.interruption import in_threads
@@ -106,15 +107,22 @@ def test_a_signal_to_the_group_ends_the_hashing_of_many_files(
     for file, size in sizes.items():
         with (tmp_path / file).open("wb") as sparse:
             sparse.truncate(size)
+    # As many names as those of an environment, which no pipe takes at once.
+    for number in range(4000):
+        file = f"{number:0100}"
+        (tmp_path / file).touch()
+        sizes[file] = 0
+    (tmp_path / "sizes.json").write_text(json.dumps(sizes))
     body = (
-        f"print('started', flush=True); sha256_below(Path({str(tmp_path)!r}), {sizes})"
+        f"folder = Path({str(tmp_path)!r}); print('started', flush=True); "
+        "sha256_below(folder, json.loads((folder / 'sizes.json').read_text()))"
     )
     with started(body) as command:
         assert command.stdout
         command.stdout.readline()
         time.sleep(2)  # for its workers to start
-        os.killpg(command.pid, signal.Signals[name])
         try:
+            os.killpg(command.pid, signal.Signals[name])
             assert command.wait(30) == 130
         finally:
             command.kill()
