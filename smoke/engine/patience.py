@@ -19,6 +19,7 @@ from pathlib import Path
 
 LONGEST = 900.0  # seconds of silence, whatever the process does
 BUSY = 0.1  # seconds of work per second; who waits for a device takes a hundredth
+SURE = 20  # looks in a row at which a process does not compute
 TICK = 0.05  # seconds between two looks; short next to any check, cheap to do
 
 
@@ -36,6 +37,7 @@ def wait(
         Its exit status, None where it counts as hung; and for how long it was silent.
     """
     since, used = time.monotonic(), work_seconds(process)
+    idle = 0
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(TICK), time.monotonic() - since
@@ -43,7 +45,11 @@ def wait(
         if heard():
             since, used = time.monotonic(), work_seconds(process)
         elif silent > limit and not _computes(process, used, silent):
-            return None, silent
+            idle += 1  # at a single look, a program that starts may wait for a file
+            if idle >= SURE:
+                return None, silent
+        else:
+            idle = 0
 
 
 def _computes(

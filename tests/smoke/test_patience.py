@@ -28,6 +28,7 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
         later = {"now": 1000.0 + seconds, "used": None if used is None else 5.0 + used}
         monkeypatch.setattr(patience, "work_seconds", lambda _process: clock["used"])
         monkeypatch.setattr(patience, "is_ready", lambda _process: False)
+        monkeypatch.setattr(patience, "SURE", 1)
         monkeypatch.setattr(
             patience, "time", SimpleNamespace(monotonic=lambda: clock["now"])
         )
@@ -91,11 +92,11 @@ def test_who_gets_no_processor_is_no_hang(compiles: str) -> None:
             f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
         )
     others = [start(crowd), start(crowd)]
+    child = start(code)
     try:
-        child = start(code)
         ended, seconds = patience.wait(child, 0.5, lambda: False)
     finally:
-        for other in others:
+        for other in [child, *others]:
             other.kill()
             other.wait()
     assert ended == 0
