@@ -115,6 +115,8 @@ def _family(pid: int) -> list[int]:
 
 
 def _work_of(pid: int) -> float:
+    if sys.platform == "win32":  # which has no /proc
+        return 0.0
     # proc(5): utime, stime, cutime and cstime are fields 14 to 17; the name may hold spaces.
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     ticks = text.rpartition(")")[2].split()[11:15]
