@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             show_log()
         return _dispatch(arguments)
     except KeyboardInterrupt:
-        ended = ProvisionError("interrupted; nothing is left half done")
+        ended = ProvisionError("interrupted; no file is left half written")
         ended.exit_code = Exit.INTERRUPTED
         code = _fail(arguments, ended)
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught

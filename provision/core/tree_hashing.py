@@ -13,7 +13,7 @@ from provision.core.filesystem import extended
 from provision.core.interruption import in_threads
 from provision.core.process import run
 
-_WORTH_PROCESSES = 16_000_000  # bytes; for less, starting processes takes longer
+_WORTH_A_PROCESS = 16_000_000  # bytes; for less, starting one takes longer
 
 
 def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
@@ -22,11 +22,11 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     # interpreter takes longer than the hashing (measured: threads gain nothing).
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     workers = os.cpu_count() or 1
-    if workers == 1 or sum(sizes.values()) < _WORTH_PROCESSES:
+    # Several shares per worker, so that one slow share does not decide when all are done.
+    count = min(workers * 2, len(names), sum(sizes.values()) // _WORTH_A_PROCESS)
+    if workers == 1 or count < 2:
         return _sha256_share(str(folder), names)
-    # Largest first, dealt out in turn, so that each share has its part of the largest libraries;
-    # several shares per worker, so that one slow share does not decide when all are done.
-    count = workers * 2
+    # Largest first, dealt out in turn, so that each share has its part of the largest libraries.
     shares = [names[start::count] for start in range(count)]
     function = functools.partial(_share_by_process, str(folder))
     hashes: dict[str, str] = {}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from provision.core.limits import read_parsed
+from provision.spec.model import LONGEST
 from provision.spec.pyproject import Line
 
 CONDA = ("conda", "")  # the part of what conda installs
@@ -17,7 +18,10 @@ def conda_lines(path: Path) -> Iterator[Line]:
 
     for entry in _below(read_parsed(path, compose_yaml), "dependencies"):
         if isinstance(entry.value, str):
-            yield Line(entry.start_mark.line + 1, entry.value, CONDA)
+            number = entry.start_mark.line + 1
+            if len(entry.value) > LONGEST:
+                raise ValueError(f"line {number}: it is too long for a package")
+            yield Line(number, entry.value, CONDA)
         for text in _below(entry, "pip"):
             if not isinstance(text.value, str):
                 raise TypeError(f"line {text.start_mark.line + 1}: it is no text")

@@ -37,13 +37,13 @@ else:
     Accelerator, Platform = Literal[tuple(ACCELERATORS)], Literal[tuple(PLATFORMS)]
 
 
-_REMEMBERED = 20_000  # requirements: `init` reads those of a project a dozen times
-_LONGEST = 4_000  # characters; URLs reach 300
+REMEMBERED = 20_000  # requirements: `init` reads those of a project a dozen times
+LONGEST = 4_000  # characters; URLs reach 300
 
 
 def parse_requirement(text: str) -> Requirement:
     """Parse a requirement."""
-    if len(text) > _LONGEST:  # of more digits Python makes no number
+    if len(text) > LONGEST:  # of more digits Python makes no number
         raise ValueError(f"{text[:60]}… is not a requirement: it is too long")
     try:
         return Requirement(text)
@@ -51,13 +51,13 @@ def parse_requirement(text: str) -> Requirement:
         raise ValueError(f"{text!r} is not a requirement (PEP 508): {error}") from error
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(REMEMBERED)
 def requirement_name(text: str) -> str:
     """Return the normalised name of a requirement."""
     return canonicalize_name(parse_requirement(text).name)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(REMEMBERED)
 def source_requirement(text: str) -> str:
     """Return a requirement, or raise ValueError if it is invalid or its URL cannot be locked."""
     if url := parse_requirement(text).url:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,12 @@ from packaging.utils import canonicalize_name
 from provision.core.limits import EXPANDED, read_text, require_inside
 from provision.core.project import shipped
 from provision.core.toml import parse_toml
-from provision.spec.model import parse_requirement, requirement_name, with_slashes
+from provision.spec.model import (
+    REMEMBERED,
+    parse_requirement,
+    requirement_name,
+    with_slashes,
+)
 
 Data = dict[str, Any]
 FAULTS = (ValueError, TypeError, AttributeError)  # of what a file says
@@ -206,7 +211,7 @@ class Pyproject:
             is_itself = self.name and requirement_name(text) == self.name
         except ValueError:  # whoever adds it says so, with its place
             return None
-        return parse_requirement(text) if is_itself else None
+        return _shared_requirement(text) if is_itself else None
 
     def _require(self, key: str, extras: str) -> None:
         if self.says(key):
@@ -275,6 +280,13 @@ def names_of_extras(text: str) -> list[str]:
     return list(filter(None, names))
 
 
+@lru_cache(REMEMBERED)
+def _shared_requirement(text: str) -> Requirement:
+    """Parse a requirement once, however often it is read; nobody may change it."""
+    return parse_requirement(text)
+
+
+@lru_cache(REMEMBERED)
 def with_marker(text: str, marker: str) -> str:
     """Return a requirement that holds only where a marker does as well."""
     if not marker:

@@ -79,7 +79,7 @@ def test_read_only(scene: Scene, verb: str) -> None:
 
 
 @pytest.mark.attack(
-    "no semaphores: /dev/shm is read-only", promise="hashed in one process"
+    "no semaphores: /dev/shm is read-only", promise="hashed all the same"
 )
 def test_without_semaphores(scene: Scene) -> None:
     text = f"noise = '{os.urandom(9_000_000).hex()}'\n"
@@ -97,7 +97,7 @@ def test_a_killed_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         (tmp_path / f"{number}").write_bytes(b"x" * number)
     sizes = {str(number): number for number in range(100)}
     expected = tree_hashing.sha256_below(tmp_path, sizes)
-    monkeypatch.setattr(tree_hashing, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(tree_hashing, "_WORTH_A_PROCESS", 1)
     started = list[list[str]]()
 
     def dying(argv: list[str], *, stdin: str) -> Completed:
@@ -118,7 +118,8 @@ def test_a_killed_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_no_second_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    (tmp_path / "a").write_bytes(b"x")
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"x")
     real: Any = subprocess.Popen
     started = list[list[str]]()
 
@@ -130,9 +131,9 @@ def test_no_second_process(
 
     monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(tree_hashing, "_WORTH_PROCESSES", 0)
-    hashes = tree_hashing.sha256_below(tmp_path, {"a": 1})
-    assert hashes == {"a": hashlib.sha256(b"x").hexdigest()}
+    monkeypatch.setattr(tree_hashing, "_WORTH_A_PROCESS", 1)
+    hashes = tree_hashing.sha256_below(tmp_path, {"a": 1, "b": 1})
+    assert hashes == dict.fromkeys(("a", "b"), hashlib.sha256(b"x").hexdigest())
     assert len(started) > after
 
 

@@ -383,7 +383,7 @@ def test_ctrl_c_is_a_document(
     out, err = capsys.readouterr()
     assert code == 130
     assert (
-        "interrupted; nothing"
+        "interrupted; no file"
         in check(Ended(code, out, err), "targets", line)["result"]["error"]["what"]
     )
 
