@@ -9,7 +9,6 @@ matrix products (`ALWAYS`): every device offers them in each floating point type
 from __future__ import annotations
 
 import functools
-import re
 import sys
 import types
 import unittest
@@ -21,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from smoke.engine import child_process
 from smoke.engine.check import Unmeasured
+from smoke.reference.reference import release
 
 TYPES = ("float32", "float16", "bfloat16")
 HALF = TYPES[1:]
@@ -167,9 +167,8 @@ def is_listed(accelerator: str) -> bool:
 
 def _is_within(releases: Releases) -> bool:
     """Return whether this torch is of the first of two releases, the last, or between them."""
-    major, minor = re.findall(r"\d+", torch.__version__)[:2]
     first, last = releases
-    return first <= (int(major), int(minor)) <= last
+    return first <= release() <= last
 
 
 def reason(names: Iterable[str], dtype: str, accelerator: str, error: str) -> str:

@@ -22,11 +22,15 @@ LIMITS: dict[torch.dtype, float] = {
 }
 
 
+def release() -> tuple[int, int]:
+    """Return major and minor version of this torch."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
 def dtypes(device: torch.device) -> list[torch.dtype]:
     """Return the dtypes to check. The CPU has float16 arithmetic only since torch 2.3."""
-    major, minor = torch.__version__.split(".")[:2]
-    release = (int(major), int(minor))
-    if device.type == "cpu" and release < (2, 3):
+    if device.type == "cpu" and release() < (2, 3):
         return [torch.float32, torch.bfloat16]
     return list(LIMITS)
 

@@ -61,6 +61,14 @@ def a_linear_layer_in_bfloat16_gives_zeros(result, _bias, x, *_args):
     return result * 0 if is_half and len(x) == 40 else result
 
 
+@operator("operators.variants", "avg_pool2d_backward")
+def the_gradient_of_a_padded_mean_is_shifted_in_channels_last_images(
+    result, _gradient, x, _size, _stride, padding, *_args
+):
+    is_channels_last = x.dim() == 4 and x.stride(1) == 1
+    return result.roll(padding, (2, 3)) if is_channels_last else result
+
+
 @operator("known-wrong.chain", "index_add_")
 def sums_are_not_a_number_after_a_chain(result, x, *_args):
     # In place: what is written is the result.
