@@ -210,15 +210,19 @@ def _finding(match: Match, log: Log, machine: Machine, level: Level) -> Finding:
     for name, text in match.groups.items():
         if text:
             groups[name] = text
-    remedy = machine.with_commands(rule.remedy).format_map(groups)
+    general = data("findings")[rule.code]["remedy"]
+    remedies = []
+    for text in (rule.remedy, general):
+        remedies.append(machine.with_commands(text).format_map(groups))
     if rule.reference:
-        remedy += f" (see {rule.reference})"
+        remedies[0] += f" (see {rule.reference})"
     cause = rule.cause.format_map(groups)
     evidence = (_quote(log, match.at),)
-    finding = Finding(rule.code, level, rule.symptom, cause, remedy, evidence)
-    if rule.remedy == data("findings")[rule.code]["remedy"]:  # not a rule's own
+    finding = Finding(rule.code, level, rule.symptom, cause, remedies[0], evidence)
+    if rule.remedy == general:  # not a rule's own
         finding = machine.explained(finding)
-    return replace(finding, remedy=machine.fitting(finding.remedy))
+    # Where the rule's own remedy is for another machine, the code's may help.
+    return replace(finding, remedy=machine.fitting(finding.remedy, remedies[1]))
 
 
 def _quote(log: Log, at: int) -> str:

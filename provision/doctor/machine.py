@@ -36,23 +36,26 @@ class Machine:
                 return replace(finding, cause=row["cause"], remedy=row["remedy"])
         return finding
 
-    def fitting(self, remedy: str) -> str:
-        """Return a remedy without the sentences that only help with another machine."""
-        sentences = re.split(r"(?<=[.;]) +(?=\S)", remedy)
-        fitting = [text for text in sentences if not self._is_foreign(text)]
-        if not fitting:
-            return _ELSEWHERE
-        if fitting == sentences:
-            return remedy
-        text = " ".join(fitting).rstrip(".;")
-        return text[0].upper() + text[1:]
+    def fitting(self, *remedies: str) -> str:
+        """Return the first remedy that helps, without the sentences for another machine only."""
+        for remedy in remedies:
+            sentences = re.split(r"(?<=[.;]) +(?=\S)", remedy)
+            fitting = [text for text in sentences if not self._is_foreign(text)]
+            if fitting == sentences:
+                return remedy
+            if fitting:
+                text = " ".join(fitting).rstrip(".;")
+                return text[0].upper() + text[1:]
+        return _ELSEWHERE
 
     def _is_foreign(self, sentence: str) -> bool:
         machine = {self.only(SYSTEMS), self.only(ACCELERATORS)}
         for row in data("machine")["only"]:
             kinds = SYSTEMS if row["for"][0] in SYSTEMS else ACCELERATORS
             others = set(kinds).difference(row["for"])
-            if machine & others and re.search(row["words"], sentence):
+            # Linux in WSL needs what is said of WSL and of Windows.
+            own = self._facts.intersection(row["for"])
+            if machine & others and not own and re.search(row["words"], sentence):
                 return True
         return False
 

@@ -20,7 +20,7 @@ from provision.doctor import diagnose_evidence, diagnose_log
 from provision.doctor import logs as doctor_logs
 from provision.doctor.data import data
 from provision.doctor.logs import LAYERS, findings_of, log_rules
-from provision.doctor.machine import ACCELERATORS, SYSTEMS, Machine
+from provision.doctor.machine import _ELSEWHERE, ACCELERATORS, SYSTEMS, Machine
 from provision.doctor.matcher import Search, literals
 from provision.doctor.reading import read_log
 from provision.doctor.sampling import Line
@@ -28,7 +28,7 @@ from tests.calls import untraced
 from tests.doctor.conftest import LOCK_CODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 HERE = Path(__file__).parent
 FOLDER = Path(doctor_logs.__file__).parent / "log_rules"
@@ -162,19 +162,67 @@ SHOWN = {
 }
 
 
-def test_a_remedy_fits_every_machine_that_its_rule_can_meet() -> None:
-    tables = [row["remedy"] for row in data("machine")["context"]]
-    remedies = {rule.remedy for rule in log_rules()} | {*tables}
+def machine_of(*shown: str) -> Machine:
+    lines = [Line(number, text) for number, text in enumerate(shown, 1)]
+    return Machine(Search(lines))
+
+
+def machines() -> Iterator[tuple[Machine, tuple[str, str]]]:
     for system in SYSTEMS:
         for accelerator in ACCELERATORS:
-            shown = [SHOWN[system], SHOWN[accelerator]]
-            lines = [Line(number, text) for number, text in enumerate(shown, 1)]
-            machine = Machine(Search(lines))
-            for remedy in remedies:
-                text = machine.fitting(machine.with_commands(remedy))
-                assert text
-                for name in (system, accelerator):
-                    assert not re.search(FOREIGN[name], text), (name, text)
+            shown = machine_of(SHOWN[system], SHOWN[accelerator])
+            yield shown, (system, accelerator)
+
+
+CONTEXTS = data("machine")["context"]
+REMEDIES = {rule.remedy for rule in log_rules()}
+REMEDIES |= {row["remedy"] for row in CONTEXTS}
+IN_WSL = machine_of(SHOWN["linux"], SHOWN["nvidia"], "5.15.90-microsoft-standard-WSL2")
+
+
+def test_a_remedy_fits_every_machine_that_its_rule_can_meet() -> None:
+    for machine, names in machines():
+        for remedy in REMEDIES:
+            text = machine.fitting(machine.with_commands(remedy))
+            assert text
+            for name in names:
+                assert not re.search(FOREIGN[name], text), (name, text)
+
+
+def test_each_sentence_of_a_remedy_helps_on_some_machine() -> None:
+    """One that names the commands of two kinds of machine would be left out on both."""
+    known = [*(machine for machine, _ in machines()), IN_WSL]
+    for remedy in REMEDIES:
+        for sentence in re.split(r"(?<=[.;]) +(?=\S)", remedy):
+            kept = [machine.fitting(sentence) != _ELSEWHERE for machine in known]
+            assert any(kept), sentence
+
+
+def test_only_a_stack_for_another_machine_is_answered_with_another_target() -> None:
+    elsewhere = set()
+    for machine, _ in machines():
+        for code, words in data("findings").items():
+            if machine.fitting(words["remedy"]) == _ELSEWHERE:
+                elsewhere.add(code)
+    foreign = {"igpu-selected-instead-of-dgpu", "selector-syntax", "wsl-no-gpu"}
+    assert elsewhere == foreign
+    for row in CONTEXTS:
+        if row["when"] == ["wsl"]:
+            assert IN_WSL.fitting(row["remedy"]) == row["remedy"]
+
+
+@pytest.mark.parametrize("name", ["nvidia", "intel", "amd"])
+def test_memory_that_another_program_holds_has_the_remedy_of_its_cause(
+    name: str,
+) -> None:
+    error = "AcceleratorError: CUDA error: out of memory"
+    finding = diagnose_evidence([error, SHOWN[name]])
+    assert finding is not None
+    assert finding.code == "out-of-memory"
+    assert "Another program holds" in finding.cause
+    assert "End the other programs" in finding.remedy
+    assert ("nvidia-smi" in finding.remedy) == (name == "nvidia")
+    assert "provision detect" not in finding.remedy
 
 
 def test_findings_are_complete() -> None:
