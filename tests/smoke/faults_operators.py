@@ -74,6 +74,39 @@ def each_row_of_attention_is_excused_and_nothing_compared():
         yield
 
 
+# A healthy device ---------------------------------------------------------------------------------
+
+
+def others_first(result, *_args):
+    """Exchange neighbours of one value: without `stable` their order is not defined."""
+    values, places = result
+    places = places.clone()
+    for first in range(0, values.shape[-1] - 1, 2):
+        pair = places[..., first : first + 2]
+        is_equal = values[..., first] == values[..., first + 1]
+        pair.copy_(pair.flip(-1).where(is_equal[..., None], pair))
+    return values, places
+
+
+def equal_numbers_in_another_order(check: str) -> None:
+    """Register a device that orders equal numbers as an H200 does, and not as the CPU."""
+
+    def apply():
+        spoiled = module("pretend").spoiled
+        with (
+            spoiled("aten.sort.default", others_first),
+            spoiled("aten.topk.default", others_first),
+        ):
+            yield
+
+    apply.__name__ = f"equal_numbers_are_in_another_order_in_{check}"
+    fault(check, "", "pretend")(apply)
+
+
+for _check in ("indexing", "variants", "sizes"):
+    equal_numbers_in_another_order(f"operators.{_check}")
+
+
 # Products and attention ---------------------------------------------------------------------------
 
 

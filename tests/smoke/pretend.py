@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NAME = "pretend"
 # Operator -> what changes its result: given the result and the raw arguments, returns the result.
+# By the name of the operator, or by that of one overload, as "aten.sort.default".
 SPOILED: dict[str, Callable[..., Any]] = {}
 # What the device says of itself; faults and profiles change it. Keys besides the plain ones:
 #   fields          of its properties, as this release of torch has them; None: all
@@ -377,7 +378,7 @@ def dispatch(function, args, kwargs):
     _refuse_fp64(function, [*ours, kwargs.get("dtype")], number)
     result = _computed(function, raw_args, raw_kwargs)
     _refuse_fp64(function, tensors_in([result]), number)
-    if spoil := SPOILED.get(name):
+    if spoil := SPOILED.get(name) or SPOILED.get(str(function)):
         result = spoil(result, *raw_args)
     if name in ("aten::_local_scalar_dense", "aten::equal"):
         QUEUE.surface()

@@ -142,8 +142,16 @@ CASES = {
         spared=UNDEFINED,
     ),
     **cases(*NEW, inputs=PICTURES, spared=UNDEFINED),
-    # A coordinate of up to 61 is rounded, thrice, which shifts it by 1e-5 pixels.
-    **cases(bilinear, bicubic, inputs=PICTURES, float32=3e-05, spared=UNDEFINED),
+    # A coordinate of up to 61 is rounded, thrice, which shifts it by 1e-5 pixels. CUDA adds up the
+    # gradient of a pixel in the type under test: of 3 rows, 380 parts; off by 10 roundings (H200).
+    **cases(
+        bilinear,
+        bicubic,
+        inputs=PICTURES,
+        roundings=24,
+        float32=3e-05,
+        spared=UNDEFINED,
+    ),
     **cases(
         grid_sample,
         inputs=drawn((2, 12, 31, 43), (2, 20, 20, 2)),

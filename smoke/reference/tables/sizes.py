@@ -149,7 +149,9 @@ def means_of_a_million_rows(x):
 
 
 def ordered_of_many_columns(x):
-    yield x[:1].argsort(1)[:, ::997]
+    """The places of equal numbers are not defined: what lies at them is."""
+    first = x[:1]
+    yield first.gather(1, first.argsort(1))[:, ::997]
     yield x.argmax(1)
     yield x.max(0)[0]
 
