@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from provision.catalog.devices import read_peaks
 from provision.commands.basis import Basis
 from provision.commands.expectation import expectation, fallback_of_caller
-from provision.commands.machine import this_host
+from provision.commands.machine import host_of_checks
 from provision.commands.reuse import Standing, standing
 from provision.commands.subject import Subject
 from provision.commands.suite import (
@@ -182,7 +182,7 @@ def run_some(
 
 def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
     project, target = request.project, request.target
-    host = this_host(project) if target.hardware.driver else None
+    host = host_of_checks(project) if target.hardware.driver else None
     expected = expectation(target, subject.versions, project.catalog, host)
     if subject.lock:  # the spec may have got others since it was built
         built = subject.versions.keys() & expected["requirements"]

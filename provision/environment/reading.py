@@ -11,14 +11,19 @@ _MOST_BYTES = 1 << 20
 
 def read_text(path: Path, limit: int = _MOST_BYTES) -> str:
     """Return the first bytes of a file as text, the last for a limit below 0; "" if unreadable."""
+    return read_bytes(path, limit).decode("utf-8", "replace")
+
+
+def read_bytes(path: Path, limit: int = _MOST_BYTES) -> bytes:
+    """Return the first bytes of a file, the last for a limit below 0; none if it is unreadable."""
     try:
         with open_regular(path) as stream:
             if limit < 0:
                 size = stream.seek(0, os.SEEK_END)
                 stream.seek(max(0, size + limit))
-            return stream.read(abs(limit)).decode("utf-8", "replace")
+            return stream.read(abs(limit))
     except (OSError, ValueError):  # ValueError: the path holds a NUL
-        return ""
+        return b""
 
 
 def venv_settings(prefix: Path) -> dict[str, str]:

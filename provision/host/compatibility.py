@@ -108,9 +108,13 @@ def _half_updated(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     # Both libraries refuse to work with a kernel module of another version; WSL has none.
     if gpu.driver is None or gpu.driver.name != "nvidia" or not gpu.device_id:
         return
-    module = gpu.driver.version
-    for library in (host.runtimes.cuda, host.runtimes.nvml):
-        if library and module and library != module:
+    module, nvml = gpu.driver.version, host.runtimes.nvml
+    for library in (host.runtimes.cuda, nvml):
+        if not (library and module) or library == module:
+            continue
+        # The package cuda-compat has a newer libcuda for an older module, and no NVML.
+        is_compat = nvml == module and numbers_of(library) > numbers_of(module)
+        if not is_compat:
             yield _obstacle(
                 "half-updated-driver", gpu, host, module=module, library=library
             )

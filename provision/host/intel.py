@@ -18,6 +18,7 @@ from provision.host.model import Driver, Gpu, Host
 from provision.host.root import Machine
 from provision.host.sysfs import catalogued
 
+_LEVEL_ZERO, _COMPUTE_RUNTIME = "libze_loader.so.1", "libze_intel_gpu.so.1"
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.
 _DRIVER = re.compile(r"libze_intel_gpu\.so\.1(?:\.\d+\.(\d{5,}).*)?")
@@ -35,11 +36,12 @@ _INF_VERSION = re.compile(r"DriverVer\s*=\s*[\d/]+\s*,\s*([\d.]+)", re.IGNORECAS
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with Intel's runtimes, and the GPUs that WSL hides from the PCI bus."""
     # Where no folder of libraries can be read, they may be there, of a version that is not known.
-    names = machine.libraries or ["libze_loader.so.1", "libze_intel_gpu.so.1"]
+    loaders = machine.loaded(_LEVEL_ZERO) or [_LEVEL_ZERO]
+    drivers = machine.loaded(_COMPUTE_RUNTIME) or [_COMPUTE_RUNTIME]
     runtimes = replace(
         host.runtimes,
-        level_zero=loader_version(names),
-        compute_runtime=compute_runtime_version(names, machine.devices),
+        level_zero=loader_version(loaders),
+        compute_runtime=compute_runtime_version(drivers, machine.devices),
     )
     gpus = list(host.gpus)
     if "wsl" in host.surroundings:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+NOT_KNOWN = "version not known"  # of a layer that is there
+
 
 @dataclass(frozen=True, slots=True)
 class Driver:
@@ -83,7 +85,7 @@ class NvidiaCard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
-    """GPU libraries of the system, outside any environment; "" without a visible version."""
+    """GPU libraries of the system, as the loader finds them; "" without a visible version."""
 
     level_zero: str | None = None
     """The Level Zero loader."""
@@ -166,10 +168,17 @@ def host_layers(host: Host) -> dict[str, str]:
         if gpu.driver:
             # i915 and xe have no version of their own: they change with the kernel.
             layers[f"driver {gpu.driver.name}"] = gpu.driver.version or host.kernel
-    if host.runtimes.level_zero is not None:
-        layers["Level Zero loader"] = host.runtimes.level_zero
-    if host.runtimes.compute_runtime is not None:
-        layers["compute-runtime"] = host.runtimes.compute_runtime
-    if host.runtimes.cuda is not None:
-        layers["CUDA driver library"] = host.runtimes.cuda
+    runtimes = {
+        "Level Zero loader": host.runtimes.level_zero,
+        "compute-runtime": host.runtimes.compute_runtime,
+        "CUDA driver library": host.runtimes.cuda,
+    }
+    for layer, version in runtimes.items():
+        if version is not None:
+            layers[layer] = version or NOT_KNOWN
     return layers
+
+
+def is_known(version: str) -> bool:
+    """Whether a layer's version is one; reports of earlier versions have "" where it is hidden."""
+    return version not in ("", NOT_KNOWN)

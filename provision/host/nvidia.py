@@ -17,13 +17,25 @@ _CUDA, _NVML = "libcuda.so.1", "libnvidia-ml.so.1"
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with NVIDIA's user-mode driver, and its GPUs completed by NVIDIA's tools."""
     gpus = merge(host.gpus, _cards(machine.root, host))
-    # Of several copies, one that an upgrade left for instance, the link names the one that is used.
     runtimes = replace(
-        host.runtimes,
-        cuda=cuda_version(machine.loaded(_CUDA)),
-        nvml=cuda_version(machine.loaded(_NVML), _NVML),
+        host.runtimes, cuda=_loaded(machine, _CUDA), nvml=_loaded(machine, _NVML)
     )
     return replace(host, gpus=tuple(gpus), runtimes=runtimes)
+
+
+def _loaded(machine: Machine, library: str) -> str | None:
+    """Return the version of the library that programs load; see `Runtimes`."""
+    version = cuda_version(machine.loaded(library), library)
+    # Without a version in its name it is a copy or a mount, which works with a module of its own
+    # version only.
+    return module_version(machine.root) if version == "" else version
+
+
+def module_version(root: Root) -> str:
+    """Return the version of the kernel module that is loaded, "" if it is not visible."""
+    pattern = r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)"
+    module = root.search(pattern, "proc/driver/nvidia/version")
+    return module[1] if module else ""
 
 
 def _cards(root: Root, host: Host) -> list[NvidiaCard]:
@@ -43,9 +55,7 @@ def _cards(root: Root, host: Host) -> list[NvidiaCard]:
 def probe_proc(root: Root) -> list[NvidiaCard]:
     """Return the GPUs that the kernel module lists under ``/proc/driver/nvidia``."""
     folder = "proc/driver/nvidia/gpus"
-    pattern = r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)"
-    module = root.search(pattern, "proc/driver/nvidia/version")
-    driver = module[1] if module else None
+    driver = module_version(root) or None
     cards = []
     for address in root.names(folder):
         model = root.search(r"^Model:\s*(.+)$", f"{folder}/{address}/information")

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from provision.core.filesystem import is_link
 from provision.core.limits import read_bytes
+from provision.host.model import is_known
 from provision.report.model import utc
 from provision.report.peers import Facts, Seen, deviations, seen
 from provision.report.verdict import Verdict, short, verdict_of
@@ -231,7 +232,8 @@ def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
     for layer, version in verdict.stack.items():
         if layer.startswith("driver "):
             drivers.append(f"{layer.removeprefix('driver ')} {version}")
-    runtimes = [verdict.stack[layer] for layer in _RUNTIMES if layer in verdict.stack]
+    found = [verdict.stack.get(layer, "") for layer in _RUNTIMES]
+    runtimes = filter(is_known, found)
     return Node(
         verdict.node,
         state,

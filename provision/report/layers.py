@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from provision.host.model import NOT_KNOWN
 from provision.report.model import Report
 from provision.report.verdict import Verdict
 
@@ -21,6 +22,12 @@ class LayerChange:
     after: str | None
     """Its version; null where it is absent."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it can be told: a library's version may be hidden, before or now."""
+        versions = (self.before, self.after)
+        return "" not in versions and NOT_KNOWN not in versions
+
     def __str__(self) -> str:
         return f"{self.layer}: {self.before or 'absent'} -> {self.after or 'absent'}"
 
@@ -33,7 +40,7 @@ def changed_layers(
     changes = []
     for layer in old | new:
         change = LayerChange(layer, old.get(layer), new.get(layer))
-        if change.before != change.after:
+        if change.before != change.after and change.is_known:
             changes.append(change)
     return tuple(changes)
 

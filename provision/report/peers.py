@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from provision.host.model import is_known
 from provision.report.limits import FEWEST_NODES
 from provision.report.measures import Kind, worse
 from provision.report.trend import outliers
@@ -80,7 +81,7 @@ def _layers(members: Sequence[Seen]) -> Iterator[_Deviation]:
         if 2 * count <= len(members):
             continue
         for member, version in zip(members, versions, strict=True):
-            if version != usual:
+            if version != usual and is_known(version) and is_known(usual):
                 text = f"{layer} {version}, {usual} on {count} of {len(members)}"
                 yield member, text
 

@@ -17,6 +17,7 @@ from provision.catalog.devices import Devices
 from provision.core.platforms import ACCELERATORS
 from provision.core.privacy import anonymize
 from provision.host.drivers import DriverVerdict, judge_version
+from provision.host.model import is_known
 from provision.lockfile.pip import Lock
 from provision.report.evidence import SHOWN, Predicate, Statement
 from provision.report.excuses import WORDS, is_so
@@ -176,12 +177,14 @@ def of_driver(content: Statement, target: Target, devices: Devices) -> Iterator[
 def _installed(seen: Predicate) -> str:
     """Return the version of the driver that is installed, which torch may number otherwise."""
     stack = seen.stack
-    if runtime := stack.get("compute-runtime"):
+    runtime = stack.get("compute-runtime", "")
+    if is_known(runtime):
         return runtime
     for layer, version in stack.items():
         if layer.startswith("driver ") and version != stack.get("kernel"):
             return version
-    return stack.get("CUDA driver library", "")
+    library = stack.get("CUDA driver library", "")
+    return library if is_known(library) else ""
 
 
 def _unknown_fields(seen: Predicate) -> Iterator[str]:

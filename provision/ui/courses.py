@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from provision.report.layers import changed_layers
 from provision.report.model import Measurement, Report
 
 _LEVELS, _WIDE = "▁▂▃▄▅▆▇█", 40  # of a sparkline
@@ -124,7 +125,7 @@ def layer_changes(runs: Sequence[Report]) -> list[float]:
     """Return when the host or the lock changed between two runs, in seconds since 1970."""
     changes = []
     for before, after in pairwise(runs):
-        if before.stack != after.stack or before.lock != after.lock:
+        if changed_layers(before, after.stack, after.lock):
             changes.append(seconds(after.started))
     return changes
 

@@ -25,6 +25,7 @@ from provision.commands.matrix import Cell, matrix
 from provision.commands.submissions import check_folder, read_matrix, submit
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.project import Project
+from provision.host.model import NOT_KNOWN
 from provision.lockfile.pip import read_lock
 from provision.report.evidence import Predicate, Statement, statement
 from provision.report.history import suite_digest
@@ -215,6 +216,11 @@ def device(**changes: object) -> Callable[[Content], None]:
     return change
 
 
+def hidden_driver(content: Content) -> None:
+    device(driver=None)(content)
+    content["predicate"]["stack"]["compute-runtime"] = NOT_KNOWN
+
+
 def left_out(check: str, reason: str | None) -> Callable[[Content], None]:
     """Return what removes a check, and says that it was not run."""
 
@@ -341,6 +347,7 @@ CLAIMS: dict[str, tuple[Callable[[Content], None], str]] = {
         "driver 24.39.31294 is not",
     ),
     "no driver": (device(driver=None), "it has driver none"),
+    "a driver that is hidden": (hidden_driver, "it has driver none"),
     "a driver of no format": (device(driver="0.0.1+0"), "it has driver 0.0.1+0, and"),
     "a build for another device": (
         edit("predicate", "torch", value="2.12.1+cu130"),

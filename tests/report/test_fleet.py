@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from provision.cli.main import main
+from provision.host.model import NOT_KNOWN
 from provision.report.fleet import Fleet, Node, report_fleet
 from tests.calls import count_calls
 from tests.report.fleets import change, verdict, write_fleet
@@ -87,6 +88,16 @@ def test_half_a_fleet_on_a_new_driver_deviates_from_nobody(tmp_path: Path) -> No
     fleet = report(tmp_path)
     assert fleet.counts == {"keep": 20}
     assert len(fleet.lines) == 2  # one of each driver
+
+
+def test_a_version_that_is_hidden_deviates_from_nobody(tmp_path: Path) -> None:
+    first, second, *_ = write_fleet(tmp_path, 20, NOW)
+    change(first, stack={"CUDA driver library": NOT_KNOWN})
+    change(second, stack={"CUDA driver library": ""})  # of an earlier version
+    fleet = report(tmp_path)
+    assert fleet.counts == {"keep": 20}
+    runtimes = sorted(node.runtime for node in fleet.nodes)
+    assert runtimes == ["", "", *["580.95.05"] * 18]
 
 
 def numbers_of(path: Path) -> dict[str, dict[str, dict[str, Any]]]:

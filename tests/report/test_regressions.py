@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from provision.core.findings import Finding, Level
-from provision.report.layers import changed_layers
+from provision.host.model import NOT_KNOWN
+from provision.report.layers import LayerChange, changed_layers
 from provision.report.limits import FEWEST
 from provision.report.model import Check, Report, comparable
 from provision.report.regressions import Comparison, compare_reports
@@ -279,6 +282,17 @@ def test_each_layer_is_compared_with_what_it_was() -> None:
         f"lock: {'a' * 16} -> {'b' * 16}",
         "CUDA driver library: absent -> 580.65",
     ]
+
+
+@pytest.mark.parametrize("hidden", ["", NOT_KNOWN])
+def test_a_version_that_was_or_is_hidden_is_no_change(hidden: str) -> None:
+    known = report(stack=STACK)
+    shown = STACK | {"compute-runtime": hidden}
+    assert changed_layers(known, shown, known.lock) == ()
+    assert changed_layers(report(stack=shown), STACK, known.lock) == ()
+    assert changed_layers(known, shown | {"kernel": "6.2"}, known.lock) == (
+        LayerChange("kernel", "6.1", "6.2"),
+    )
 
 
 def test_a_break_without_a_change_says_so_and_names_the_last_one() -> None:
