@@ -35,7 +35,7 @@ These errors have a page of their own:
 - [`intel_extension_for_pytorch` on an NVIDIA machine](ipex-on-nvidia.md)
 - [Arc as slow as the CPU](arc-slow-as-cpu.md)
 - [ipex-llm that no longer installs](from-ipex-llm.md)
-- [wrong numbers on Intel GPUs](../reference/known-wrong.md)
+- [known wrong numbers](../reference/known-wrong.md)
 
 Your error is not here? [Diagnose a failure](../how-to/diagnose.md).
 

@@ -20,8 +20,8 @@ DOCS = ROOT / "docs"
 INDEX = "reference/known-wrong.md"
 sys.path.append(str(ROOT))
 
-from provision.catalog.known_wrong import KnownWrong, read_known_wrong  # noqa: E402
-from provision.commands.known_wrong import pinned_torch  # noqa: E402
+from provision.catalog.known_wrong import ANY, KnownWrong, read_known_wrong  # noqa: E402
+from provision.commands.known_wrong import is_for, pinned_torch  # noqa: E402
 from provision.commands.matrix import Cell, matrix  # noqa: E402
 from provision.commands.submissions import Entry, read_matrix  # noqa: E402
 from provision.core.project import Project  # noqa: E402
@@ -30,7 +30,10 @@ from provision.spec.model import Target  # noqa: E402
 from provision.spec.reader import load_target, target_names  # noqa: E402
 
 PROJECT = Project(ROOT)
-FULL = {"memory.exhausted"}  # checks that the quick suite leaves out
+FULL = {
+    "memory.exhausted",
+    "operators.variants",
+}  # checks that the quick suite leaves out
 HEAD = """# What is proven, and what is wrong: torch, driver, device, system
 
 Made by `docs/draw_known_wrong.py` from `envs/catalog/known-wrong.toml` and the locks. {reports}
@@ -47,14 +50,15 @@ are of one signer, not who that is ([what a signature says](../how-to/prove.md#w
 A **stale** report is of an earlier lock or suite of checks than the site. [You have such a
 device?](../how-to/prove.md) One command and about five minutes add a report.
 
-**Wrong numbers.** This project measured none of them. `detect`, `build`, `lock`, `targets` and `doctor`
-name a row that fits your machine or your target, and `smoke` looks for each class on the device itself,
-whatever its driver: on a healthy one the checks `known-wrong.*` pass. If you find another wrong result,
-`provision update --known-wrong FILE` adds it: the file has rows as `envs/catalog/known-wrong.toml`,
-each with its source.
+**Wrong numbers.** Each row has public reports as its sources; a row that this project measured too
+says on what. `detect`, `build`, `lock`, `targets` and `doctor` name a row that fits your machine or
+your target, and `smoke` looks for each class on the device itself, whatever its driver: on a healthy
+one the checks `known-wrong.*` pass. Where every GPU of a row is wrong, no check fails: the report
+counts it as "known to fail". If you find another wrong result, `provision update --known-wrong FILE`
+adds it: the file has rows as `envs/catalog/known-wrong.toml`, each with its source.
 
-Families are those of [the list of GPUs](machines.md). Drivers of Intel GPUs are releases of
-compute-runtime on Linux, and the driver's own version on Windows; a signed report has what torch says.
+Families are those of [the list of GPUs](machines.md). Drivers of Intel GPUs on Linux are releases of
+compute-runtime, others are the driver's own version; a signed report has what torch says.
 """
 # What the page says of signed reports: in the repository, and on the site.
 REPORTS = {
@@ -80,22 +84,30 @@ PAGE = """# {title}
 
 **Right is:** {right}.
 
-**Is it your machine?** {detect}The check `{check}` asks the device itself:
+**Is it your machine?** {detect}{check}:
 `provision smoke {target}{full}`.
 
 {targets}
 
-Sources: {sources}. This project measured none of it;
+Sources: {sources}. {measured};
 [all that is known to be wrong](../reference/known-wrong.md).
 
 Made by `docs/draw_known_wrong.py` from `envs/catalog/known-wrong.toml`.
 """
 DETECT = "`provision detect` names `{name}` where a GPU and its driver fit. "
+# What the page says of the check, by whether it is known to fail.
+CHECKS = {
+    False: "The check `{check}` asks the device itself",
+    True: 'With an affected torch the check `{check}` counts it as "known to fail"; with any other one '
+    "it asks the device itself",
+}
 
 
 def where(row: KnownWrong) -> str:
     """Return the affected families, devices, releases and drivers, in words."""
     parts = [f"families {', '.join(f'`{family}`' for family in row.families)}"]
+    if row.families == ANY:
+        parts = [row.gpus]
     if row.devices:
         parts.append(f"devices {', '.join(f'`{device}`' for device in row.devices)}")
     if len(row.systems) == 1:
@@ -103,7 +115,8 @@ def where(row: KnownWrong) -> str:
     if row.torch:
         parts.append(f"torch `{row.torch}`")
     if row.driver.linux:
-        parts.append(f"compute-runtime `{row.driver.linux}` on Linux")
+        name = "compute-runtime" if row.vendor == "intel" else "driver"
+        parts.append(f"{name} `{row.driver.linux}` on Linux")
     if row.driver.windows:
         parts.append(f"driver `{row.driver.windows}` on Windows")
     if not row.has_ranges:
@@ -124,9 +137,7 @@ def concerned(row: KnownWrong) -> list[Target]:
     found = []
     for name in target_names(PROJECT.specs):
         target = load_target(PROJECT.specs, name)
-        system = "windows" if target.platform.startswith("win") else "linux"
-        shared = set(row.families) & set(target.hardware.families)
-        if target.status == "supported" and shared and system in row.systems:
+        if target.status == "supported" and is_for(row, target):
             found.append(target)
     return found
 
@@ -153,11 +164,14 @@ def page(name: str, row: KnownWrong) -> str:
         where=where(row),
         right=row.right,
         detect=DETECT.format(name=name) if row.has_ranges else "",
-        check=row.check,
+        check=CHECKS[row.known_to_fail].format(check=row.check),
         full=" --full" if row.check in FULL else "",
         target=concerned(row)[0].name,
         targets=of_targets(row),
         sources=", ".join(map(link, row.sources)),
+        measured=f"This project measured it on {row.measured}"
+        if row.measured
+        else "This project measured none of it",
     )
 
 
@@ -180,6 +194,8 @@ def line_of(cell: Cell, rows: dict[str, KnownWrong]) -> str:
         device, driver = "CPU", "-"
     if cell.row:
         see = f"[{rows[cell.row].title}](../errors/wrong-{cell.row}.md) `{cell.row}`"
+        if rows[cell.row].measured:
+            see += f", measured on {rows[cell.row].measured}"
     elif cell.entry is None:
         see = f"`python3 noxfile.py -s evidence-{cell.target}`"
     else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.catalog.known_wrong import read_known_wrong
 from provision.cli.main import main, verb_names
 
 if TYPE_CHECKING:
@@ -313,6 +314,12 @@ def test_each_row_of_wrong_numbers_has_a_page_under_what_people_paste() -> None:
         assert PAGES.get(f"docs/{path}") == text, "`nox -s docs` makes it again"
     written = {f"errors/{path.name}" for path in (ROOT / "docs/errors").glob("wrong-*")}
     assert written == made.keys() - {"reference/known-wrong.md"}
+    for name, row in read_known_wrong(ROOT / "envs" / "catalog").items():
+        assert bool(row.measured) != (
+            "measured none of it" in made[f"errors/wrong-{name}.md"]
+        )
+        for path in (f"errors/wrong-{name}.md", "reference/known-wrong.md"):
+            assert row.measured in made[path]
     titles = {text.partition("\n")[0] for text in made.values()}
     assert len(titles) == len(made)
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")

@@ -71,6 +71,13 @@ class Devices:
                 return chip
         return _NEWER if number > self.chips[0][0] else None
 
+    def families(self) -> dict[str, list[str]]:
+        """Return the families of each vendor."""
+        of_nvidia = dict.fromkeys(
+            chip.family for _, _, chip in self.chips if chip.family
+        )
+        return {"intel": list(self.intel_names), "nvidia": list(of_nvidia)}
+
     def intel_families(self) -> dict[str, dict[str, list[str]]]:
         """Return the device ids and marketing names of each Intel family, as plain JSON."""
         families = {}

@@ -95,13 +95,15 @@ def detect_machine(project: Project, host: Host) -> Detection:
     broken |= misnamed_specs(project.specs)
     hardware = [hardware_of(target) for target in targets]
     detection = detect(hardware or read_hardware(shipped().specs), host)
-    torch = ""
-    if detection.chosen:
-        torch = locked_torch(project.lock(detection.chosen))
     devices = read_devices(project.catalog)
     advice = list(detection.advice)
-    advice += known_wrong(torch, host, devices)
-    advice += _wrong_besides(detection, targets, torch, devices)
+    rows_of_chosen: tuple[str, ...] = ()
+    for target in targets:
+        if target.name == detection.chosen:
+            torch = locked_torch(project.lock(target.name))
+            advice += known_wrong(torch, target.accelerator, host, devices)
+            rows_of_chosen = rows_here(torch, target.accelerator, host, devices)
+    advice += _wrong_besides(detection, targets, rows_of_chosen, devices)
     for name, error in broken.items():
         advice.append(f"{name} is left out: {error.what}")
     return dataclasses.replace(
@@ -114,19 +116,18 @@ def detect_machine(project: Project, host: Host) -> Detection:
 def _wrong_besides(
     detection: Detection,
     targets: Sequence[Target],
-    chosen_torch: str,
+    rows_of_chosen: Sequence[str],
     devices: Devices,
 ) -> list[str]:
     """Return one line for each other target that fits, but whose torch is more often wrong here."""
     host = detection.host
     lines = []
     fitting = {fit.target for fit in detection.fits if fit.verdict is FitVerdict.FITS}
-    rows_of_chosen = rows_here(chosen_torch, host, devices)
     for target in targets:
-        if target.accelerator != "xpu" or target.name not in fitting:
+        if target.name not in fitting:
             continue
         torch = pinned_torch(target)
-        rows = rows_here(torch, host, devices)
+        rows = rows_here(torch, target.accelerator, host, devices)
         more = [name for name in rows if name not in rows_of_chosen]
         if more and target.name != detection.chosen:
             lines.append(

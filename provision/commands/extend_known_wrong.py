@@ -5,7 +5,7 @@ from pathlib import Path
 import tomlkit
 
 from provision.catalog.devices import read_devices
-from provision.catalog.known_wrong import FILE, read_known_wrong, read_rows
+from provision.catalog.known_wrong import ANY, FILE, read_known_wrong, read_rows
 from provision.commands.update import RefreshResult
 from provision.core.errors import SpecError
 from provision.core.filesystem import write_atomic
@@ -21,18 +21,17 @@ def extend_known_wrong(project: Project, file: Path) -> RefreshResult:
     """
     remedy = f"correct {file}; nothing was added"
     new = read_rows(file, remedy)
-    families = read_devices(project.catalog).intel_names
-    named = set[str]()
+    families = read_devices(project.catalog).families()
     for row in new.values():
-        named.update(row.families)
-    unknown = named - families.keys()
-    if unknown:
-        raise SpecError(
-            f"{file} names families that are not in the catalog",
-            evidence=", ".join(sorted(unknown)),
-            cause=f"there are {', '.join(families)}",
-            remedy=remedy,
-        )
+        known = (*families[row.vendor], *ANY)
+        unknown = [family for family in row.families if family not in known]
+        if unknown:
+            raise SpecError(
+                f"{file} names families that are not in the catalog",
+                evidence=", ".join(unknown),
+                cause=f"there are {', '.join(known)}",
+                remedy=remedy,
+            )
     old = read_known_wrong(project.catalog)
     result = RefreshResult("known-wrong")
     for name, row in new.items():

@@ -89,10 +89,9 @@ def known_wrong_checks(
     target: Target, torch: str, host: Host, catalog: Path
 ) -> list[str]:
     """Return the checks for what is known to be wrong with this torch on this machine's GPUs."""
-    if target.accelerator != "xpu":
-        return []
     checks = set()
-    for _, _, row in affected_rows(torch, host, read_devices(catalog)):
+    devices = read_devices(catalog)
+    for _, _, row in affected_rows(torch, target.accelerator, host, devices):
         # A row can name a check that takes all memory, or minutes.
         if row.check.startswith("known-wrong."):
             checks.add(row.check)

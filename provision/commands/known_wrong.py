@@ -6,6 +6,7 @@ from packaging.requirements import Requirement
 
 from provision.catalog.devices import Devices, read_devices
 from provision.catalog.known_wrong import KnownWrong
+from provision.core.platforms import ACCELERATORS
 from provision.host.drivers import DriverVerdict, judge_version
 from provision.host.known_wrong import affected_rows, contains_release
 from provision.host.model import Host
@@ -18,9 +19,11 @@ def locked_torch(lock: Path) -> str:
     return read_lock(lock).versions.get("torch", "") if lock.is_dir() else ""
 
 
-def rows_here(torch: str, host: Host, devices: Devices) -> tuple[str, ...]:
+def rows_here(
+    torch: str, accelerator: str, host: Host, devices: Devices
+) -> tuple[str, ...]:
     """Return the names of the rows that apply to this machine with a release of torch."""
-    affected = affected_rows(torch, host, devices)
+    affected = affected_rows(torch, accelerator, host, devices)
     return tuple(dict.fromkeys(name for _, name, _ in affected))
 
 
@@ -38,14 +41,15 @@ def pinned_torch(target: Target) -> str:
 def rows_of(target: Target, torch: str, catalog: Path) -> dict[str, KnownWrong]:
     """Return the rows that a target's choice of torch has on machines of the target, by name."""
     rows: dict[str, KnownWrong] = {}
-    if target.accelerator != "xpu" or not torch:
+    if not torch:
         return rows
     system = _system(target)
     devices = read_devices(catalog)
     for name, row in devices.known_wrong.items():
         if _is_chosen(row, torch, target):
             drivers = row.drivers_of(system)
-            if _is_reachable(drivers, target.hardware.driver, devices):
+            floor = target.hardware.driver
+            if _is_reachable(drivers, floor, row.vendor, devices):
                 rows[name] = row
     return rows
 
@@ -57,7 +61,7 @@ def known_wrong_of(target: Target, torch: str, catalog: Path) -> list[str]:
         affected = row.drivers_of(_system(target))
         drivers = f"driver {affected}" if affected else "any driver"
         lines.append(
-            f"torch {torch} on {', '.join(row.families)} with {drivers}: "
+            f"torch {torch} on {row.gpus} with {drivers}: "
             f"{row.symptom}; right: {row.right} ({', '.join(row.sources)}) [{name}]"
         )
     return lines
@@ -71,14 +75,24 @@ def _is_chosen(row: KnownWrong, torch: str, target: Target) -> bool:
     """Whether it is the choice of torch that makes a row concern a target."""
     if row.torch is None or not contains_release(row.torch, torch):
         return False
+    return is_for(row, target)
+
+
+def is_for(row: KnownWrong, target: Target) -> bool:
+    """Whether a row is about GPUs and the system of a target, which may take any family."""
+    if row.vendor != ACCELERATORS[target.accelerator].vendor:
+        return False
     if not row.is_about(_system(target)):
         return False
-    return not set(row.families).isdisjoint(target.hardware.families)
+    families = target.hardware.families
+    return not families or row.is_of(families)
 
 
-def _is_reachable(drivers: str | None, floor: str | None, devices: Devices) -> bool:
+def _is_reachable(
+    drivers: str | None, floor: str | None, vendor: str, devices: Devices
+) -> bool:
     """Whether a driver that a target accepts can be among the affected ones."""
     if drivers is None or floor is None or drivers.startswith(">"):
         return True
-    judged = judge_version(floor.lstrip(">="), drivers, "intel", devices)
+    judged = judge_version(floor.lstrip(">="), drivers, vendor, devices)
     return judged.verdict is not DriverVerdict.TOO_OLD

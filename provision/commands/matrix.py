@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from provision.catalog.devices import read_devices
-from provision.catalog.known_wrong import KnownWrong
+from provision.catalog.known_wrong import ANY, KnownWrong
 from provision.commands.known_wrong import locked_torch, pinned_torch
 from provision.commands.submissions import Entry
 from provision.core.project import Project
@@ -110,8 +110,8 @@ def _wrong(name: str, row: KnownWrong) -> Iterator[Cell]:
     for system in row.systems:
         if row.is_about(system):
             yield Cell(
-                "intel",
-                row.families,
+                row.vendor,
+                () if row.families == ANY else row.families,
                 _SYSTEMS[system],
                 str(row.torch or ""),
                 str(row.drivers_of(system) or ""),

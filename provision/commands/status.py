@@ -12,6 +12,7 @@ from provision.core.errors import ProvisionError, SpecError
 from provision.core.platforms import this_platform
 from provision.core.project import Project
 from provision.environment.manifest import Generation, Proof, Record, current_generation
+from provision.host.known_wrong import rows_of_torch
 from provision.lockfile.pip import PIP_LAYER, Lock, read_lock
 from provision.report.history import last_report
 from provision.report.model import Report
@@ -130,10 +131,12 @@ def _torch(target: Target, locked: Lock | Unreadable) -> str:
 
 def _known_wrong_here(project: Project, target: Target, torch: str) -> tuple[str, ...]:
     """Return the rows of this machine; only for an environment that is on it."""
-    if target.accelerator != "xpu" or target.platform != this_platform():
+    if target.platform != this_platform():
         return ()
     devices = read_devices(project.catalog)
-    return rows_here(torch, this_host(project), devices)
+    if not rows_of_torch(torch, target.accelerator, devices):
+        return ()  # without a look at the machine, which can take seconds
+    return rows_here(torch, target.accelerator, this_host(project), devices)
 
 
 def _readable(read: Callable[[], T]) -> T | Unreadable:

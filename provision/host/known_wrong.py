@@ -5,18 +5,31 @@ from packaging.version import Version
 
 from provision.catalog.devices import Devices
 from provision.catalog.known_wrong import KnownWrong
+from provision.core.platforms import ACCELERATORS
 from provision.host.drivers import DriverVerdict, driver_version, judge_version
 from provision.host.model import Gpu, Host
 
 
-def affected(
-    row: KnownWrong, torch: str, gpu: Gpu, host: Host, devices: Devices
-) -> bool:
-    """Whether a row applies to a GPU with this torch, as far as its driver can be compared."""
+def rows_of_torch(
+    torch: str, accelerator: str, devices: Devices
+) -> dict[str, KnownWrong]:
+    """Return the rows by name that a torch for an accelerator has on some GPU, none for ""."""
+    vendor = ACCELERATORS[accelerator].vendor
+    rows = {}
+    for name, row in devices.known_wrong.items():
+        if not torch or row.vendor != vendor or not row.has_ranges:
+            continue
+        if row.torch is None or contains_release(row.torch, torch):
+            rows[name] = row
+    return rows
+
+
+def affected(row: KnownWrong, gpu: Gpu, host: Host, devices: Devices) -> bool:
+    """Whether a row applies to a GPU, as far as its driver can be compared."""
     system = "windows" if host.platform.startswith("win") else "linux"
-    if not row.has_ranges or not row.concerns(gpu.family, gpu.device_id, system):
+    if gpu.vendor != row.vendor:
         return False
-    if row.torch and not contains_release(row.torch, torch):
+    if not row.concerns(gpu.family, gpu.device_id, system):
         return False
     drivers = row.drivers_of(system)
     if drivers is None:
@@ -27,24 +40,24 @@ def affected(
 
 
 def affected_rows(
-    torch: str, host: Host, devices: Devices
+    torch: str, accelerator: str, host: Host, devices: Devices
 ) -> list[tuple[Gpu, str, KnownWrong]]:
-    """Return each GPU of a machine with the name and the row of what is wrong with it.
-
-    Nothing where there is no torch, "".
-    """
+    """Return each GPU that torch is for, with the name and the row of what is wrong with it."""
     rows = []
+    of_torch = rows_of_torch(torch, accelerator, devices)
     for gpu in host.gpus:
-        for name, row in devices.known_wrong.items():
-            if torch and affected(row, torch, gpu, host, devices):
+        for name, row in of_torch.items():
+            if affected(row, gpu, host, devices):
                 rows.append((gpu, name, row))
     return rows
 
 
-def known_wrong(torch: str, host: Host, devices: Devices) -> list[str]:
+def known_wrong(
+    torch: str, accelerator: str, host: Host, devices: Devices
+) -> list[str]:
     """Return one line for each GPU and row that applies: what is wrong, what is right, who says so."""
     lines = []
-    for gpu, name, row in affected_rows(torch, host, devices):
+    for gpu, name, row in affected_rows(torch, accelerator, host, devices):
         driver = driver_version(gpu, host)
         lines.append(
             f"{gpu.name} with torch {torch} and driver {driver}: {row.symptom}; "

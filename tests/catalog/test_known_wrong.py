@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,16 +10,33 @@ import pytest
 
 from provision.catalog.known_wrong import read_known_wrong
 from provision.core.errors import SpecError
+from provision.core.platforms import ACCELERATORS
 from tests.smoke.faults import FAULTS
 
-CATALOG = Path(__file__).parents[2] / "envs" / "catalog"
+ROOT = Path(__file__).parents[2]
+CATALOG = ROOT / "envs" / "catalog"
 
 
 def test_each_row_is_looked_for_by_a_check_that_has_a_fault() -> None:
     rows = read_known_wrong(CATALOG)
-    assert len(rows) >= 9
+    assert len(rows) >= 10
     looked_for = {fault.check for fault in FAULTS if fault.code}
     assert {row.check for row in rows.values()} <= looked_for
+
+
+def test_what_is_known_to_fail_is_recorded_for_the_releases_of_its_row() -> None:
+    text = (ROOT / "smoke" / "engine" / "known.json").read_text(encoding="utf-8")
+    recorded = {}
+    for accelerator, known in json.loads(text).items():
+        for release, cases in known.get("cases_before", {}).items():
+            for why in cases.values():
+                (row,) = re.findall(r"row (\S+) of envs/catalog/known-wrong.toml", why)
+                recorded[row] = (ACCELERATORS[accelerator].vendor, f"<{release}")
+    rows = read_known_wrong(CATALOG).items()
+    expected = {
+        name: (row.vendor, row.torch) for name, row in rows if row.known_to_fail
+    }
+    assert recorded == expected
 
 
 def test_each_source_can_be_opened() -> None:

@@ -34,6 +34,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Project(ROOT)
+H200 = Gpu(
+    "nvidia",
+    "2335",
+    "NVIDIA H200",
+    "0000:41:00.0",
+    family="hopper",
+    supported=True,
+    integrated=False,
+    compute_capability="9.0",
+    driver=Driver("nvidia", "580.159.04"),
+)
 WORDS = "products of float16 are not a number"
 
 
@@ -72,6 +83,15 @@ def test_detect_cites_what_is_known_to_be_wrong(b70: Host) -> None:
     assert "no public file has the hashes" in "; ".join(vllm.reasons)
 
 
+def test_detect_names_the_older_torch_that_is_wrong_on_an_nvidia_gpu(b70: Host) -> None:
+    found = detect_machine(PROJECT, dataclasses.replace(b70, gpus=(H200,)))
+    assert found.chosen == "cuda-linux"
+    told = [line for line in found.advice if "wrong" in line]
+    (line,) = told
+    assert line.startswith("cuda12-linux has torch 2.10.0, which is known to be wrong")
+    assert line.endswith(": avg-pool-channels-last")
+
+
 def test_detect_leaves_a_target_out_whose_wheels_need_a_newer_glibc(
     b70: Host,
 ) -> None:
@@ -83,24 +103,31 @@ def test_detect_leaves_a_target_out_whose_wheels_need_a_newer_glibc(
     assert "glibc 2.31, the wheels need glibc 2.34" in fits["vllm-xpu-linux"].reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("target", "words"), [("arc-linux", WORDS), ("cuda12-linux", "avg_pool2d")]
+)
 def test_a_build_says_it_before_it_fetches_and_reads_the_machine_once(
-    b70: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    target: str,
+    words: str,
+    b70: Host,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     readings = []
 
-    def read(_devices: Devices) -> Host:
+    def read(_devices: Devices, **_more: object) -> Host:
         readings.append(1)
-        return b70
+        return dataclasses.replace(b70, gpus=(*b70.gpus, H200))
 
     def stop(*_arguments: object) -> None:
         raise ToolError("the build begins here", remedy="none")
 
     monkeypatch.setattr(machine, "read_host", read)
     monkeypatch.setattr(building, "build", stop)
-    main(["build", "arc-linux", "--offline", "--no-smoke", "-C", str(ROOT)])
+    main(["build", target, "--offline", "--no-smoke", "-C", str(ROOT)])
     told = capsys.readouterr().err
-    assert WORDS in told
-    assert told.index(WORDS) < told.index("error:")
+    assert words in told
+    assert told.index(words) < told.index("error:")
     assert len(readings) == 1
 
 
@@ -111,7 +138,11 @@ def test_a_build_says_it_before_it_fetches_and_reads_the_machine_once(
         ("arc-linux", "2.12.1+xpu", ""),
         ("arc-windows", "2.14.1+xpu", "asserts or is lost"),
         ("max-linux", "2.13.0+xpu", "topk"),
-        ("cuda-linux", "2.13.0", ""),
+        ("cuda-linux", "2.13.0", "on any NVIDIA GPU with any driver: the gradient"),
+        ("cuda-windows", "2.13.0+cu130", "avg_pool2d"),
+        ("cuda-linux", "2.14.0", ""),
+        ("cpu-linux", "2.13.0+cpu", ""),
+        ("mps-macos", "2.13.0", ""),
         ("vllm-xpu-linux", "2.14.0+xpu", "2**k + 1 columns"),
     ],
 )
@@ -125,11 +156,12 @@ def test_lock_warns_of_a_torch_whose_numbers_are_wrong_on_machines_of_its_target
     assert bool(lines) == bool(words)
 
 
-def test_without_torch_or_an_intel_gpu_nothing_is_said(b70: Host) -> None:
+def test_without_torch_or_its_gpu_nothing_is_said(b70: Host) -> None:
     devices = read_devices(PROJECT.catalog)
-    assert known_wrong("", b70, devices) == []
+    assert known_wrong("", "xpu", b70, devices) == []
     other = Host("linux-64", "6.17")
-    assert known_wrong("2.14.0+xpu", other, devices) == []
+    assert known_wrong("2.14.0+xpu", "xpu", other, devices) == []
+    assert known_wrong("2.13.0", "cuda", b70, devices) == []
 
 
 def test_detect_reads_the_catalog_of_devices_once(
@@ -194,6 +226,22 @@ def test_targets_marks_the_rows_of_a_target_and_of_this_machine(
     assert "masks-torch-2-13" not in here  # this driver is newer than the fix
 
 
+def test_a_torch_without_a_row_needs_no_look_at_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which wakes a GPU, and takes seconds."""
+
+    def read(_project: Project) -> Host:
+        raise AssertionError
+
+    monkeypatch.setattr(status, "this_host", read)
+    monkeypatch.setattr(status, "this_platform", lambda: "linux-64")
+    target = load_target(PROJECT.specs, "cuda-linux")
+    assert status._known_wrong_here(PROJECT, target, "2.15.0") == ()
+    with pytest.raises(AssertionError):
+        status._known_wrong_here(PROJECT, target, "2.13.0")
+
+
 ROW = """[own-row]
 title = "torch.sort is wrong"
 families = ["dg2"]
@@ -225,12 +273,26 @@ def test_update_adds_the_rows_of_a_file_and_replaces_changed_ones(
     assert extend_known_wrong(project, file).completed == []
 
 
+def test_update_adds_a_row_of_one_family_of_nvidia(tmp_path: Path) -> None:
+    project = own_project(tmp_path, torch="2.12.1+xpu")
+    file = tmp_path / "rows.toml"
+    row = ROW.replace('families = ["dg2"]', 'vendor = "nvidia"\nfamilies = ["hopper"]')
+    file.write_text(row, encoding="utf-8")
+    assert extend_known_wrong(project, file).added == ["own-row"]
+    target = load_target(PROJECT.specs, "cuda-linux")
+    (line,) = known_wrong_of(target, "2.14.0", project.catalog)
+    assert line.startswith("torch 2.14.0 on hopper with any driver: sort gives wrong")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ('sources = ["own/tracker#1"]', "", "own-row: sources: is missing"),
         ('sources = ["own/tracker#1"]', "sources = []", "own-row: sources: is empty"),
         ('"dg2"', '"dg3"', "dg3"),
+        ('"dg2"', '"hopper"', "hopper"),
+        ('families = ["dg2"]', 'vendor = "nvidia"', "own-row: families: is missing"),
+        ("families", 'vendor = "nvidia"\nfamilies', "dg2"),
         (">=2.14,<2.15", "about 2.14", "own-row: torch"),
         ("[own-row]", '["../row"]', "is no name of a row"),
         ("[own-row]", "[own-row", "column 9: [own-row"),

@@ -58,7 +58,7 @@ def test_a_gpu_newer_than_the_catalog_is_not_refused(
 ) -> None:
     known = devices.find("nvidia", "3300")
     assert known is not None
-    env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
+    env.torch("2.14.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
     env.add("triton", "3.7.0")
     newer = dataclasses.replace(
         RTX,
@@ -86,3 +86,13 @@ def test_what_is_known_to_be_wrong_with_this_driver_is_cited(env: Env) -> None:
     )
     env.host = linux(ARC, "24.39.31294.21")
     assert "lose elements" not in str(env.diagnose())
+
+
+@pytest.mark.parametrize(("torch", "notes"), [("2.13.0", 1), ("2.14.0", 0)])
+def test_what_is_known_to_be_wrong_on_any_nvidia_gpu_is_cited(
+    env: Env, torch: str, notes: int
+) -> None:
+    env.torch(torch, cuda="13.0")
+    env.host = linux(RTX)
+    codes = [finding.code for finding in env.diagnose()]
+    assert codes == ["known-wrong-numbers"] * notes

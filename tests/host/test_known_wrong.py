@@ -42,11 +42,25 @@ def windows(driver: str, family: str = "bmg") -> Host:
     ],
 )
 def test_the_pairs_of_the_reports(torch: str, host: Host, words: str) -> None:
-    lines = known_wrong(torch, host, DEVICES)
+    lines = known_wrong(torch, "xpu", host, DEVICES)
     assert words in "\n".join(lines)
     assert bool(lines) == bool(words)
 
 
 def test_a_driver_that_nobody_can_read_accuses_nothing_by_its_range() -> None:
-    lines = known_wrong("2.13.0+xpu", linux(""), DEVICES)
+    lines = known_wrong("2.13.0+xpu", "xpu", linux(""), DEVICES)
     assert not [line for line in lines if "lose elements" in line]
+
+
+def test_a_row_of_nvidia_accuses_any_of_its_gpus_and_no_other() -> None:
+    """A model that no catalog has has no family; a torch for another accelerator uses no such GPU."""
+    newer = Gpu("nvidia", "ffff", "NVIDIA Next", "0", driver=Driver("nvidia", "590.1"))
+    h200 = Gpu("nvidia", "2335", "NVIDIA H200", "1", family="hopper")
+    host = Host("linux-64", "6.12", gpus=(newer, h200, *linux("26.14.37833.4").gpus))
+    lines = known_wrong("2.13.0+cu130", "cuda", host, DEVICES)
+    assert [line.partition(" with ")[0] for line in lines] == [newer.name, h200.name]
+    assert all("avg_pool2d with padding" in line for line in lines)
+    assert known_wrong("2.14.0+cu126", "cuda", host, DEVICES) == []
+    assert known_wrong("2.13.0+cpu", "cpu", host, DEVICES) == []
+    of_intel = known_wrong("2.13.0+xpu", "xpu", host, DEVICES)
+    assert {line.partition(" with ")[0] for line in of_intel} == {"Arc"}

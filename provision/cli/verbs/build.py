@@ -25,7 +25,7 @@ from provision.commands.request import (
     require_platform,
 )
 from provision.core.process import run
-from provision.host.known_wrong import known_wrong
+from provision.host.known_wrong import known_wrong, rows_of_torch
 from provision.host.model import Host, host_layers
 from provision.spec.reader import load_target
 from provision.ui.detection import show_choice
@@ -71,10 +71,12 @@ def build_target(call: Call, name: str, host: Callable[[], Host]) -> BuildResult
 def _note_known_wrong(call: Call, host: Callable[[], Host]) -> None:
     """Say before a build which numbers of its torch are wrong with this machine's driver."""
     project, target = call.project, call.target
-    if target.accelerator == "xpu":
-        torch = locked_torch(project.lock(target.name))
-        devices = read_devices(project.catalog)
-        for line in known_wrong(torch, host(), devices):
+    if target.accelerator == "cpu":
+        return
+    torch = locked_torch(project.lock(target.name))
+    devices = read_devices(project.catalog)
+    if rows_of_torch(torch, target.accelerator, devices):
+        for line in known_wrong(torch, target.accelerator, host(), devices):
             call.console.note(line)
 
 

@@ -1,5 +1,6 @@
 """The rule on GPU drivers: whether they are new enough for the environment's torch and target."""
 
+from provision.core.platforms import ACCELERATORS
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.host.compatibility import missing_runtimes
@@ -40,9 +41,10 @@ def old_driver(context: DoctorContext) -> Findings:
 def known_wrong_numbers(context: DoctorContext) -> Findings:
     """This torch and this driver compute wrong numbers together, as the catalog has it."""
     torch = context.env.get("torch")
-    if context.accelerator != "xpu" or torch is None or torch.parsed is None:
+    accelerator = context.accelerator
+    if accelerator not in ACCELERATORS or torch is None or torch.parsed is None:
         return
-    for line in known_wrong(torch.version, context.host, context.devices):
+    for line in known_wrong(torch.version, accelerator, context.host, context.devices):
         yield case("known-wrong", [line])
 
 
