@@ -29,6 +29,7 @@ from provision.environment.reading import read_text
 from provision.lockfile.pip import Lock
 from provision.report.history import suite_digest
 
+LAYERS = "layers of the host"  # a part of a basis
 CHANGED = "changed"  # of a package of the user's own that the checks may run
 PURE = " pure: "  # before the modules of a distribution that is pure Python
 # Modules that each start of Python runs.
@@ -40,35 +41,51 @@ _AT_START = (".pth", "customize.py", "_virtualenv.py")
 class Basis:
     """What results rest on, and who names what of it."""
 
-    basis: (
-        str  # SHA-256 of all but distributions: machine, interpreter, suite, promises
-    )
+    # SHA-256 of each thing that is no distribution, by its name for a person: the interpreter,
+    # the checks, each variable.
+    parts: dict[str, str]
     closures: dict[str, str]  # what is installed of each distribution, by its name
     # What else names one of some distributions, "" for nothing; the words are their modules.
     named: Callable[[Collection[str], Collection[str]], str]
     in_suite: Callable[
         [Collection[str]], bool
     ]  # whether the suite has one of some words
-    layers: Mapping[str, str]  # of the host, which `basis` has
+    layers: Mapping[str, str]  # of the host, one of the parts
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all parts."""
+        return sha256_bytes(json.dumps(self.parts, sort_keys=True).encode())
 
 
 def basis_of(
     project: Project, lock: Lock, contents: Contents, facts: Mapping[str, Any]
 ) -> Basis:
-    """Return what results in an environment rest on, with the facts of target and host."""
+    """Return what results in an environment rest on, with the facts of target and host by name."""
     prefix = contents.prefix
     closures = _closures(contents, lock, project)
-    interpreter = sha256_file(environment_python(prefix))
-    python = [read_text(prefix / "pyvenv.cfg"), interpreter]
-    machine = [platform.node(), platform.platform(), lock.conda]
-    tools = [importlib.metadata.version("pytest"), suite_digest(project)]
-    # Sorted: programs between, such as nox, pass variables on in another order.
-    text = json.dumps([facts, python, machine, tools], sort_keys=True)
-    # A prefix has the name of its lock, which says no more than the distributions.
-    digest = sha256_bytes(text.replace(prefix.name, "").encode())
+    things = {
+        **facts,
+        "name of the machine": platform.node(),
+        # The kernel is a layer of the host.
+        "operating system": platform.platform().replace(platform.release(), ""),
+        "conda layer": lock.conda,
+        "interpreter": [
+            read_text(prefix / "pyvenv.cfg"),
+            sha256_file(environment_python(prefix)),
+        ],
+        "pytest": importlib.metadata.version("pytest"),
+        "checks": suite_digest(project),
+    }
+    parts = {}
+    for name, thing in things.items():
+        # Sorted: programs between, such as nox, pass variables on in another order.
+        text = json.dumps(thing, sort_keys=True)
+        # A prefix has the name of its lock, which says no more than the distributions.
+        parts[name] = sha256_bytes(text.replace(prefix.name, "").encode())
     named = functools.partial(_named_by, contents, lock, project)
     in_suite = functools.partial(_in_suite, project)
-    return Basis(digest, closures, named, in_suite, facts.get("layers", {}))
+    return Basis(parts, closures, named, in_suite, facts.get(LAYERS, {}))
 
 
 def _closures(contents: Contents, lock: Lock, project: Project) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from provision.catalog.devices import read_peaks
-from provision.commands.basis import Basis
+from provision.commands.basis import LAYERS, Basis
 from provision.commands.expectation import expectation, fallback_of_caller
 from provision.commands.machine import host_of_checks
 from provision.commands.reuse import Standing, standing
@@ -38,8 +38,11 @@ from provision.report.junit import MARK, junit_xml
 from provision.report.model import SCHEMA, Check, Report, read_report, sealed
 
 PAUSE = 5.0  # seconds until a speed is measured again: a neighbour's burst may be over
-# Of the terminal and the session: no check of a device reads them.
-_VOLATILE = {"TERM", "COLUMNS", "NO_COLOR", "CI", "XDG_RUNTIME_DIR"}
+# No check of a device reads them: those of the terminal and the session, of uv and its network,
+# and the folder of temporary files, for which the checks get their own.
+_VOLATILE = {"TERM", "COLUMNS", "NO_COLOR", "CI", "XDG_RUNTIME_DIR", "TMPDIR"}
+_VOLATILE |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}
+_OF_UV = "UV_"
 # What torch.compile and Triton start from PATH.
 _COMPILERS = (
     "cc",
@@ -55,6 +58,8 @@ _COMPILERS = (
 )
 # Expectations by distribution, which are compared one by one.
 _BY_NAME = {"packages", "requirements", "forbid"}
+# Expectations that come from the catalog, or from it and this machine.
+_OF_CATALOG = {"intel_devices", "driver_verdict", "peaks"}
 
 # What results rest on, given the facts of target and host; see provision.commands.basis.
 BasisOf = Callable[[Mapping[str, Any]], Basis]
@@ -95,7 +100,8 @@ def check(
     required = expected["requirements"]
     if basis_of:
         basis = basis_of(_facts(request, subject, expected))
-        rests_on["basis"] = basis.basis
+        rests_on["basis"] = basis.digest
+        rests_on["parts"] = basis.parts
         rests_on["closures"] = basis.closures
         rests_on["imported"] = required
         outcome = standing(request.project, request.target.name, basis)
@@ -201,16 +207,23 @@ def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
 def _facts(
     request: SmokeRequest, subject: Subject, expected: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a device's results rest on besides packages, interpreter and suite."""
+    """Return what a device's results rest on besides packages, interpreter and suite, by name."""
     variables = suite_environment(request.target, subject)
     if os.name == "posix":  # Windows searches PATH for libraries as well
         variables["PATH"] = _compilers_of(variables.get("PATH", ""))
-    for name in _VOLATILE:
-        variables.pop(name, None)
-    facts = {**expected, "layers": request.layers, "variables": variables}
-    for name in _BY_NAME:
-        del facts[name]
-    return facts
+    facts: dict[str, Any] = {LAYERS: request.layers}
+    for name, value in variables.items():
+        if name not in _VOLATILE and not name.startswith(_OF_UV):
+            facts[f"variable {name}"] = value
+    spec, catalog = {}, {}
+    for name, value in expected.items():
+        if name == "fallback":
+            facts["variables that leave work to the CPU"] = value
+        elif name in _OF_CATALOG:
+            catalog[name] = value
+        elif name not in _BY_NAME:
+            spec[name] = value
+    return facts | {"spec": spec, "catalog": catalog}
 
 
 def _compilers_of(search_path: str) -> str:

@@ -8,7 +8,7 @@ runs. In doubt all checks are run.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from provision.commands.basis import CHANGED, PURE, Basis
+from provision.commands.basis import CHANGED, LAYERS, PURE, Basis
 from provision.core.errors import ToolError
 from provision.core.project import Project
 from provision.report.history import history
@@ -56,7 +56,7 @@ def standing(project: Project, target: str, now: Basis) -> Standing | str:
         if reports and not why:
             why = "no earlier build ran the checks"
         return why
-    alike = [_beside(report, now) for report in builds if report.basis == now.basis]
+    alike = [_beside(report, now) for report in builds if report.basis == now.digest]
     if not alike:
         return _other_basis(builds[0], now)
     pure = [one for one in alike if not _impure(one, now)]
@@ -92,10 +92,17 @@ def _proving(project: Project, target: str) -> tuple[list[Report], str]:
 
 def _other_basis(last: Report, now: Basis) -> str:
     """Return what is another, of all that is no distribution, than for the last build."""
-    changes = changed_layers(last, dict(now.layers), None)
-    layers = [str(change) for change in changes if change.layer != "lock"]
-    other = "; ".join(layers) or "machine, interpreter, checks, variables or spec"
-    return f"changed since the build of {last.started}: {other}"
+    since = f"changed since the build of {last.started}"
+    if not last.parts:
+        return f"{since}: an earlier version of Provision made it, and kept no list of what counts"
+    others = []
+    for change in changed_layers(last, dict(now.layers), None):
+        if change.layer != "lock":
+            others.append(str(change))
+    for name in sorted(last.parts.keys() | now.parts.keys()):
+        if name != LAYERS and last.parts.get(name) != now.parts.get(name):
+            others.append(name)
+    return f"{since}: {'; '.join(others)}"
 
 
 def _more_than_python(names: Collection[str]) -> str:

@@ -154,7 +154,7 @@ def moment(text: str) -> str:
 class Report(Part):
     """One run of the suite in one environment; ``device.matmul@1`` is of its second device.
 
-    Only a build writes ``reused``, ``basis``, ``closures`` and ``imported``; see
+    Only a build writes ``reused``, ``basis``, ``parts``, ``closures`` and ``imported``; see
     provision.commands.reuse.
     """
 
@@ -186,6 +186,8 @@ class Report(Part):
     """Required checks whose earlier result is still valid."""
     basis: str = ""
     """Digest of what all checks depend on; only reports of builds have one."""
+    parts: dict[str, str] = {}
+    """Digest of each part of `basis`, by its name; reports of an earlier version have none."""
     closures: dict[str, str] = {}
     """What was installed of each distribution, with its modules if it is pure Python; only reports
     of builds have it."""

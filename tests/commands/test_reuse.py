@@ -235,10 +235,17 @@ class Rule:
             self.asked[tuple(sorted(names))] = tuple(sorted(words))
             return "torch" if named else ""
 
-        now = Basis(basis, closures, named_by, lambda words: "gamma" in words, {})
+        parts = {"spec": basis}
+        now = Basis(parts, closures, named_by, lambda words: "gamma" in words, {})
         return isinstance(standing(self.lab.project, TARGET, now), Standing)
 
 
+# As a report keeps it, of a build that rests on one thing.
+_PARTS = {"spec": "b"}
+PROVEN: dict[str, Any] = {
+    "basis": Basis(_PARTS, {}, lambda *_: "", lambda _: False, {}).digest,
+    "parts": _PARTS,
+}
 HAD = {"alpha": "1.0 a pure: alpha al", "torch": "2.0 b"}
 
 
@@ -249,7 +256,7 @@ def test_what_a_build_had_stands_while_nothing_that_counts_is_another(
     gone = {"torch": had["torch"]}
     another = had | {"alpha": "2.0 c pure: other"}
     assert not stands(had)
-    _kept(ready, basis="b", closures=had)
+    _kept(ready, **PROVEN, closures=had)
     assert stands(had)
     assert stands(had | {"gamma": "1.0 c pure: gamma"})
     assert not stands.asked  # all that costs time is left out where nothing is gone
@@ -275,10 +282,10 @@ def test_what_a_build_had_stands_while_nothing_that_counts_is_another(
 
 def test_results_stand_since_the_last_build_that_proved_them(ready: Lab) -> None:
     had, stands = HAD, Rule(ready)
-    _kept(ready, basis="b", closures=had)
+    _kept(ready, **PROVEN, closures=had)
     _kept(ready)  # a run of `smoke` that found nothing
     assert stands(had)
-    _kept(ready, basis="b", closures=had | {"alpha": "changed"})
+    _kept(ready, **PROVEN, closures=had | {"alpha": "changed"})
     assert not stands(had | {"alpha": "changed"} | {"torch": "3 b"}, named=False)
     assert stands(had)  # by the build before
     _kept(ready, broken="it died")
@@ -286,9 +293,9 @@ def test_results_stand_since_the_last_build_that_proved_them(ready: Lab) -> None
     assert not stands(had)
     # A package of the user's own that the checks may run can differ with each build.
     own = had | {"own": "changed"}
-    _kept(ready, basis="b", closures=own)
+    _kept(ready, **PROVEN, closures=own)
     assert not stands(own, named=False)
-    _kept(ready, basis="b", closures=had)
+    _kept(ready, **PROVEN, closures=had)
     new_report(ready.project, TARGET, "quick").write_text("{")
     assert not stands(had)
 
@@ -318,14 +325,12 @@ def test_each_reason_to_run_all_checks_is_said(ready: Lab) -> None:
     had = {"alpha": "1.0 a pure: alpha", "beta": "1.0 b", "torch": "2.0 b"}
 
     def why(closures: dict[str, str]) -> str:
-        layers = {"kernel": "6.1"}
-        now = Basis("b", closures, lambda *_: "torch", lambda _: False, layers)
+        now = Basis(_PARTS, closures, lambda *_: "torch", lambda _: False, {})
         found = standing(ready.project, TARGET, now)
         assert isinstance(found, str)
         return found
 
-    assert "machine, interpreter, checks, variables or spec" in why(had)
-    _kept(ready, basis="b", closures=had)
+    _kept(ready, **PROVEN, closures=had)
     another = had | {"alpha": "2.0 c pure: alpha"}
     assert why(another) == "alpha was changed or removed, and torch names it"
     left = {"torch": had["torch"]}
@@ -342,10 +347,32 @@ def test_each_reason_to_run_all_checks_is_said(ready: Lab) -> None:
     assert "1 of 1 failed" in why(had)
 
 
+def test_what_changed_since_the_build_is_named(ready: Lab) -> None:
+    report = last_report(ready.project, TARGET)
+    assert report is not None
+    since = f"changed since the build of {report.started}: "
+
+    def why(kernel: str = "6.1", **parts: str) -> str:
+        every = report.parts | {n.replace("_", " "): v for n, v in parts.items()}
+        layers = {"kernel": kernel}
+        now = Basis(every, report.closures, lambda *_: "", lambda _: False, layers)
+        found = standing(ready.project, TARGET, now)
+        assert isinstance(found, str)
+        return found
+
+    assert {"checks", "interpreter", "spec", "variable PATH"} <= report.parts.keys()
+    assert why(checks="others") == since + "checks"
+    assert why(variable_LANG="C", spec="s") == since + "spec; variable LANG"
+    assert why("6.2", layers_of_the_host="l") == since + "kernel: 6.1 -> 6.2"
+    _kept(ready, basis="of an earlier version", parts={})
+    assert "an earlier version of Provision made it" in why(checks="others")
+
+
 def _kept(lab: Lab, **changes: object) -> None:
     """Keep one more report, that of the build with some changes."""
     document: dict[str, Any] = json.loads(history(lab.project, TARGET)[0].read_text())
-    text = json.dumps(document | {"basis": "", "closures": {}} | changes)
+    without = {"basis": "", "parts": {}, "closures": {}}
+    text = json.dumps(document | without | changes)
     new_report(lab.project, TARGET, "quick").write_text(text)
 
 
@@ -438,17 +465,23 @@ def test_what_is_no_distribution_is_in_the_basis(
     assert report.closures.keys() == {"alpha", "beta"}
     before = _basis(ready)
     again = _basis(ready)
-    assert before.basis == again.basis
+    assert before.digest == again.digest
     assert before.closures == again.closures
-    found = {before.basis, _basis(ready, kernel="6.2").basis}
+    assert _changed(before, _basis(ready, kernel="6.2")) == {"kernel"}
     with (ready.project.smoke / "run.py").open("a") as stream:
         stream.write("# changed\n")
-    found.add(_basis(ready).basis)
+    assert _changed(before, _basis(ready)) == {"checks"}
     monkeypatch.setattr(basis.platform, "node", lambda: "another")
-    found.add(_basis(ready).basis)
     (ready.home / CURRENT / "pyvenv.cfg").write_text("home = elsewhere\n")
-    found.add(_basis(ready).basis)
-    assert len(found) == 5
+    changed = {"checks", "interpreter", "name of the machine"}
+    assert _changed(before, _basis(ready)) == changed
+
+
+def _changed(before: Basis, now: Basis) -> set[str]:
+    """Return the parts that differ, in which case the digests must differ, too."""
+    names = {name for name, _ in before.parts.items() ^ now.parts.items()}
+    assert (before.digest != now.digest) is bool(names)
+    return names
 
 
 def _basis(lab: Lab, local: str = "", **facts: str) -> Basis:
@@ -476,6 +509,10 @@ def test_the_callers_device_host_and_promise_are_in_the_basis(
     # The same variables in another order.
     monkeypatch.delenv("LC_NAME")
     monkeypatch.setenv("LC_NAME", "C")
+    # What the checks do not read, or get another of.
+    monkeypatch.setenv("UV_HTTP_TIMEOUT", "77")
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     # A folder as pyenv's `python3` adds it to what it starts.
     folder = tmp_path / "bin"
     folder.mkdir()
