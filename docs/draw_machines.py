@@ -41,6 +41,7 @@ says where to go instead. CPU targets run on every machine of their platform.
 The last column has what this project tried itself. [The matrix](known-wrong.md) has what owners of a
 device proved and signed.
 
+- *checked*: all checks ran on the named device, in an environment that was there.
 - *simulated*: the checks ran on a pretend device, which behaves as the named profile of
   `tests/smoke/profiles.toml`; for an NVIDIA GPU the profile has the same compute capability.
 - *facts*: nothing ran. The ids, families and compiled architectures fit.
@@ -53,6 +54,7 @@ TABLE = """
 | GPU | ids | {platforms} | evidence |
 |---|---|{dashes}|---|
 """
+OWN_RUN = "a run of this suite"  # a source of a profile
 # What a machine with nothing to repair has, so that only the hardware decides.
 HEALTHY = Runtimes(level_zero="1.99", compute_runtime="99.1.99999")
 
@@ -136,17 +138,21 @@ def _target(name: str) -> str:
 
 
 def _evidence(vendor: str, name: str, device: Device) -> str:
-    played = [
-        key
-        for key, profile in profiles().items()
-        if _plays(profile, vendor, name, device)
-    ]
+    checked, simulated = [], []
+    for key, profile in profiles().items():
+        if not _plays(profile, vendor, name, device):
+            continue
+        if OWN_RUN in profile.sources.get("names", ()):
+            checked.append(key)
+        else:
+            simulated.append(key)
+    words = []
+    if checked:
+        words.append(f"*checked*: {', '.join(checked)}")
+    if simulated:
+        words.append(f"*simulated*: {', '.join(simulated)}")
     unproven = "unproven: " if vendor == "apple" else ""
-    return (
-        f"{unproven}*simulated*: {', '.join(played)}"
-        if played
-        else f"{unproven}*facts*"
-    )
+    return unproven + ("; ".join(words) or "*facts*")
 
 
 def _plays(profile: Profile, vendor: str, name: str, device: Device) -> bool:
