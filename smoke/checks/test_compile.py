@@ -108,8 +108,8 @@ def _measure(device: torch.device, numbers: Numbers) -> None:
     numbers.record("compile", time.monotonic() - began, "s")
     numbers.within("error", error, 1e-5)
     halves = inputs[0].to(half_type(device))
-    # Two roundings.
-    numbers.within("sums", _error(sums, device, [halves]), 5e-3)
+    # Two roundings of bfloat16, of a sum and of the result; an H200 comes to 4.6e-3.
+    numbers.within("sums", _error(sums, device, [halves]), 8e-3)
 
 
 def _error(
