@@ -33,7 +33,7 @@ from smoke.engine import expect as expectation  # noqa: E402
 from smoke.engine.check import IMPORT  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
 from smoke.engine.finding import explain  # noqa: E402
-from smoke.engine.import_order import bytecode_written  # noqa: E402
+from smoke.engine.import_order import bytecode_written, garbage_left  # noqa: E402
 from smoke.engine.journal import Entry, Journal  # noqa: E402
 from smoke.engine.plan import NOT_ASKED, REUSED, Plan, not_run, reused  # noqa: E402
 
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     only, devices = frozenset(asked["only"]), (asked["device"],)
     plan = Plan(asked["full"], only, devices, reused(expect))
     files = check_files()
-    if expect.earlier is not None:
+    if expect.earlier is not None or plan.only:
         files = _with_work(files, plan)
     if _is_ahead(RESUMED, plan, journal):
         child_process.stand_by("smoke.reference.training:resumed")
@@ -90,7 +90,7 @@ def _set_variables(asked: Entry) -> None:
 
 
 def _with_work(files: list[Path], plan: Plan) -> list[Path]:
-    """Return the files without those in which every check is left out, as a reused one is."""
+    """Return the files without those in which every check is left out: not asked for, or reused."""
     kept = []
     for path in files:
         checks = declared([path])
@@ -112,7 +112,7 @@ def _call(function: str, folder: Path) -> int:
     try:
         # The requirements are imported as their users do: one package, and nothing first.
         if module != "smoke.engine.requirements":
-            with bytecode_written():
+            with bytecode_written(), garbage_left():
                 importlib.import_module("torch")
         home = importlib.import_module(module)
         with bytecode_written():
@@ -193,14 +193,14 @@ def import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     if earlier == "failed":
         return False
     if earlier == "passed":
-        with bytecode_written():
+        with bytecode_written(), garbage_left():
             _imports(expect, journal)
         return True
     journal.write(start=IMPORT)
     began = time.monotonic()
     finding = None
     try:
-        with bytecode_written():
+        with bytecode_written(), garbage_left():
             _imports(expect, journal)
     # Not SystemExit: an import that exits ends the worker, and the supervisor reads the log.
     except Exception as error:  # noqa: BLE001

@@ -44,6 +44,13 @@ class Workers:
             else:
                 finding = child_process.died(code, self._output(), step=running.step)
             self._journal.write(result=report.failed(running, finding))
+            if self._has_ended():  # another worker would load torch for nothing
+                return ""
+
+    def _has_ended(self) -> bool:
+        """Return whether a worker has named the checks of this run, and all of them have ended."""
+        required = {head["id"] for head in self._journal.last("required") or ()}
+        return bool(required) and required <= self._journal.ended()
 
     def _one(self) -> tuple[int | None, float]:
         """Run one worker; return what `patience.wait` returns of it."""

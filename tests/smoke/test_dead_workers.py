@@ -62,6 +62,23 @@ def test_a_worker_that_ends_early_is_no_success(
     every_finding_has_evidence(document)
 
 
+def test_no_worker_follows_one_that_died_with_the_last_check(
+    sound: Path, tmp_path: Path
+) -> None:
+    """It would import torch, which takes seconds, and find nothing to do."""
+    worker, report = tmp_path / "worker.py", tmp_path / "report.json"
+    starts = f"Path({str(tmp_path / 'starts')!r}).open('a').write('x')\n"
+    alone = "journal.write(required=[IMPORT])\n"
+    worker.write_text(
+        WORKER.replace("if journal", f"{starts}if journal") + alone + DURING
+    )
+    argv = [str(sound), str(report), "--only", "identity.import"]
+    assert run.main(argv, worker=worker) == 1
+    assert (tmp_path / "starts").read_text() == "x"
+    (check,) = json.loads(report.read_text(encoding="utf-8"))["checks"]
+    assert check["finding"]["code"] == "process-died"
+
+
 def every_finding_has_evidence(report: dict[str, Any]) -> None:
     for check in report["checks"]:
         if check["finding"]:
