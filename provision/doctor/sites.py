@@ -22,6 +22,7 @@ def locate(python: str, run: Run) -> Path:
     command = shutil.which(python)
     if command and not path.exists() and not path.is_symlink():
         path = Path(command)
+    path = _followed(path)
     if sites_of(path) or not path.is_file():
         return path
     try:
@@ -36,7 +37,21 @@ def locate(python: str, run: Run) -> Path:
             cause=error.cause,
             remedy="give the path of the environment's own interpreter, or of its folder",
         ) from error
-    return Path(answer.stdout.strip())
+    return _followed(Path(answer.stdout.strip()))
+
+
+def _followed(python: Path) -> Path:
+    """Return the interpreter whose folders one imports from: a link's own in a venv alone.
+
+    Python itself looks for ``pyvenv.cfg`` beside the link, and else follows it to its end.
+    """
+    if not os.path.islink(python) or not python.is_file():  # noqa: PTH114 - it can raise
+        return python
+    end = Path(os.path.realpath(python))
+    is_own = end.parent == Path(os.path.realpath(python.parent))
+    if is_own or venv_settings(prefix_of(python)) or not sites_of(end):
+        return python
+    return end
 
 
 def prefix_of(python: Path) -> Path:
