@@ -193,6 +193,9 @@ def _expected(request: SmokeRequest, subject: Subject) -> dict[str, Any]:
     if subject.lock:  # the spec may have got others since it was built
         built = subject.versions.keys() & expected["requirements"]
         expected["requirements"] = sorted(built)
+    else:  # somebody else's is taken as it is
+        expected["foreign"] = True
+        expected["python"] = subject.minor or target.python
     if request.suite != "quick":  # which measures no share of a peak
         expected["peaks"] = read_peaks(project.catalog)
     if settings := fallback_of_caller(target, os.environ):

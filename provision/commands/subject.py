@@ -14,8 +14,9 @@ from provision.environment.manifest import Generation
 from provision.lockfile.pip import Lock
 
 _LIST = (
-    "import importlib.metadata as m, json; "
-    "print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
+    "import importlib.metadata as m, json, sys; "
+    "found = {d.metadata['Name']: d.version for d in m.distributions()}; "
+    "print(json.dumps(['{}.{}'.format(*sys.version_info), found]))"
 )
 
 
@@ -28,6 +29,7 @@ class Subject:
     versions: dict[str, str]  # what must be installed in it, by normalised name
     lock: str | None  # digest of its lock; None for somebody else's environment
     tree: str = ""  # digest of its files, as the record of a finished generation has it
+    minor: str = ""  # version of its Python; "" for that of the target
 
 
 def from_generation(prefix: Path, lock: Lock) -> Subject:
@@ -56,7 +58,7 @@ def from_interpreter(python: Path, run: Run) -> Subject:
         place = environment_python(prefix_of(place))
     try:
         listed = run([place, "-I", "-c", _LIST], timeout=60).require("it does not run")
-        named = json.loads(listed.stdout)
+        minor, named = json.loads(listed.stdout)
     except (ToolError, ValueError) as error:
         raise UsageError(
             f"{place} is no Python that runs",
@@ -68,4 +70,4 @@ def from_interpreter(python: Path, run: Run) -> Subject:
         if name:
             versions[str(canonicalize_name(name))] = version
     place = place.absolute()
-    return Subject(place.parent.parent, place, versions, None)
+    return Subject(place.parent.parent, place, versions, None, minor=minor)

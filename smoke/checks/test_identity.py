@@ -23,11 +23,10 @@ from smoke import PATH_AT_START
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.files import read_table
-from smoke.engine.finding import fail, fail_if
+from smoke.engine.finding import REBUILD, fail, fail_if
 from smoke.engine.requirements import NOT_CODE, installed, normal
 from smoke.engine.runner import OWN
 
-REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
 TABLE = read_table(__file__, "own.json")
 SITES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
@@ -76,13 +75,13 @@ def _foreign_paths(expect: Expect) -> list[str]:
 
 
 def _editable(expect: Expect) -> list[Path]:
-    """Return the folders of editable packages (PEP 610) that are not of the lock."""
+    """Return the folders of editable packages (PEP 610) that are not of a lock."""
     folders = []
     for distribution in metadata.distributions():
         source = json.loads(distribution.read_text("direct_url.json") or "{}")
         name = normal(distribution.metadata["Name"] or "")
         is_editable = source.get("dir_info", {}).get("editable")
-        if is_editable and name not in expect.packages:
+        if is_editable and (expect.foreign or not expect.locks(name)):
             folder = url2pathname(urlsplit(source["url"]).path)
             folders.append(Path(folder).resolve())
     return folders
@@ -98,7 +97,8 @@ def test_versions(expect: Expect, numbers: Numbers) -> None:
         versions = distributions.get(name, set())
         if versions != {version}:
             words = ", ".join(sorted(versions)) or "nothing"
-            wrong.append(f"{name}: locked {version}, installed {words}")
+            locked = "" if expect.foreign else f"locked {version}, "
+            wrong.append(f"{name}: {locked}installed {words}")
     fail_if(wrong, "not-as-locked")
 
 
@@ -199,7 +199,7 @@ def _torch_version_file() -> dict[str, str]:
     "identity.code",
     stands_for="a .pth file or sitecustomize maps torch.cuda to torch.xpu",
 )
-def test_code() -> None:
+def test_code(expect: Expect) -> None:
     """What runs at Python's start and what finds modules is as it was installed."""
     files = {}
     for distribution in metadata.distributions():
@@ -207,17 +207,32 @@ def test_code() -> None:
             fields = line.rsplit(",", 2)
             if len(fields) > 1:
                 files[fields[0]] = fields[1]
-    foreign = [
-        *_libraries(),
-        *_finders(files),
-        *_start_lines(files),
-        *_shadows(files),
-    ]
+    libraries = [*_libraries()]
+    added = [*_finders(files), *_start_lines(files), *_shadows(files)]
+    if expect.foreign:
+        _fail_of_foreign(libraries, added)
     fail_if(
-        foreign,
+        libraries + added,
         "foreign-code-loaded",
         cause="a file was added or edited after the build, or a program changes imports",
         remedy=f"remove it, or {REBUILD}",
+    )
+
+
+def _fail_of_foreign(libraries: list[str], added: list[str]) -> None:
+    """End the check of an environment that no lock describes: what its owner added may be meant."""
+    fail_if(
+        libraries,
+        "foreign-code-loaded",
+        cause="a package does it when it is imported, or the loader finds another copy first",
+        remedy="uninstall the package that does it, or remove the other copy",
+    )
+    fail_if(
+        added,
+        "foreign-code-loaded",
+        "warning",
+        cause="no package of the environment recorded this file, or a program changes imports",
+        remedy="leave it where its owner added it on purpose: the checks ran with it; else remove it",
     )
 
 

@@ -14,7 +14,7 @@ from smoke.engine import import_order
 from smoke.engine.check import Numbers, check
 from smoke.engine.expect import Expect
 from smoke.engine.files import read_table
-from smoke.engine.finding import fail, fail_if
+from smoke.engine.finding import REBUILD, fail, fail_if
 
 IPEX = "intel_extension_for_pytorch"
 TABLE = read_table(__file__, "own.json")
@@ -72,7 +72,7 @@ def test_clean(expect: Expect, numbers: Numbers) -> None:
         traces,
         "foreign-code-loaded",
         cause="a library path, a package of another target, or an import that changed torch",
-        remedy="unset LD_LIBRARY_PATH and LD_PRELOAD, or build the environment again",
+        remedy=f"unset LD_LIBRARY_PATH and LD_PRELOAD, or {REBUILD}",
     )
 
 

@@ -59,6 +59,8 @@ class Expect:
         peaks: Device name -> ``memory`` in GB/s, types in TFLOP/s, as its data sheet promises.
         fallback: Settings of whoever started the toolkit by which torch computes on the CPU what
             the device has no kernel for, and which programs get them; the checks do not.
+        foreign: Whether somebody else made the environment, not Provision from a lock: Python and
+            ``packages`` are those that it has.
         soak: Seconds for which `health.load` holds its load, None for its own few.
         earlier: What is valid of an earlier run: ``reused``, ids of the checks that passed, and
             ``imported``, the requirements that could be imported. None where everything has to be
@@ -85,6 +87,7 @@ class Expect:
     earlier: Mapping[str, list[str]] | None = None
     peaks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     soak: float | None = None
+    foreign: bool = False
     fallback: tuple[str, ...] = ()
     group: Mapping[str, str] | None = None
 
@@ -122,8 +125,8 @@ class Expect:
 def _fits(value: object, shape: Any) -> bool:
     """Say whether plain JSON has a shape, as ``expectation.json`` tells it."""
     match shape:
-        case None:
-            return value is None
+        case None | bool():
+            return type(value) is type(shape)
         case str():
             return isinstance(value, str) and bool(re.fullmatch(shape, value))
         case [item_shape]:

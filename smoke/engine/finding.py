@@ -8,7 +8,7 @@ recognised by the toolkit's log rules only, which read the evidence of these fin
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import NoReturn
 
 from smoke.engine.files import read_table
@@ -17,6 +17,8 @@ from smoke.engine.files import read_table
 _HEAD, _TAIL, _CALLS = 4, 4, 5
 _LONGEST = 300
 TABLE = read_table(__file__, "findings.json")
+# How to have an environment of a lock as it was built; remedies of findings.json end with it, too.
+REBUILD = "build the environment again from its lock"
 _NAMES_ERROR = re.compile(r"\w*(Error|Exception): ")
 
 
@@ -73,11 +75,31 @@ def fail(
 
 
 def fail_if(
-    wrong: Sequence[str], code: str, *, cause: str = "", remedy: str = ""
+    wrong: Sequence[str],
+    code: str,
+    level: str = "",
+    *,
+    cause: str = "",
+    remedy: str = "",
 ) -> None:
     """End the running check with all that is wrong, the first as its symptom; see `fail`."""
     if wrong:
-        fail(code, wrong[0], wrong[:20], cause=cause, remedy=remedy)
+        fail(code, wrong[0], wrong[:20], level, cause=cause, remedy=remedy)
+
+
+def of_foreign(finding: Finding, target: str) -> Finding:
+    """Return a finding as it is for an environment that has no lock from which to build it again."""
+    texts = TABLE.get(finding.code, {}).get("foreign", {})
+    own = f"use that of `provision build {target}`"
+    remedy = finding.remedy.replace(
+        REBUILD, f"repair the environment with what made it, or {own}"
+    )
+    return replace(
+        finding,
+        cause=texts.get("cause", finding.cause),
+        remedy=texts.get("remedy", remedy),
+        level=texts.get("level", finding.level),
+    )
 
 
 def explain(error: BaseException, *, code: str = "op-fails") -> Finding:

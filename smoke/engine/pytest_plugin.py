@@ -15,7 +15,7 @@ from smoke.engine import child_process, on_cpu
 from smoke.engine.check import DEVICE, Check, Numbers
 from smoke.engine.check_files import is_on_device, on
 from smoke.engine.expect import KNOWN, Expect
-from smoke.engine.finding import CheckFailed, Finding, explain, fail
+from smoke.engine.finding import CheckFailed, Finding, explain, fail, of_foreign
 from smoke.engine.import_order import bytecode_written
 from smoke.engine.journal import Entry, Journal
 from smoke.engine.plan import Plan, not_run
@@ -276,6 +276,8 @@ class Suite:
     def _finding(self, error: BaseException, item: pytest.Function) -> Finding:
         """Return why a check failed; of a further device with its number."""
         finding = explain(error)
+        if self._expect.foreign:
+            finding = of_foreign(finding, self._expect.target)
         if self._index and _is_on_device(item):
             evidence = (*finding.evidence, f"on device {self._index}")
             finding = replace(finding, evidence=evidence)

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("editable", "locked", "foreign"),
+    ("editable", "locked", "lockless", "foreign"),
     [
-        (True, {}, ["other"]),
-        (False, {}, ["ours/src", "other"]),
-        (True, {"ours": "1"}, ["ours/src", "other"]),
+        (True, {}, False, ["other"]),
+        (False, {}, False, ["ours/src", "other"]),
+        (True, {"ours": "1"}, False, ["ours/src", "other"]),
+        # Of somebody else's environment the expectation has all that is installed.
+        (True, {"ours": "1"}, True, ["other"]),
     ],
 )
 def test_only_an_editable_package_that_no_lock_has_adds_a_folder(
@@ -29,6 +31,7 @@ def test_only_an_editable_package_that_no_lock_has_adds_a_folder(
     *,
     editable: bool,
     locked: dict[str, str],
+    lockless: bool,
     foreign: list[str],
 ) -> None:
     info = tmp_path / "ours-1.dist-info"
@@ -40,6 +43,6 @@ def test_only_an_editable_package_that_no_lock_has_adds_a_folder(
     distributions = [metadata.PathDistribution(info)]
     monkeypatch.setattr(identity.metadata, "distributions", lambda: distributions)
     monkeypatch.setattr(identity, "PATH_AT_START", list(map(str, folders)))
-    expect: Any = SimpleNamespace(packages=locked)
+    expect: Any = SimpleNamespace(locks=locked.__contains__, foreign=lockless)
     found = identity._foreign_paths(expect)
     assert found == [str(tmp_path / name) for name in foreign]

@@ -66,6 +66,7 @@ WRONG: dict[str, list[object]] = {
     "rotary": [["sideways"]],
     "speedup_over_cpu": [0, True],
     "driver_verdict": ["new-enough", JUDGED | {"verdict": "older"}],
+    "foreign": ["yes", 1, None],
 }
 
 
