@@ -69,7 +69,8 @@ def test_a_link_outside_of_any_environment_is_followed_as_python_does(
         prefix = Path(run(argv).stdout.strip())
         assert prefix_of(locate(str(named), run)).resolve() == prefix.resolve()
     assert read_environment(locate(str(link), run)).site.is_dir()
-    assert from_interpreter(link, run).prefix.resolve() == Path(sys.base_prefix)
+    own = from_interpreter(link, run).prefix.resolve()
+    assert own == Path(sys.base_prefix).resolve()
 
 
 def test_a_link_to_a_wrapper_is_asked(tmp_path: Path) -> None:
