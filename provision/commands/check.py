@@ -249,11 +249,13 @@ def _completed(
 ) -> dict[str, Any]:
     """Return the suite's document with what only the toolkit has."""
     node = os.environ.get("SLURMD_NODENAME") or os.environ.get("NODE_NAME", "")
-    target = request.target.name if subject.lock else ""
+    checks = with_causes(
+        document["checks"], request.target.name, foreign=not subject.lock
+    )
     return document | {
         "suite": request.suite,
         "asked": request.scope,
-        "checks": with_causes(document["checks"], target),
+        "checks": checks,
         "accelerator": request.target.accelerator,
         "host": platform.node(),
         "node": node,  # its name in a scheduler

@@ -4,7 +4,7 @@ import datetime as dt
 import functools
 import importlib.metadata
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.core.variables import PROXIES
 from provision.doctor import diagnose_evidence
-from provision.doctor.targets import in_own_verbs
+from provision.doctor.targets import in_foreign, in_own_verbs
 from provision.report.model import SCHEMA, read_report
 from provision.spec.model import Target
 
@@ -51,6 +51,7 @@ _VERDICTS = (0, 1)
 # Codes under which the suite reports an exception or a dead process, without a known cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
+Fit = Callable[[str, str], str]  # a remedy to an environment of a target
 _ENDED_EARLY = "the suite ended before it could write a report"
 
 
@@ -213,19 +214,24 @@ def require_device(request: SmokeRequest, subject: Subject, run: Run) -> None:
     )
 
 
-def with_causes(checks: list[dict[str, Any]], target: str = "") -> list[dict[str, Any]]:
+def with_causes(
+    checks: list[dict[str, Any]], target: str = "", *, foreign: bool = False
+) -> list[dict[str, Any]]:
     """Return the checks of a report, each error that the doctor recognises with its cause.
 
-    With the name of the target that the environment was built for, remedies are for that.
+    With the name of a target, remedies are for what was built for that, or for somebody else's.
     """
+    fit: Fit = in_foreign if foreign else in_own_verbs
     explained = []
     for check in checks:
-        finding = _with_cause(check["finding"], target)
+        finding = _with_cause(check["finding"], target, fit)
         explained.append(check | {"finding": finding})
     return explained
 
 
-def _with_cause(finding: dict[str, Any] | None, target: str) -> dict[str, Any] | None:
+def _with_cause(
+    finding: dict[str, Any] | None, target: str, fit: Fit
+) -> dict[str, Any] | None:
     if not finding or finding["code"] not in _UNEXPLAINED:
         return finding
     diagnosis = diagnose_evidence([finding["symptom"], *finding["evidence"]])
@@ -234,6 +240,6 @@ def _with_cause(finding: dict[str, Any] | None, target: str) -> dict[str, Any] |
     # Symptom and evidence stay as the suite wrote them.
     remedy = diagnosis.remedy
     if target:
-        remedy = in_own_verbs(remedy, target)
+        remedy = fit(remedy, target)
     explained = {"code": diagnosis.code, "cause": diagnosis.cause, "remedy": remedy}
     return finding | explained

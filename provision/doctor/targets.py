@@ -27,6 +27,20 @@ _REINSTALL = re.compile(r"`?uv pip install (?!-c )[^`]*[A-Z]{4,}[^`]*`?")
 _FROM_SOURCE = re.compile(r", or build it from source [^`]*: `uv pip install [^`]*`")
 _UNINSTALL = re.compile(r"(?:Run )?`uv pip uninstall ([\w.-]+)`")
 _CHECK = re.compile(r"`uv pip check`")
+# What remedies say of an environment that Provision built, and what of one that it did not.
+_FOREIGN = {
+    "Build the target again; if the error remains, find": "Find",
+    "run `provision add TARGET PACKAGE`": "install it there",
+    "`provision add TARGET PACKAGE`, with": "Install it there, with",
+    "`provision add TARGET PACKAGE`": "install it there",
+    ", then `provision lock TARGET` and `provision build TARGET`": "",
+    "Build the environment again from its lock": "Use an environment from a lock",
+    "Build the environment from one lock": "Use an environment from one lock",
+    "build the target again": "use the environment of `provision build TARGET`",
+    "Run `provision verify TARGET --repair`, then": "Install what the target locks, then run",
+    ", `provision add TARGET ninja`": "",
+    "`provision verify TARGET`": "`provision doctor --python PATH`",
+}
 
 
 def in_own_verbs(remedy: str, target: str) -> str:
@@ -39,6 +53,13 @@ def in_own_verbs(remedy: str, target: str) -> str:
     remedy = _REINSTALL.sub(repair, remedy)
     remedy = _UNINSTALL.sub(leave_out, remedy)
     return _CHECK.sub(f"`provision verify {target}`", remedy).replace("TARGET", target)
+
+
+def in_foreign(remedy: str, target: str) -> str:
+    """Return a remedy as it is for an environment that somebody else made, checked as a target."""
+    for own, foreign in _FOREIGN.items():
+        remedy = remedy.replace(own, foreign)
+    return remedy.replace("TARGET", target)
 
 
 def build_command(use: str, platform: str) -> str:

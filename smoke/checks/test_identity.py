@@ -154,6 +154,8 @@ def test_owners() -> None:
 @check("identity.build", stands_for="a CPU build of torch came from the XPU index")
 def test_build(expect: Expect) -> None:
     """The installed torch is built for the target's accelerator."""
+    if "torch" not in installed():
+        fail("missing-package", "torch is not installed", [sys.prefix])
     words = _torch_version_file()
     made_for = _made_for(words, expect)
     if made_for in (expect.accelerator, *_unused(expect)):

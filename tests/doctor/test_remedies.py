@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from provision.cli.main import verb_names
 from provision.doctor.data import data
 from provision.doctor.logs import LAYERS
-from provision.doctor.targets import in_own_verbs
+from provision.doctor.targets import in_foreign, in_own_verbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +95,22 @@ def test_what_provision_built_gets_its_own_verbs_instead() -> None:
         assert both or not re.search("uv pip|pip install", told), told
         for command in re.findall(r"`provision ([^`]+)`", told):
             assert shlex.split(command)[0] in verb_names()
+
+
+def test_somebody_elses_environment_gets_no_remedy_of_a_build() -> None:
+    given = told = 0
+    of_logs = [data(table) for table in ("findings", "machine")]
+    of_logs += [data(f"log_rules/{layer}") for layer in LAYERS]
+    for remedy in _texts(of_logs):
+        fitted = in_foreign(remedy, "cuda-linux")
+        given += bool(re.search(r"again from its lock|the target again", remedy))
+        told += fitted != remedy
+        assert not re.search(r"its lock|the target again|TARGET", fitted), fitted
+        assert "`provision add " not in fitted, fitted
+        # Said beside what helps elsewhere, a target's own command stays.
+        of_target = re.search(r"\b(a|built) target\b", fitted)
+        assert "`provision verify " not in fitted or of_target, fitted
+    assert 0 < given <= told
 
 
 def test_kinds_that_no_command_has_are_removed() -> None:

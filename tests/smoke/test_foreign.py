@@ -45,12 +45,12 @@ def theirs(python: Path, tmp_path: Path) -> Path:
     return tmp_path / "theirs"
 
 
-def checked(prefix: Path) -> dict[str, Check]:
+def checked(prefix: Path, *areas: str) -> dict[str, Check]:
     """Return the results of identity, for a target of another Python."""
     target = load_target(PROJECT.specs, "cpu-linux")
     older = target.model_copy(update={"python": "3.9"})
     subject = from_interpreter(environment_python(prefix), run)
-    names = [f"identity.{name}" for name in IDENTITY]
+    names = [f"identity.{name}" for name in areas]
     request = SmokeRequest(PROJECT, older, {})
     report: Report = run_some(request, subject, names, run, Silent())
     assert not report.broken
@@ -62,7 +62,7 @@ def checked(prefix: Path) -> dict[str, Check]:
     sysconfig.get_platform().startswith("win"), reason="cpu-linux is for Linux"
 )
 def test_what_its_owner_chose_fails_no_check(theirs: Path) -> None:
-    found = checked(theirs)
+    found = checked(theirs, *IDENTITY)
     for name, code, evidence in (
         ("python", "wrong-interpreter-site-packages", "outside of the environment"),
         ("code", "foreign-code-loaded", f"ours.pth runs {CODE.strip()}"),
@@ -78,6 +78,17 @@ def test_what_its_owner_chose_fails_no_check(theirs: Path) -> None:
     assert finding is not None
     assert finding.evidence == ("twice: installed 1.0, 2.0",)  # no other is wrong
     assert "over another version" in finding.cause
+
+
+@pytest.mark.machine
+def test_one_without_torch_gets_remedies_for_itself(tmp_path: Path) -> None:
+    venv.create(tmp_path / "empty", symlinks=True)
+    found = checked(tmp_path / "empty", "build")
+    assert {*found} == {"identity.import", "identity.build"}
+    for check in found.values():
+        assert check.finding is not None
+        assert check.finding.code == "missing-package"
+        assert "install it there" in check.finding.remedy
 
 
 def test_what_changes_numbers_fails_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
