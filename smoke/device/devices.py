@@ -72,6 +72,17 @@ class _Metal:
         return int(torch.mps.current_allocated_memory())
 
 
+def computes(device: torch.device) -> bool:
+    """Return whether a device computes in this process: after an error of a kernel none may.
+
+    CUDA says so of such errors (cudaErrorMisalignedAddress and others): the process has to end.
+    """
+    try:
+        return float(torch.ones(1, device=device).add(1).cpu()) == 2.0
+    except RuntimeError:
+        return False
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device has finished all queued work."""
     if module := backend(device):

@@ -15,6 +15,8 @@ import struct
 import sys
 import threading
 
+# The exit code of a worker whose process can't use its device any more; another one goes on.
+DEVICE_LOST = 76
 # The variable that names the file descriptor of the pipe to a child; empty on Windows.
 PIPE = "SMOKE_PARENT"
 # winnt.h: the class of the limits below, and the limit "end all processes of the job when its last

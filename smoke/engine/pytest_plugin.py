@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from smoke.engine import child_process, on_cpu
+from smoke.engine import child_process, lifetime, on_cpu
 from smoke.engine.check import DEVICE, Check, Numbers
 from smoke.engine.check_files import is_on_device, on
 from smoke.engine.expect import KNOWN, Expect
@@ -49,6 +50,7 @@ class Suite:
         self._error: BaseException | None = None
         self._started = 0.0
         self._lacking: dict[Capability, str] = {}
+        self._has_computed = False  # on the device, in this process
         child_process.heard = self._hear
 
     @pytest.fixture
@@ -233,12 +235,29 @@ class Suite:
             is_ready = head["id"] == on(DEVICE, self._index)
             if is_ready and result["outcome"] == "passed":
                 self._begin(item.session.items)
+            if self._expect.on_gpu and _is_on_device(item):
+                self._leave_if_lost(result["outcome"])
             return
         reason = (
             f"refused: {', '.join(unknown[:5])}; what {self._expect.accelerator} offers "
             "in this release of torch is not known"
         )
         self._journal.write(excused=[not_run(head, reason, required=True)])
+
+    def _leave_if_lost(self, outcome: str) -> None:
+        """End this process where a failed check left it without its device: others must not fail.
+
+        Another one runs the checks that are left. Where none has passed in this process, it is the
+        device that is lost, and each check says so.
+        """
+        from smoke.device import devices
+
+        if outcome != "failed":
+            self._has_computed = True
+        elif self._has_computed and not devices.computes(
+            devices.of(self._expect.accelerator)
+        ):
+            os._exit(lifetime.DEVICE_LOST)
 
     def _begin(self, items: list[pytest.Item]) -> None:
         """Make the calls of later checks beside those before them."""

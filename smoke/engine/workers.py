@@ -6,16 +6,16 @@ import json
 import sys
 from pathlib import Path
 
-from smoke.engine import child_process, patience, report
+from smoke.engine import child_process, lifetime, patience, report
 from smoke.engine.journal import Entry, Journal
 
 # Exit codes of pytest: all passed, some failed, no check left. The last alone is no error: a
 # worker that died can have had the last one. What is required and was not run is looked up afterwards.
-ENDED_WELL = (0, 1, 5)
+ENDED_WELL = (0, 1, 5, lifetime.DEVICE_LOST)
 
 
 class Workers:
-    """Starts the workers of a device, and another one where one died or hung."""
+    """Starts the workers of a device, and another one where one died, hung or lost the device."""
 
     def __init__(self, program: Path, asked: Entry, log: Path, limit: float) -> None:
         """Take what the worker is asked for; see `worker.main`.
@@ -38,6 +38,8 @@ class Workers:
             code, silent = self._one()
             running = self._journal.running()
             if running is None:
+                if code == lifetime.DEVICE_LOST and not self._has_ended():
+                    continue
                 return self._broken(code)
             if code is None:
                 finding = child_process.hung(silent, step=running.step)

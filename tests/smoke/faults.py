@@ -385,6 +385,24 @@ def kernels_are_compiled_for_longer_than_the_limit():
         yield
 
 
+@fault(
+    "operators.indexing",
+    "op-fails",
+    "process",
+    **on_pretend("--only", "operators.indexing", "--only", "fused.attention"),
+)
+def a_kernel_reads_at_a_wrong_address():
+    """CUDA refuses all work of a process after that, and none of another one."""
+
+    def change(result, *_args: object):
+        queue = module("pretend").QUEUE
+        queue.fail("CUDA error: misaligned address", "CUDA error: misaligned address")
+        return result
+
+    with module("pretend").spoiled("aten::sort", change):
+        yield
+
+
 @contextmanager
 def broken_second_device():
     """Let there be two devices, of which the second refuses to compute."""
