@@ -1,6 +1,7 @@
 """The device catalog: device ids to families, driver builds to releases, minimum drivers."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +116,16 @@ class Devices:
         return drivers.get(platform)
 
 
+_parse = lru_cache(maxsize=2)(parse_toml)  # several steps of a command read them
+
+
 def read_devices(catalog: Path) -> Devices:
     """Read the device catalog from its folder; SpecError if a file is missing or not valid."""
     with damage_in(
         f"the device catalog in {catalog}", "restore it from version control"
     ):
-        devices = read_parsed(fact(catalog, "devices.toml"), parse_toml)
-        drivers = read_parsed(fact(catalog, "drivers.toml"), parse_toml)
+        devices = read_parsed(fact(catalog, "devices.toml"), _parse)
+        drivers = read_parsed(fact(catalog, "drivers.toml"), _parse)
         names = {}
         windows = {}
         for family, row in devices["intel"]["family"].items():

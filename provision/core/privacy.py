@@ -19,6 +19,7 @@ from provision.core.home import home_folder
 _SHORT = 4  # letters: names of users that long are words of devices, such as "max"
 
 
+@cache
 def _table() -> dict[str, Any]:
     return toml_table(Path(__file__).with_suffix(".toml"))
 

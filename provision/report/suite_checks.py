@@ -3,6 +3,7 @@
 import ast
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ def read_suite(folder: Path) -> Suite:
     """Read the suite in a folder, whose checks are marked as ``smoke/engine/check.py`` does."""
     checks: list[SuiteCheck] = []
     for file in sorted((folder / "checks").glob("test_*.py")):
-        checks += _checks_in(ast.parse(read_text(file)))
+        checks += _checks_in(read_text(file))
     known = {}
     file = folder / "engine" / "known.json"
     if file.is_file():
@@ -41,7 +42,12 @@ def read_suite(folder: Path) -> Suite:
     return Suite(tuple(checks), known)
 
 
-def _checks_in(module: ast.Module) -> Iterator[SuiteCheck]:
+@cache  # each evidence of a matrix is compared with the suite
+def _checks_in(text: str) -> tuple[SuiteCheck, ...]:
+    return tuple(_declared(ast.parse(text)))
+
+
+def _declared(module: ast.Module) -> Iterator[SuiteCheck]:
     for function in ast.walk(module):
         if not isinstance(function, ast.FunctionDef):
             continue
