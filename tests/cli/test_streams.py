@@ -49,7 +49,9 @@ def test_attack_closed_streams(
     assert shell(lab, words, redirection).returncode == code
 
 
-@pytest.mark.parametrize("options", [["--json"], []])
+@pytest.mark.parametrize(
+    "options", [["--json"], pytest.param([], marks=pytest.mark.slow)]
+)
 def test_a_reader_that_has_gone_changes_no_code(lab: Lab, options: list[str]) -> None:
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     argv = [sys.executable, "-I", "-m", "provision", "verify", "--project"]

@@ -234,7 +234,11 @@ def test_of_several_builds_at_once_one_works_and_the_others_wait(lab: Lab) -> No
     assert len(lab.left()) == 2
 
 
-@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+# That SIGTERM ends a command as Ctrl-C does, quickly: tests/core/test_interruption.py.
+@pytest.mark.parametrize(
+    "name",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+)
 def test_ctrl_c_during_a_download_leaves_no_current_and_exits_with_130(
     lab: Lab, name: signal.Signals
 ) -> None:

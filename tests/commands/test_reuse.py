@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import compileall
+import functools
 import json
 import os
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +58,17 @@ ALWAYS = {"identity.all", "identity.requirements"}
 EVERY = ALWAYS | {"identity.import"} | set(CHECKS)
 
 
+@functools.cache
+def bare_suite() -> Path:
+    """The suite without its checks, compiled: its processes read bytecode, and write none."""
+    folder = Path(tempfile.mkdtemp(prefix="bare-suite-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    ignored = shutil.ignore_patterns("test_*", "__pycache__")
+    suite = shutil.copytree(SMOKE, folder / "smoke", ignore=ignored)
+    compileall.compile_dir(suite, quiet=2)
+    return suite
+
+
 class Bench:
     """A lab with a stack in miniature, and checks of the environment and of the device."""
 
@@ -62,8 +77,7 @@ class Bench:
         self.flags.mkdir()
         suite = lab.project.smoke
         shutil.rmtree(suite)
-        bare = shutil.ignore_patterns("test_*", "__pycache__")
-        shutil.copytree(SMOKE, suite, ignore=bare)
+        shutil.copytree(bare_suite(), suite)
         shutil.copy(SMOKE / "checks" / "test_requirements.py", suite / "checks")
         (suite / "device" / "devices.py").write_text(DEVICES)
         for name in (*CHECKS, BESIDE):

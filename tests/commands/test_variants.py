@@ -121,7 +121,9 @@ def test_the_wheel_that_is_no_variant_is_locked_by_default(project: Project) -> 
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("engine", ["uv", "pip-tools"])
+@pytest.mark.parametrize(
+    "engine", ["uv", pytest.param("pip-tools", marks=pytest.mark.slow)]
+)
 def test_the_spec_names_the_variant_and_its_requirements_are_resolved(
     project: Project, engine: str
 ) -> None:

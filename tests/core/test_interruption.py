@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -23,9 +23,6 @@ from provision.core.interruption import (
     interrupt,
     results,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # A command whose verb is replaced; `signal_unseen` interrupts no system call of the main thread.
 COMMAND = """
@@ -63,6 +60,17 @@ def started(body: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+
+
+def wait_for_workers(pid: int) -> None:
+    """Wait until a command has started processes, 2 s where the system does not say it."""
+    for _ in range(100):
+        time.sleep(0.02)
+        if any(
+            file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")
+        ):
+            time.sleep(0.5)  # for all to read their names
+            return
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +128,7 @@ def test_a_signal_to_the_group_ends_the_hashing_of_many_files(
     with started(body) as command:
         assert command.stdout
         command.stdout.readline()
-        time.sleep(2)  # for its workers to start
+        wait_for_workers(command.pid)
         try:
             os.killpg(command.pid, signal.Signals[name])
             assert command.wait(30) == 130

@@ -78,20 +78,23 @@ class Hook:
 STOP = 3  # of job_started.py
 # https://docs.github.com/actions/how-tos/manage-runners/self-hosted-runners/run-scripts
 BASH = Hook((shutil.which("bash") or "bash", "-e", HOOK), 1)
-HOOKS = [
-    pytest.param(BASH, id="bash", marks=pytest.mark.slow),  # GitLab's test has it
-    pytest.param(Hook(("sh", HOOK), 1), id="sh"),
-    # job-started.ps1 starts it.
-    pytest.param(Hook((sys.executable, "-I", WINDOWS_HOOK), STOP), id="windows"),
-]
-each_hook = pytest.mark.parametrize("hook", HOOKS)
+SH = Hook(("sh", HOOK), 1)
+WINDOWS = Hook((sys.executable, "-I", WINDOWS_HOOK), STOP)  # job-started.ps1 starts it
+SLOW = pytest.mark.slow
 
 
 def github(lab: Lab, hook: Hook, **settings: str) -> subprocess.CompletedProcess[str]:
     return start(lab, *hook.argv, environ=GITHUB | OF_JOB | settings)
 
 
-@each_hook
+@pytest.mark.parametrize(
+    "hook",
+    [
+        pytest.param(SH, id="sh"),
+        pytest.param(BASH, id="bash", marks=SLOW),  # GitLab's test has it
+        pytest.param(WINDOWS, id="windows", marks=SLOW),
+    ],
+)
 def test_a_job_runs_on_a_fit_runner(ready: Lab, hook: Hook) -> None:
     done = github(ready, hook)
     assert done.returncode == 0, done.stderr
@@ -99,7 +102,15 @@ def test_a_job_runs_on_a_fit_runner(ready: Lab, hook: Hook) -> None:
     assert "::" not in done.stdout
 
 
-@each_hook
+@pytest.mark.parametrize(
+    "hook",
+    [
+        # GitLab's test has both, and the words to GitHub are those of a test below.
+        pytest.param(SH, id="sh", marks=SLOW),
+        pytest.param(BASH, id="bash", marks=SLOW),
+        pytest.param(WINDOWS, id="windows"),
+    ],
+)
 def test_a_job_fails_on_a_runner_that_is_not_fit_and_its_log_says_why(
     ready: Lab, hook: Hook
 ) -> None:
@@ -114,8 +125,18 @@ def test_a_job_fails_on_a_runner_that_is_not_fit_and_its_log_says_why(
     assert "code    op-fails" in done.stdout
 
 
-@each_hook
-@pytest.mark.parametrize("trouble", ["suite", "program", "python"])
+@pytest.mark.parametrize(
+    ("hook", "trouble"),
+    [
+        pytest.param(SH, "suite", id="suite-sh"),
+        pytest.param(SH, "program", id="program-sh"),
+        pytest.param(SH, "python", id="python-sh"),
+        pytest.param(BASH, "suite", id="suite-bash", marks=SLOW),
+        pytest.param(WINDOWS, "suite", id="suite-windows", marks=SLOW),
+        pytest.param(WINDOWS, "program", id="program-windows"),
+        pytest.param(WINDOWS, "python", id="python-windows"),
+    ],
+)
 def test_no_verdict_warns_and_fails_the_job_only_where_that_is_asked_for(
     ready: Lab, tmp_path: Path, trouble: str, hook: Hook
 ) -> None:
@@ -135,7 +156,7 @@ def test_no_verdict_warns_and_fails_the_job_only_where_that_is_asked_for(
     assert stopped.returncode == hook.stop
 
 
-@each_hook
+@pytest.mark.parametrize("hook", [SH, WINDOWS], ids=["sh", "windows"])
 def test_what_a_gate_says_is_no_command_of_github(
     ready: Lab, tmp_path: Path, hook: Hook
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from smoke.engine import child_process, patience
-from smoke.engine.patience import BUSY, LONGEST
+from smoke.engine.patience import BUSY, LONGEST, TICK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,20 +72,26 @@ def start(code: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.machine
-def test_a_process_that_computes_outlives_its_limit() -> None:
+def test_a_process_that_computes_outlives_its_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It stays silent for longer than its limit, and ends by itself."""
-    child = start("import time\nwhile time.process_time() < 1.5: pass")
-    code, seconds = patience.wait(child, 1.0, lambda: False)
+    monkeypatch.setattr(patience, "SURE", 4)
+    child = start("import time\nwhile time.process_time() < 0.6: pass")
+    code, seconds = patience.wait(child, 0.3, lambda: False)
     assert code == 0
-    assert seconds > 1.0
+    assert seconds > 0.3 + 4 * TICK
 
 
 @pytest.mark.machine
 @pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
 @pytest.mark.parametrize("compiles", ["itself", "in a child"])
-def test_who_gets_no_processor_is_no_hang(compiles: str) -> None:
+def test_who_gets_no_processor_is_no_hang(
+    compiles: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "SURE", 10)
     crowd = "import os; os.sched_setaffinity(0, {0})\nwhile True: pass"
-    work = "import time\nwhile time.process_time() < 0.15: pass"
+    work = "import time\nwhile time.process_time() < 0.05: pass"
     code = f"import os; os.sched_setaffinity(0, {{0}}); os.nice(10)\n{work}"
     if compiles == "in a child":
         code = (
@@ -94,13 +100,13 @@ def test_who_gets_no_processor_is_no_hang(compiles: str) -> None:
     others = [start(crowd), start(crowd)]
     child = start(code)
     try:
-        ended, seconds = patience.wait(child, 0.5, lambda: False)
+        ended, seconds = patience.wait(child, 0.2, lambda: False)
     finally:
         for other in [child, *others]:
             other.kill()
             other.wait()
     assert ended == 0
-    assert seconds > 0.5
+    assert seconds > 0.2 + 10 * TICK
 
 
 @pytest.mark.machine
