@@ -27,7 +27,7 @@ from provision.ui.table import Table
 
 if TYPE_CHECKING:
     from provision.core.progress import Look
-    from provision.ui.areas import Areas
+    from provision.ui.check_lines import CheckLines
     from provision.ui.live import Steps
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -61,7 +61,7 @@ class Console:
             self.alive = False
         self.told = set[str]()  # checks that the terminal of the results has shown
         self._steps: Steps | None = None
-        self._areas: Areas | None = None  # of the run of checks that this step is
+        self._checks: CheckLines | None = None  # of the run of checks that this step is
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
         """Print a line of the result, or several: newlines are kept."""
@@ -122,14 +122,14 @@ class Console:
         if self.quiet or is_interrupted():
             return
         if not self.alive:
-            self._close_areas()
+            self._close_checks()
             if text:
                 show(self.err, f"· {_indented(text)}", "dim")
-            if "areas" in look():
-                from provision.ui.areas import Areas  # noqa: PLC0415 - as below
+            if "completed" in look():
+                from provision.ui.check_lines import CheckLines  # noqa: PLC0415 - as below
 
-                self._areas = Areas(look, self.err)
-                self._areas.start()
+                self._checks = CheckLines(look, self.err)
+                self._checks.start()
             return
         from provision.ui.live import Steps  # noqa: PLC0415 - it imports this module
 
@@ -138,14 +138,14 @@ class Console:
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""
-        self._close_areas()
+        self._close_checks()
         if self._steps:
             self._steps.close()
 
-    def _close_areas(self) -> None:
-        if self._areas:
-            self._areas.close()
-            self._areas = None
+    def _close_checks(self) -> None:
+        if self._checks:
+            self._checks.close()
+            self._checks = None
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""

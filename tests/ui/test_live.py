@@ -23,7 +23,7 @@ from tests.lab import Lab, open_lab
 from tests.small import TARGET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.machine
 PATIENCE = 120.0  # seconds without a change of the screen, on a busy machine
@@ -263,10 +263,28 @@ def test_off_a_terminal_a_long_run_prints_each_area_as_it_ends(built: Lab) -> No
     assert "area:" not in quick, "a run of seconds needs no more than its step"
 
 
-def piped(lab: Lab, *options: str) -> subprocess.Popen[str]:
+def test_off_a_terminal_a_run_that_lasts_counts_its_checks_now_and_then(
+    built: Lab,
+) -> None:
+    often = "import provision.ui.check_lines as c; c.INTERVAL = 0.2; "
+    start = ("-c", often + "from provision.cli.main import main; main()")
+    line = ""
+    with halted(built, "area.check-3"):
+        process = piped(built, start=start)
+        while "check-3" not in line:
+            line = process.stderr.readline().rstrip()
+            assert line, "it ended without a count"
+    rest = process.communicate()[1]
+    assert re.fullmatch(r"· 2 of 4 checks, \d+ s, now area\.check-3", line)
+    assert "4 of 4 checks" not in rest, "the result says so"
+
+
+def piped(
+    lab: Lab, *options: str, start: Sequence[str] = ("-m", "provision")
+) -> subprocess.Popen[str]:
     """Start the checks with their output in a pipe."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-m", "provision", "smoke", TARGET, *options],
+        [sys.executable, "-I", *start, "smoke", TARGET, *options],
         cwd=lab.project.root,
         env=environment(lab, "piped"),
         stdout=subprocess.PIPE,

@@ -1,0 +1,85 @@
+"""How far a run of checks is, where no bar is drawn: a line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from provision.core.interruption import is_interrupted
+from provision.core.progress import Look
+from provision.ui.console import show
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+INTERVAL = 10.0  # seconds between two counts of checks
+_PAUSE = 0.5  # seconds between two looks
+_OUTCOMES = ("passed", "warned", "failed")  # in the order in which they are counted
+
+
+class CheckLines(Thread):
+    """Prints how far the checks are until the step is over.
+
+    Of a run that takes minutes each area when it has ended, of a shorter one each 10 s how many
+    checks have: a run of seconds needs no more than its step.
+    """
+
+    def __init__(self, look: Look, screen: Console) -> None:
+        super().__init__(daemon=True)
+        self._look, self._screen, self._over = look, screen, Event()
+        self._begun = time.monotonic()
+        self._due = INTERVAL  # seconds since then
+
+    def run(self) -> None:
+        """Look again and again."""
+        while not self._over.wait(_PAUSE):
+            self._print(self._look())
+
+    def close(self) -> None:
+        """End it, and print the areas that have ended since the last look."""
+        self._over.set()
+        self.join()
+        self._print({"areas": {}} | self._look())  # no count: the result follows
+
+    def _print(self, progress: Mapping[str, Any]) -> None:
+        for line in self._lines(progress):
+            if not is_interrupted():  # what stopped is no news
+                show(self._screen, f"· {line}", "dim")
+
+    def _lines(self, progress: Mapping[str, Any]) -> Iterator[str]:
+        if "areas" in progress:
+            for area, results in progress["areas"].items():
+                yield f"{area}: {_ended(results)}"
+            return
+        seconds = time.monotonic() - self._begun
+        if seconds >= self._due:
+            self._due += INTERVAL
+            yield _count(progress, seconds)
+
+
+def _count(progress: Mapping[str, Any], seconds: float) -> str:
+    """Return how many checks have ended, after how long, and which one runs."""
+    line = f"{seconds:.0f} s"
+    # Only torch knows the devices, so which checks are required is known when it is imported.
+    if progress["total"]:
+        line = f"{progress['completed']} of {progress['total']} checks, {line}"
+    if progress["now"]:
+        line += f", now {progress['now']}"
+    return line
+
+
+def _ended(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return how the checks of an area ended, with the names of those that did not pass."""
+    parts = []
+    for outcome in _OUTCOMES:
+        names = [result["id"] for result in results if result["outcome"] == outcome]
+        if not names:
+            continue
+        part = f"{len(names)} {outcome}"
+        if outcome != "passed":
+            part += f" ({', '.join(names)})"
+        parts.append(part)
+    seconds = sum(result["seconds"] for result in results)
+    return f"{', '.join(parts)}, {seconds:.1f} s"
