@@ -18,6 +18,7 @@ from provision.core.errors import ProvisionError, ToolError, UsageError, os_erro
 from provision.core.filesystem import remove_unwritten, write_atomic
 from provision.core.hashing import sha256_bytes
 from provision.core.limits import (
+    decoded,
     encoded_as,
     is_inside,
     read_if_any,
@@ -59,6 +60,14 @@ class Edits:
     def changed(self) -> list[Path]:
         """The files that are not what they were."""
         return [path for path, was in self.before.items() if _content(path) != was]
+
+    def lines(self, path: Path) -> tuple[list[str], list[str] | None]:
+        """Return the lines of a file before and now; None for now where it is as it was."""
+        path = Path(os.path.realpath(path))
+        if path not in self.changed:
+            return [], None
+        before, now = self.before[path] or b"", _content(path) or b""
+        return decoded(before).splitlines(), decoded(now).splitlines()
 
     @property
     def foreign(self) -> list[Path]:

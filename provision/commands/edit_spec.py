@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,11 @@ import tomlkit
 from packaging.utils import canonicalize_name
 
 from provision.commands.build_request import BuildResult
-from provision.commands.edit_journal import editing, rewrite
+from provision.commands.edit_journal import Edits, editing, rewrite
 from provision.commands.edit_lines import distribution
 from provision.commands.freshness import lockable_names
 from provision.commands.lock import LockResult, lock
-from provision.core.errors import UsageError
+from provision.core.errors import ProvisionError, UsageError
 from provision.core.limits import decoded
 from provision.core.project import Project
 from provision.lockfile.pip import PIP_LAYER, read_lock
@@ -23,6 +24,10 @@ from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
 from provision.spec.pyproject import relative
 from provision.spec.reader import load_spec, load_target, load_targets, target_names
+
+# In a remedy; see provision.resolver.ways_out.
+_CHANGE = re.compile(r"change (\S+, line \d+(?: or \S+, line \d+)*)")
+_TRY_AGAIN = "check the name and the version, then run `provision add` again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +219,29 @@ def edit_and_lock(
         results = lock(targets, project, resolver, edits=edits)
         for result in results:
             if result.error:
+                _fit_to_undone(result.error, edits)
                 raise result.error
     return results
+
+
+def _fit_to_undone(error: ProvisionError, edits: Edits) -> None:
+    """Let a remedy name lines as they are when the edits are undone, and none that is gone then."""
+
+    def corrected(match: re.Match[str]) -> str:
+        stay = []
+        for place in match[1].split(" or "):
+            name, _, number = place.rpartition(", line ")
+            before, now = edits.lines(edits.root / name)
+            if now is None:
+                stay.append(place)
+            elif (line := now[int(number) - 1]) in before:
+                stay.append(f"{name}, line {before.index(line) + 1}")
+        steps = [f"change {' or '.join(stay)}"] if stay else []
+        if len(stay) < match[1].count(", line "):
+            steps.append(_TRY_AGAIN)
+        return ", or ".join(steps)
+
+    error.remedy = _CHANGE.sub(corrected, error.remedy)
 
 
 def _users(

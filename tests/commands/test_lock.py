@@ -301,6 +301,34 @@ def test_a_failed_upgrade_leaves_the_spec_as_it_was(
     assert "2026-11-01 # why" in path.read_text()
 
 
+@pytest.mark.machine
+def test_the_remedy_of_an_undone_edit_names_no_line_that_is_gone(
+    project: Project, sources: PipConfig
+) -> None:
+    path = project.specs / "thing.toml"
+    text = SPEC.replace('["torch", "helper"]', '[\n  "torch",\n  "helper",\n]')
+    assert text != SPEC
+    resolver = make_resolver(project, sources)
+
+    def remedy_of(*added: str) -> str:
+        path.write_text(text)
+        edit = functools.partial(edit_spec.add_to, requirements=added)
+        with pytest.raises(SpecError) as caught:
+            edit_and_lock(["thing"], edit, project, resolver)
+        assert path.read_text() == text
+        return caught.value.remedy
+
+    again = "check the name and the version, then run `provision add` again"
+    assert remedy_of("nosuch") == again
+    # A line that stays is named as it is then.
+    line = text.splitlines().index('  "helper",') + 1
+    path.write_text(text.replace('"helper"', '"nowhere"'))
+    edit = functools.partial(edit_spec.add_to, requirements=["numpy"])
+    with pytest.raises(SpecError) as caught:
+        edit_and_lock(["thing"], edit, project, resolver)
+    assert caught.value.remedy == f"change envs/thing.toml, line {line}"
+
+
 SPEC = """\
 summary = "a target"
 accelerator = "cpu"
