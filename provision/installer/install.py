@@ -169,8 +169,9 @@ def _install_of_index(
     progress: Progress,
 ) -> None:
     arrived: dict[str, tuple[int, int]] = {}
-    what = f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
-    progress.step(what, lambda: {"files": arrived.copy()})
+    progress.step(
+        f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
+    )
 
     def install(houses: Sequence[Path], *, offline: bool) -> Completed:
         local = find_artifacts(artifacts, houses)
@@ -198,6 +199,8 @@ def _install_of_index(
             houses = undamaged
             finished = install(houses, offline=True)
     if finished.returncode and not supply.offline:
+        what = f"downloading from {_index_name(index)}"
+        progress.step(what, lambda: {"files": arrived.copy()})
         finished = install(houses, offline=False)
     if finished.returncode:
         local = find_artifacts(artifacts, houses)

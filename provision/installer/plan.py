@@ -32,10 +32,11 @@ class InstallPlan:
     """Bytes of the environment, approximately."""
 
     def __str__(self) -> str:
-        unsized = ""
-        if self.unsized:
-            unsized = f" and {plural(self.unsized, 'file')} of unknown size"
-        return (
-            f"{plural(self.packages, 'package')}: {self.local} from wheelhouses, at most "
-            f"{size(self.fetch)}{unsized} to download, about {size(self.disk)} on disk"
-        )
+        text = f"{plural(self.packages, 'package')}: {self.local} from wheelhouses"
+        if rest := self.packages - self.local:
+            most = size(self.fetch)
+            if self.unsized:
+                most += f" and {plural(self.unsized, 'file')} of unknown size"
+            # Only uv knows what its cache has, once it installs.
+            text += f", {rest} from uv's cache or downloaded (at most {most})"
+        return f"{text}, about {size(self.disk)} on disk"

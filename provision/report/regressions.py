@@ -63,6 +63,8 @@ class Comparison:
     """Each speed beside its history on this host."""
     vanished: tuple[str, ...] = ()
     """Checks, operators and types that the previous run had, and this one does not have."""
+    of_build: bool = False
+    """Whether the report it is compared with is that of a build."""
 
     @property
     def word(self) -> Literal["passed", "slower", "worse"]:
@@ -96,6 +98,7 @@ def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
         new=tuple(comparer.new),
         speeds=tuple(comparer.speeds),
         vanished=tuple(comparer.vanished),
+        of_build=bool(standard.basis),
     )
 
 

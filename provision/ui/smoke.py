@@ -185,9 +185,9 @@ def show_comparison(result: Comparison, console: Console) -> None:
     for speed in result.speeds:
         console.line(_speed(speed), "dim")
     if result.compared and not result.findings:
-        line = f"as good as on {result.since}"
-        if result.new:
-            line = f"{plural(len(result.compared), 'check')} {line}"
+        count = plural(len(result.compared), "check")
+        whose = "report of the build," if result.of_build else "report of"
+        line = f"compared with the {whose} {result.since}: {count} as good as then"
         console.line(line, "green")
 
 

@@ -44,7 +44,23 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
     assert built.plan.packages == 2
     assert built.plan.local == 0
     assert built.plan.fetch == size
-    assert any("to download" in step for step in lab.listener.steps)
+    (plan,) = [step for step in lab.listener.steps if "on disk" in step]
+    most = f"2 from uv's cache or downloaded (at most {size / 1000:.0f} kB)"
+    assert plan.startswith(f"2 packages: 0 from wheelhouses, {most}")
+
+
+def test_a_download_is_shown_only_where_uv_s_cache_lacks_files(lab: Lab) -> None:
+    lab.build()
+    downloads = [step for step in lab.listener.steps if "downloading" in step]
+    assert downloads == [
+        "downloading from the default index",
+        "downloading from index vendor",
+    ]
+    lab.listener.steps.clear()
+    shutil.rmtree(lab.home)
+    lab.build()
+    assert any("installing" in step for step in lab.listener.steps)
+    assert not any("downloading" in step for step in lab.listener.steps)
 
 
 def test_packages_that_do_not_work_together_never_become_current(ready: Lab) -> None:

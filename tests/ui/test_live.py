@@ -185,7 +185,7 @@ def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> No
     with halted(lab, "area.check-1"):
         terminal = build(lab, 40)
         terminal.until(
-            r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
+            r"(?s)downloading from .*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
         )
         terminal.until(r"0 of 4 area.check-1")
         gate = halted(lab, "area.check-3")
@@ -196,7 +196,7 @@ def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> No
     gate.__exit__(None, None, None)
     text = terminal.to_the_end()
     assert terminal.process.returncode == 0
-    assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
+    assert re.search(r"1\s+MB,\s+\d+\s+kB/s,\s+\d+\.\d s", text)
     assert re.search("^ok   area 3$", text, re.MULTILINE)
     assert text.count("area.check") == 1, "the result repeats what was shown"
     # Commands to be copied are not parted; the terminal goes on in the next row.
