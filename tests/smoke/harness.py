@@ -58,6 +58,7 @@ from smoke import run  # noqa: E402
 from smoke.engine import expect as expectation  # noqa: E402 - the path comes first
 from smoke.engine import requirements, worker  # noqa: E402
 from smoke.engine.check_files import check_files, declared  # noqa: E402
+from smoke.engine.import_order import garbage_left  # noqa: E402
 from smoke.engine.journal import Journal  # noqa: E402
 from smoke.engine.plan import Plan, missing  # noqa: E402
 
@@ -66,7 +67,8 @@ sys.path.append(str(HERE))  # after the suite has looked at the path
 from faults import FAULTS, Fault, check_ids, left_out  # noqa: E402
 
 if __name__ == "__mp_main__":  # the server of worlds, which forks their processes
-    import worlds  # noqa: F401
+    with garbage_left():
+        import worlds  # noqa: F401
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 PRETEND = {
@@ -130,11 +132,19 @@ def describe(out: Path) -> int:
 
 
 @cache
+def load_torch() -> None:
+    """Import torch, as the worker does before the checks."""
+    with garbage_left():
+        importlib.import_module("torch")
+
+
+@cache
 def move_to_pretend() -> None:
     """Let the pretend accelerator be the target's device, for the rest of this process."""
-    import faults_offload
-    import pretend
-    import torch
+    with garbage_left():
+        import faults_offload
+        import pretend
+        import torch
 
     from smoke.device import devices
 
@@ -188,6 +198,7 @@ def play(path: Path, out: Path) -> int:
 def in_process(job: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
     """Run the checks of some faults, on the CPU or on the pretend device."""
     os.environ["SMOKE_WORLD"] = job["world"]
+    load_torch()
     expect = job["expect"]
     if job["world"] == "pretend":
         move_to_pretend()
@@ -213,7 +224,8 @@ def in_world(world: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
 @cache
 def import_worlds() -> Any:
     """Start the server that forks the processes of worlds."""
-    worlds = importlib.import_module("worlds")
+    with garbage_left():
+        worlds = importlib.import_module("worlds")
     # Python 3.11 forgets to tell the server which program it is to have imported (gh-126631).
     named = {"main_path": str(Path(__file__).resolve())}
     with patch.object(spawn, "get_preparation_data", lambda _name: named):
