@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -262,6 +263,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     return top
 
 
+@cache
 def _summary(verb: str) -> str:
     """What a verb does: the first line of its module, which is read and not loaded."""
     text = Path(__file__).with_name("verbs").joinpath(f"{verb}.py").read_text("utf-8")
