@@ -6,13 +6,18 @@ exit code.
 
 # ruff: noqa: ANN001, ANN002, ANN201, S102, T201, BLE001
 
+import gc
 import json
 import os
 import sys
 import traceback
 from pathlib import Path
 
-import torch._dynamo  # noqa: F401 - which each optimizer loads
+gc.disable()  # a search for garbage goes through all that torch has made
+import torch._dynamo  # noqa: F401, E402 - which each optimizer loads
+
+gc.freeze()
+gc.enable()
 
 
 def become(words, *streams):
