@@ -142,7 +142,18 @@ def test_cuda_images_ask_each_of_nvidia_s_hooks_for_gpus_and_nvml() -> None:
     assert "NVIDIA" not in dockerfile(committed("arc-linux"))
 
 
-@pytest.mark.parametrize("name", LINUX)
+# Without a driver, with one, and with a conda layer.
+OF_EACH_KIND = ("cpu-linux", "arc-linux", "max-linux")
+OTHERS = [name for name in LINUX if name not in OF_EACH_KIND]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *OF_EACH_KIND,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS),
+    ],
+)
 def test_each_linux_target_has_a_context_once_its_files_are_here(
     name: str, tmp_path: Path
 ) -> None:

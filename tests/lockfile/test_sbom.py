@@ -22,7 +22,18 @@ def read(name: str) -> tuple[Target, Lock]:
     return load_target(PROJECT.specs, name), read_lock(PROJECT.lock(name))
 
 
-@pytest.mark.parametrize("name", LOCKABLE)
+# Of each platform, two without a conda layer and two with one.
+OF_EACH_KIND = ("cpu-linux", "arc-windows", "mps-macos", "max-linux")
+OTHERS = [name for name in LOCKABLE if name not in OF_EACH_KIND]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *OF_EACH_KIND,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS),
+    ],
+)
 def test_it_names_every_file_of_the_lock_and_nothing_else(name: str) -> None:
     target, lock = read(name)
     document = json.loads(sbom(target, lock))
