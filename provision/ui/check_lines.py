@@ -61,10 +61,11 @@ class CheckLines(Thread):
 
 def _count(progress: Mapping[str, Any], seconds: float) -> str:
     """Return how many checks have ended, after how long, and which one runs."""
-    line = f"{seconds:.0f} s"
     # Only torch knows the devices, so which checks are required is known when it is imported.
+    line = "importing torch"
     if progress["total"]:
-        line = f"{progress['completed']} of {progress['total']} checks, {line}"
+        line = f"{progress['completed']} of {progress['total']} checks"
+    line += f", {seconds:.0f} s"
     if progress["now"]:
         line += f", now {progress['now']}"
     return line
