@@ -14,6 +14,7 @@ from provision.artifacts.pip_config import PipConfig
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import Wheel
 from provision.commands import edit_spec, freshness, lock
+from provision.commands.edit_journal import rewrite
 from provision.commands.edit_spec import edit_and_lock
 from provision.commands.lock import diff_artifacts
 from provision.core.errors import SpecError, UsageError
@@ -323,9 +324,12 @@ def test_the_remedy_of_an_undone_edit_names_no_line_that_is_gone(
     # A line that stays is named as it is then.
     line = text.splitlines().index('  "helper",') + 1
     path.write_text(text.replace('"helper"', '"nowhere"'))
-    edit = functools.partial(edit_spec.add_to, requirements=["numpy"])
+
+    def move_down(path: Path) -> None:
+        rewrite(path, f"# a new first line\n{path.read_text()}")
+
     with pytest.raises(SpecError) as caught:
-        edit_and_lock(["thing"], edit, project, resolver)
+        edit_and_lock(["thing"], move_down, project, resolver)
     assert caught.value.remedy == f"change envs/thing.toml, line {line}"
 
 
