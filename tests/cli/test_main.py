@@ -170,7 +170,7 @@ def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
     )
     monkeypatch.setattr(
         "provision.commands.machine.read_host",
-        lambda _: Host("linux-64", "6.8", gpus=(card,)),
+        lambda _, **_options: Host("linux-64", "6.8", gpus=(card,)),
     )
     assert call("build", "auto") == Exit.OK
     told = capfd.readouterr()
