@@ -13,6 +13,7 @@ from provision.doctor.failures import any_of, frames, matching
 from provision.doctor.machine import Machine
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.reading import Log, read_log
+from provision.doctor.targets import in_own_verbs
 
 # In the order in which they are asked: causes before their symptoms.
 LAYERS = (
@@ -33,6 +34,14 @@ _BESIDE = 2  # lines between a failure and a warning or note that may explain it
 _QUOTED = 300  # signs of a line that a finding quotes
 _OWN_FAULT = "not-environment"
 _UNKNOWN = "not-recognised"
+# A file of an environment that Provision built: .envs/TARGET/GENERATION/…
+_OF_TARGET = re.compile(
+    r"""(?:^|["'\s\\/])\.envs[\\/]([a-z0-9]+(?:-[a-z0-9]+)*)[\\/][^\\/"]+[\\/]"""
+)
+_EDITED = (
+    "Run `provision verify TARGET --deep` first: the quoted file may have been edited, and this"
+    " names each file that differs from the lock. If none does, go on."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +250,20 @@ def _verdict(log: Log, machine: Machine) -> Finding:
     ended = log.failure.ended or 0
     called = frames(log.lines[log.failure.start : ended])
     code = _UNKNOWN
-    own = called and not any_of("library_frame").search(called[-1])
+    target = _target_of(called[-1]) if called else ""
+    own = called and not target and not any_of("library_frame").search(called[-1])
     if own and any_of("plain_exception").search(log.lines[ended].text):
         code = _OWN_FAULT
     words = data("findings")[code]
     evidence = (_quote(log, ended), *called[-1:])
     remedy = machine.fitting(words["remedy"])
+    if target:
+        remedy = in_own_verbs(f"{_EDITED} {remedy}", target)
     level = Level(words["level"])
     return Finding(code, level, words["symptom"], words["cause"], remedy, evidence)
+
+
+def _target_of(frame: str) -> str:
+    """Return the target in whose environment a call's file is; "" if Provision built none there."""
+    match = _OF_TARGET.search(frame)
+    return match[1] if match else ""

@@ -52,6 +52,7 @@ def in_own_verbs(remedy: str, target: str) -> str:
     remedy = _FROM_SOURCE.sub(f": `provision add {target} PACKAGE==VERSION`", remedy)
     remedy = _REINSTALL.sub(repair, remedy)
     remedy = _UNINSTALL.sub(leave_out, remedy)
+    remedy = remedy.replace("doctor --python PATH", f"doctor --target {target}")
     return _CHECK.sub(f"`provision verify {target}`", remedy).replace("TARGET", target)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -216,6 +217,31 @@ def test_a_log_is_judged_together_with_its_environment(
     told = capsys.readouterr().out
     assert told.index("alpha.py") < told.index("[not-recognised]")
     assert "Python: 3." in told
+
+
+@pytest.mark.machine
+def test_a_log_of_an_edited_file_leads_to_the_verb_that_names_the_file(
+    built: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = (built.environments(TARGET) / "current").resolve()
+    (module,) = folder.rglob("alpha.py")
+    module.unlink()  # it shares its content with uv's cache
+    module.write_text("broken\n")
+    program = [folder / "bin" / "python", "-c", "import alpha"]
+    failed = subprocess.run(program, check=False, text=True, capture_output=True)
+    path = tmp_path / "log.txt"
+    path.write_text(failed.stderr)
+    assert "NameError: name 'broken' is not defined" in path.read_text()
+
+    assert call("doctor", "--log", str(path)) == Exit.UNDECIDED
+    told = capsys.readouterr().out
+    (command,) = re.findall(r"Run `\S*provision ([^`]+)` first", told)
+    assert call(*command.split()) == Exit.FINDINGS
+    assert "alpha.py" in capsys.readouterr().out
+    assert call("doctor", "--target", TARGET) == Exit.FINDINGS
+    assert "[changed-file]" in capsys.readouterr().out
+    assert call("doctor", "--python", str(folder)) == Exit.OK
+    assert "alpha" not in capsys.readouterr().out
 
 
 def test_a_log_that_is_no_text_is_refused(

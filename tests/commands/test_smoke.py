@@ -106,6 +106,19 @@ def test_it_runs_only_if_a_driver_changed_on_the_device(
     assert "the checks run: no quick run is known here" in capsys.readouterr().err
 
 
+def test_an_edited_file_changes_no_verdict_and_is_found_by_verify(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
+    next((ready.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
+    project = ("--project", str(ready.project.root))
+    assert main.main(["verify", TARGET, "--deep", *project]) == Exit.FINDINGS
+    assert "beta.py" in capsys.readouterr().out
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert "all passed then" in capsys.readouterr().out
+    assert proof(ready, capsys) == "proven (1 of 1)"
+
+
 def test_it_also_runs_once_the_last_report_is_too_old(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -357,6 +357,55 @@ def test_what_is_not_recognised_quotes_what_decides_and_offers_the_report() -> N
     assert "--report" in finding.remedy.partition("`provision doctor --python")[0]
 
 
+# Calls of packages in the environments of targets, as Python and IPython print them.
+OF_TARGETS = {
+    "cpu-linux": TRACEBACK.format(
+        "/w/.envs/cpu-linux/79f30a889753b18c/lib/python3.11/site-packages/tqdm/__init__.py"
+    ),
+    "arc-linux": TRACEBACK.format(
+        ".envs/arc-linux/current/lib/python3.12/site-packages/q.py"
+    ),
+    "cuda-linux": TRACEBACK.format("/w/.envs/cuda-linux/1f/bin/torchrun"),
+    "arc-windows": TRACEBACK.format(
+        r"C:\My work\.envs\arc-windows\1f\Lib\site-packages\q.py"
+    ),
+    "max-linux": "E   Traceback (most recent call last)\nCell In[5], line 1\n----> 1 f()\n\n"
+    "File ~/w/.envs/max-linux/1f/lib/python3.11/site-packages/q.py:30, in g(x)\n---> 3 h()\n\n",
+}
+
+
+def test_an_unknown_error_in_a_targets_environment_leads_to_its_files_first() -> None:
+    errors = [
+        "NameError: name 'broken' is not defined",
+        "SyntaxError: invalid syntax",
+        "KeyError: 'quux'",
+        "quux.core.OddError: 0x2a",
+    ]
+    for target, frame in OF_TARGETS.items():
+        for error in errors:
+            (finding, *_) = diagnose_log(frame + error)
+            assert finding.code == "not-recognised", frame
+            assert finding.remedy.startswith(f"Run `provision verify {target} --deep`")
+            assert f"`provision doctor --target {target}`" in finding.remedy
+            assert "--log FILE --report" in finding.remedy
+            assert "--python" not in finding.remedy
+
+
+def test_an_unknown_error_elsewhere_leads_to_no_target() -> None:
+    installed = "/w/.envs/cpu-linux/1f/lib/python3.11/site-packages/q.py"
+    last_call = '  File "/w/venv/lib/python3.11/site-packages/q.py", line 1, in f\n'
+    for above in (
+        TRACEBACK.format("/w/venv/lib/python3.11/site-packages/tqdm/__init__.py"),
+        TRACEBACK.format("/w/my.envs/cpu-linux/1f/lib/site-packages/q.py"),
+        TRACEBACK.format(installed) + last_call,
+    ):
+        (finding,) = diagnose_log(f"{above}NameError: name 'broken' is not defined")
+        assert finding.code == "not-recognised"
+        assert "provision verify" not in finding.remedy
+    (own,) = diagnose_log(TRACEBACK.format("/w/.envs/notes.py") + "KeyError: 'quux'")
+    assert own.code == "not-environment"
+
+
 # --- forms in which logs are pasted -----------------------------------------------------
 
 TORN = 'Traceback (most recent call last):\n  File "/w/a.py", line 1, in <module>\n'
