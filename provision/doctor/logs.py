@@ -36,7 +36,7 @@ _OWN_FAULT = "not-environment"
 _UNKNOWN = "not-recognised"
 # A file of an environment that Provision built: .envs/TARGET/GENERATION/…
 _OF_TARGET = re.compile(
-    r"""(?:^|["'\s\\/])\.envs[\\/]([a-z0-9]+(?:-[a-z0-9]+)*)[\\/][^\\/"]+[\\/]"""
+    r"""(?:^|["'(\s\\/])\.envs[\\/]([a-z0-9]+(?:-[a-z0-9]+)*)[\\/][^\\/"]+[\\/]"""
 )
 _EDITED = (
     "Run `provision verify TARGET --deep` first: the quoted file may have been edited, and this"
@@ -249,11 +249,14 @@ def _verdict(log: Log, machine: Machine) -> Finding:
     """
     ended = log.failure.ended or 0
     called = frames(log.lines[log.failure.start : ended])
+    error = log.lines[ended].text
     code = _UNKNOWN
     target = _target_of(called[-1]) if called else ""
     own = called and not target and not any_of("library_frame").search(called[-1])
-    if own and any_of("plain_exception").search(log.lines[ended].text):
+    if own and any_of("plain_exception").search(error):
         code = _OWN_FAULT
+    else:  # the error of an import names the file that lacks a name
+        target = target or _target_of(error)
     words = data("findings")[code]
     evidence = (_quote(log, ended), *called[-1:])
     remedy = machine.fitting(words["remedy"])
@@ -263,7 +266,7 @@ def _verdict(log: Log, machine: Machine) -> Finding:
     return Finding(code, level, words["symptom"], words["cause"], remedy, evidence)
 
 
-def _target_of(frame: str) -> str:
-    """Return the target in whose environment a call's file is; "" if Provision built none there."""
-    match = _OF_TARGET.search(frame)
+def _target_of(line: str) -> str:
+    """Return the target in whose environment the file of a line is; "" if it is in none."""
+    match = _OF_TARGET.search(line)
     return match[1] if match else ""

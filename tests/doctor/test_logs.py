@@ -373,6 +373,25 @@ OF_TARGETS = {
     "File ~/w/.envs/max-linux/1f/lib/python3.11/site-packages/q.py:30, in g(x)\n---> 3 h()\n\n",
 }
 
+PYTEST = (
+    "{}/q.py:40: in <module>\n    broken\nE   NameError: name 'broken' is not defined\n"
+)
+NAMELESS = "ImportError: cannot import name 'f' from 'q' ({}/q/__init__.py)\n"
+
+
+def test_an_unknown_error_that_names_a_file_of_a_target_leads_to_its_files_first() -> (
+    None
+):
+    imports = "tests/test_a.py:1: in <module>\n    import q\n"
+    for folder in ("/w/.envs/cpu-linux/1f/lib", ".envs/cpu-linux/1f/lib"):
+        for text in (
+            imports + PYTEST.format(folder),
+            TRACEBACK.format("/w/train.py") + NAMELESS.format(folder),
+        ):
+            (finding, *_) = diagnose_log(text)
+            assert finding.code == "not-recognised", text
+            assert finding.remedy.startswith("Run `provision verify cpu-linux --deep`")
+
 
 def test_an_unknown_error_in_a_targets_environment_leads_to_its_files_first() -> None:
     errors = [
