@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from provision.commands.basis import basis_of
@@ -25,12 +25,14 @@ from provision.commands.subject import from_generation
 from provision.commands.suite import SmokeRequest
 from provision.commands.verify import verify_generation
 from provision.core.filesystem import is_tagged, make_tagged, read_link, remove_tagged
+from provision.core.findings import Finding
 from provision.core.in_use import hold
 from provision.core.locking import folder_lock, waiting
 from provision.core.prefix import site_packages
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import CURRENT, RECORD
+from provision.core.text import plural
 from provision.core.variables import refuse_separator
 from provision.environment import manifest
 from provision.environment.contents import Contents, read_contents
@@ -62,7 +64,9 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         current = manifest.current_generation(home)
         if current and (why := current.misplaced()):
             progress.note(f"{target} {why}; building it again here")
-        unchanged = None if request.fresh else _find_unchanged(request)
+        unchanged = None
+        if not request.fresh:
+            unchanged = _find_unchanged(request, progress.note)
         if unchanged:
             return _use_again(*unchanged, request, run, progress)
         return _build_new(request, run, progress)
@@ -80,7 +84,7 @@ def build_beside(
     with folder_lock(home, waiting(request.target.name, progress)) as held:
         run = functools.partial(run, pass_fds=(held,))
         manifest.sweep(home, progress.note)
-        unchanged = _find_unchanged(request)
+        unchanged = _find_unchanged(request, progress.note)
         if unchanged:
             generation, _ = unchanged
             return generation, hold(generation.folder)
@@ -143,23 +147,58 @@ def _use_again(
     return BuildResult(request.target.name, unchanged, report=report)
 
 
-def _find_unchanged(request: BuildRequest) -> tuple[Generation, Contents] | None:
-    """Return a finished generation of the lock of which no file has changed: all are hashed."""
-    lock, forbid = request.lock, request.target.pip.forbid
+def _find_unchanged(
+    request: BuildRequest, note: Callable[[str], None]
+) -> tuple[Generation, Contents] | None:
+    """Return a finished generation of the lock of which no file has changed: all are hashed.
+
+    If each one differs, note how: the one in use, else the last.
+    """
+    lock, forbid, name = request.lock, request.target.pip.forbid, request.target.name
+    differences: dict[Path, str] = {}
     folders = sorted(request.home.glob(f"{lock.digest[:16]}*"))
     for folder in filter(is_tagged, folders):
         generation = manifest.read_generation(folder)
         if generation is None or generation.record.lock != lock.digest:
             continue
-        if generation.misplaced() or site_packages(folder) is None:
+        if generation.misplaced():  # `build` says so
+            continue
+        if site_packages(folder) is None:
+            differences[folder] = f"{folder.name} has no site-packages any more"
             continue
         # An edit of the installer's cache reaches every generation that shares the file.
         as_left = stamp(folder)
-        contents = read_contents(folder, request.target.name)
-        if not verify_generation(contents, lock, forbid, deep=True).findings:
+        contents = read_contents(folder, name)
+        findings = verify_generation(contents, lock, forbid, deep=True).findings
+        if not findings:
             restamp(folder, as_left)
             return generation, contents
+        differences[folder] = _first_of(findings)
+    if why := _why_again(request, differences):
+        note(f"{name}: {why}; it is built again")
     return None
+
+
+def _first_of(findings: Sequence[Finding]) -> str:
+    """Return the first finding with the first of its evidence, and how many more there are."""
+    first = findings[0]
+    text = ": ".join([first.symptom, *first.evidence[:1]])
+    if first.evidence[1:]:
+        text += ", …"
+    if findings[1:]:
+        text += f" (and {plural(len(findings) - 1, 'more difference')})"
+    return text
+
+
+def _why_again(request: BuildRequest, differences: dict[Path, str]) -> str:
+    """Return why an environment of this lock is not used again, "" if there was none."""
+    now = read_link(request.home / CURRENT)
+    if now in differences:
+        return differences[now]
+    is_ours = now and now.name.startswith(request.lock.digest[:16])
+    if now and is_ours and not (now / RECORD).exists():
+        return f"{now.name}/{RECORD}, which says that it is complete, is gone"
+    return next(reversed(differences.values()), "")
 
 
 @contextlib.contextmanager

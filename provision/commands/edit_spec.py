@@ -16,10 +16,11 @@ from provision.commands.edit_journal import Edits, editing, rewrite
 from provision.commands.edit_lines import distribution
 from provision.commands.freshness import lockable_names
 from provision.commands.lock import LockResult, lock
-from provision.core.errors import ProvisionError, UsageError
+from provision.core.errors import ProvisionError, SpecError, UsageError
 from provision.core.limits import decoded
 from provision.core.project import Project
-from provision.lockfile.pip import PIP_LAYER, read_lock
+from provision.lockfile.pip import PIP_LAYER, Artifact, read_lock
+from provision.lockfile.requirers import THE_SPEC
 from provision.resolver.resolver import Resolver
 from provision.spec.model import Target
 from provision.spec.pyproject import relative
@@ -102,17 +103,47 @@ def require_required(path: Path, names: Iterable[str]) -> None:
         )
 
 
-def still_locked(project: Project, named: str, words: Iterable[str]) -> Iterator[str]:
-    """Yield what stays in the lock of a target, or of `all`, though it was removed, and why."""
+def named_targets(project: Project, named: str) -> list[str]:
+    """Return a target that was named, or those that `all` means."""
+    return lockable_names(project) if named == "all" else [named]
+
+
+def still_locked(
+    project: Project, targets: Iterable[str], words: Iterable[str]
+) -> Iterator[str]:
+    """Yield what stays in the locks of targets though it was removed, and why."""
     names = set(map(distribution, words))
-    targets = [named]
-    if named == "all":
-        targets = lockable_names(project)
     for target in targets:
         for artifact in read_lock(project.lock(target)).artifacts:
             if artifact.name in names:
                 users = ", ".join(artifact.via)
                 yield f"{target}: {artifact.name} stays in the lock, for {users}"
+
+
+def locked_for_others(
+    project: Project, targets: Iterable[str], words: Iterable[str]
+) -> list[tuple[str, Artifact]]:
+    """Return what targets have locked of some requirements, only because packages require it."""
+    names = set(map(distribution, words))
+    found = []
+    for target in targets:
+        with contextlib.suppress(SpecError):  # no lock, or none that can be read
+            for artifact in read_lock(project.lock(target)).artifacts:
+                if artifact.name in names and THE_SPEC not in artifact.via:
+                    found.append((target, artifact))
+    return found
+
+
+def now_required(
+    project: Project, before: Iterable[tuple[str, Artifact]]
+) -> Iterator[str]:
+    """Yield what an edit added whose locked version stayed, for :func:`locked_for_others`."""
+    for target, artifact in before:
+        name, version = artifact.name, artifact.version
+        if read_lock(project.lock(target)).versions.get(name) == version:
+            users = ", ".join(artifact.via)
+            was = f"{name} {version} was locked already, required by {users}"
+            yield f"{target}: {was}; it is a requirement of the project now"
 
 
 def upgradable(project: Project, named: Sequence[str], package: str) -> list[str]:

@@ -357,8 +357,11 @@ def show_confirmation(result: Confirmation, console: Console) -> None:
 
 
 def show_freshness(result: Freshness, console: Console) -> None:
-    """Print whether one lock is fresh."""
-    line = f"{result.target}: {result.stale or 'fresh'}"
+    """Print whether one lock is fresh, and else the command that locks it again."""
+    line = f"{result.target}: fresh"
+    if result.stale:
+        again = f"`{console.program} lock {result.target}`"
+        line = f"{result.target}: {result.stale}; {again}"
     console.verdict(line, good=not result.stale)
     if result.without_record and not result.stale:
         names = ", ".join(result.without_record)

@@ -14,6 +14,7 @@ from provision.cli.main import main
 from provision.cli.verbs import lock as verb
 from provision.core.errors import ToolError
 from provision.core.locking import try_lock
+from provision.core.program import program_name
 from provision.resolver.resolver import Resolver
 from provision.spec.reader import target_names
 
@@ -99,3 +100,29 @@ def test_only_stale_targets_are_resolved_unless_they_are_named(
     assert main(["lock", "arc-linux", *project]) == 3
     assert resolved == ["cpu-linux", "arc-linux"]
     assert "arc-linux was resolved" in capsys.readouterr().err
+
+
+def test_a_check_names_the_change_and_the_command_that_locks_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("envs", "lockfiles"):
+        shutil.copytree(CLONE / name, tmp_path / name)
+    words = ["lock", "--check", "cpu-linux", "--project", str(tmp_path)]
+    assert main(words) == 0
+    assert capsys.readouterr().out == "cpu-linux: fresh\n"
+    spec = tmp_path / "envs" / "cpu-linux.toml"
+    text = spec.read_text()
+    spec.write_text(text.replace("requirements = [", 'requirements = ["six", '))
+    again = f"`{program_name()} lock cpu-linux`"
+    files = "envs/cpu-linux.toml or envs/base/torch.toml"
+    assert main(words) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said == f"cpu-linux: {files} changed since it was locked; {again}"
+    shutil.rmtree(tmp_path / "lockfiles" / "cpu-linux")
+    assert main(words) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said == f"cpu-linux: no lock for cpu-linux; {again}"
+    # What a program reads is the change alone.
+    assert main([*words, "--json"]) == 1
+    (result,) = json.loads(capsys.readouterr().out)["result"]
+    assert result["stale"] == "no lock for cpu-linux"

@@ -15,10 +15,12 @@ import pytest
 
 from provision.core.errors import ToolError
 from provision.lockfile.pip import read_lock
+from tests.commands.test_generations import build_with_another_interpreter
 from tests.lab import Lab, Silent
 from tests.small import TARGET, Index, make_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from provision.core.project import Project
@@ -205,6 +207,66 @@ def test_a_later_install_makes_the_next_build_a_fresh_one(lab: Lab) -> None:
     assert second is not None
     assert second.folder.name == f"{first.folder.name}-2"
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
+
+
+def edit(lab: Lab, *names: str) -> None:
+    """Edit modules of the environment in use, not what uv's cache shares with it."""
+    for name in names:
+        (module,) = (lab.home / "current").resolve().rglob(name)
+        text = module.read_text("utf-8")
+        module.unlink()
+        module.write_text(f"{text}# edited\n", encoding="utf-8")
+
+
+def remove_record(lab: Lab) -> None:
+    (lab.home / "current" / "provision.json").unlink()
+
+
+def remove_packages(lab: Lab) -> None:
+    (site,) = (lab.home / "current").resolve().rglob("site-packages")
+    shutil.rmtree(site)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            lambda lab: edit(lab, "alpha.py"),
+            "1 file of alpha missing or not as its RECORD says: alpha.py",
+        ),
+        (
+            lambda lab: edit(lab, "alpha.py", "beta.py"),
+            "1 file of alpha missing or not as its RECORD says: alpha.py (and 1 more difference)",
+        ),
+        (
+            build_with_another_interpreter,
+            f"the interpreter is not the Python {sys.version.split()[0]} that the build used: ",
+        ),
+        (
+            remove_record,
+            "GENERATION/provision.json, which says that it is complete, is gone",
+        ),
+        (remove_packages, "GENERATION has no site-packages any more"),
+    ],
+)
+def test_it_says_why_an_environment_of_the_same_lock_is_built_again(
+    ready: Lab, change: Callable[[Lab], None], why: str
+) -> None:
+    ready.build()
+    assert ready.listener.notes == []
+    name = (ready.home / "current").resolve().name
+    change(ready)
+    built = ready.build()
+    assert built.plan is not None
+    (note,) = ready.listener.notes
+    why = why.replace("GENERATION", name)
+    assert note.startswith(f"{TARGET}: {why}")
+    assert note.endswith("; it is built again")
+    # The one that differs is still there, and no reason for anything now.
+    ready.build()
+    ready.relock(*ready.wheels, ready.wheel("gamma"))
+    ready.build()
+    assert ready.listener.notes == [note]
 
 
 def _build_slowly(project: Project, url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from provision.core.locking import try_lock
 from provision.core.program import program_name
 from provision.lockfile.pip import read_lock
 from provision.resolver import local_index
-from tests.small import FAILING_SUITE, TARGET, write_vendor
+from tests.small import FAILING_SUITE, TARGET, make_wheel, write_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,10 +96,16 @@ def test_what_the_spec_does_not_require_cannot_be_removed(path: Path) -> None:
 
 @pytest.fixture
 def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
-    """A lab whose spec can be resolved: its wheels, also as metadata with upload times."""
+    """A lab whose spec can be resolved: its wheels, also as metadata with upload times.
+
+    Of these delta requires gamma.
+    """
     served: dict[str, list[Wheel]] = {"default": [], "vendor": []}
-    for index, name in (("default", "alpha"), ("default", "gamma"), ("vendor", "beta")):
-        file = lab.wheel(name, index=index)
+    for name in ("alpha", "beta", "delta", "gamma"):
+        index = "vendor" if name == "beta" else "default"
+        requires = ("gamma",) if name == "delta" else ()
+        text = {f"{name}.py": "version = '1.0'\n"}
+        file = make_wheel(lab.index.root / index, name, "1.0", text, requires)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         url = f"{lab.index.url}/{index}/{file.name}"
         served[index].append(
@@ -107,7 +114,7 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
                 url=url,
                 sha256=digest,
                 size=file.stat().st_size,
-                requires_dist=(),
+                requires_dist=requires,
             )
         )
     write_vendor(lab.project.catalog, served["vendor"], f"{lab.index.url}/vendor/")
@@ -195,6 +202,46 @@ def test_what_stays_is_said_where_the_build_fails(
         capsys.readouterr().err.split()
     )
     assert "gamma" in read_lock(shop.project.lock(TARGET)).versions
+
+
+@pytest.mark.machine
+def test_what_is_not_built_after_an_edit_of_several_targets_is_named(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But no target that was not built before."""
+    spec = shop.project.specs / f"{TARGET}.toml"
+    for name in ("another", "never"):
+        shutil.copy(spec, spec.with_stem(name))
+        assert call(shop, "lock", target=name) == Exit.OK
+    for name in ("another", TARGET):
+        assert call(shop, "build", target=name) == Exit.OK
+    suite = shop.project.smoke / "run.py"
+    suite.write_text("raise SystemExit(9)", encoding="utf-8")
+    capsys.readouterr()
+    assert call(shop, "add", "gamma", target="all") == Exit.TOOL
+    for name in ("another", "never", TARGET):
+        assert "gamma" in read_lock(shop.project.lock(name)).versions
+    said = " ".join(capsys.readouterr().err.replace(program_name(), "P").split())
+    assert "`P build another` tries it again; not built yet, too: `P build tiny` " in (
+        f"{said} "
+    )
+    assert "build never" not in said
+
+
+@pytest.mark.machine
+def test_what_was_locked_for_a_package_and_is_added_is_named(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def notes(*words: str) -> str:
+        assert call(shop, "add", *words, "--no-build") == Exit.OK
+        return " ".join(capsys.readouterr().err.split())
+
+    assert "was locked already" not in notes("delta")
+    said = notes("gamma>=1", "alpha")
+    now = "it is a requirement of the project now"
+    assert f"{TARGET}: gamma 1.0 was locked already, required by delta; {now}" in said
+    assert said.count("was locked already") == 1
+    assert "was locked already" not in notes("gamma")
 
 
 @pytest.mark.machine

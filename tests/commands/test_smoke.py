@@ -119,6 +119,21 @@ def test_an_edited_file_changes_no_verdict_and_is_found_by_verify(
     assert proof(ready, capsys) == "proven (1 of 1)"
 
 
+def test_where_nothing_runs_it_still_says_that_the_lock_changed(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
+    assert "provision build" not in capsys.readouterr().err
+    ready.relock(ready.wheel("alpha", "2.0"), ready.wheels[1])
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    out, err = capsys.readouterr()
+    assert "all passed then" in out
+    path = f"lockfiles/{TARGET}/requirements.txt"
+    note = f"! {TARGET}: the environment in use is not that of {path}; "
+    assert " ".join(err.split()).count(note) == 1
+    assert f"provision build {TARGET}`" in err
+
+
 def test_it_also_runs_once_the_last_report_is_too_old(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:

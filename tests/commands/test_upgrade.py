@@ -98,5 +98,6 @@ def test_of_all_targets_those_are_moved_that_have_the_package(project: Project) 
 def test_what_another_package_requires_is_said_to_stay(project: Project) -> None:
     (project.specs / "thing.toml").write_text(SPEC)
     said = ["thing: numpy stays in the lock, for the spec"]
-    assert list(edit_spec.still_locked(project, "thing", ["NumPy>=1", "six"])) == said
-    assert list(edit_spec.still_locked(project, "all", ["numpy"])) == said
+    assert list(edit_spec.still_locked(project, ["thing"], ["NumPy>=1", "six"])) == said
+    names = edit_spec.named_targets(project, "all")
+    assert list(edit_spec.still_locked(project, names, ["numpy"])) == said

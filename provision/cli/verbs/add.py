@@ -11,8 +11,13 @@ from provision.cli.verbs.lock import make_resolver
 from provision.commands.build_request import BuildResult
 from provision.commands.detect import why_device_is_absent
 from provision.commands.edit_places import Words, add
-from provision.commands.edit_spec import Edited, edit_and_lock
-from provision.commands.freshness import lockable_names
+from provision.commands.edit_spec import (
+    Edited,
+    edit_and_lock,
+    locked_for_others,
+    named_targets,
+    now_required,
+)
 from provision.commands.machine import host_reader
 from provision.core.errors import UsageError
 from provision.core.platforms import this_platform
@@ -56,8 +61,13 @@ def declare_edit(parser: ArgumentParser, metavar: str, about: str) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    words = words_of(call)
-    return edit(lambda path: add(path, words), call)
+    words, project = words_of(call), call.project
+    names = named_targets(project, call.arguments.target)
+    before = locked_for_others(project, names, words.requirements)
+    outcome = edit(lambda path: add(path, words), call)
+    for line in now_required(project, before):
+        call.console.note(line)
+    return outcome
 
 
 def words_of(call: Call) -> Words:
@@ -89,35 +99,47 @@ def _is_path(word: str) -> bool:
 
 def edit(change: Callable[[Path], object], call: Call) -> Outcome:
     """Edit and lock targets, then build those built before, or the named one if it fits here."""
-    project, target = call.project, call.arguments.target
-    names = lockable_names(project) if target == "all" else [target]
+    project = call.project
+    names = named_targets(project, call.arguments.target)
     for name in names:
         load_target(project.specs, name)
     locks = edit_and_lock(names, change, project, make_resolver(call))
     host = host_reader(project)
+    unbuilt = []
+    for lock in locks:
+        if _is_built(call, load_target(project.specs, lock.target), host):
+            unbuilt.append(lock.target)
     edited = []
     failed = False
     for lock in locks:
         built = None
-        if _is_built(call, load_target(project.specs, lock.target), host):
-            built = _build(call, lock.target, host)
+        if lock.target in unbuilt:
+            built = _build(call, unbuilt, host)
+            unbuilt = unbuilt[1:]
             failed |= built.generation is None
         edited.append(Edited(lock, built))
     return Outcome(edited, each(show_edited), findings_if(failed))
 
 
-def _build(call: Call, target: str, host: Callable[[], Host]) -> BuildResult:
-    """Build an edited target, or say what stays although that failed."""
+def _build(call: Call, unbuilt: list[str], host: Callable[[], Host]) -> BuildResult:
+    """Build the first of some edited targets, or say what stays although that failed."""
     built = None
     try:
-        built = build_target(call, target, host)
+        built = build_target(call, unbuilt[0], host)
     finally:
-        if built is None or built.generation is None:
-            again = f"{call.console.program} build {target}"
-            call.console.note(
-                f"requirements and lock stay as edited: `{again}` tries it again"
-            )
+        if built is None:  # nor are the others built then
+            _note_unbuilt(call, unbuilt)
+        elif built.generation is None:
+            _note_unbuilt(call, unbuilt[:1])
     return built
+
+
+def _note_unbuilt(call: Call, targets: list[str]) -> None:
+    first, *others = [f"`{call.console.program} build {name}`" for name in targets]
+    text = f"requirements and lock stay as edited: {first} tries it again"
+    if others:
+        text += f"; not built yet, too: {', '.join(others)}"
+    call.console.note(text)
 
 
 def _is_built(call: Call, target: Target, host: Callable[[], Host]) -> bool:

@@ -6,8 +6,7 @@ from pathlib import Path
 from provision.cli.call import Call, Outcome
 from provision.cli.verbs.add import declare_edit, edit, words_of
 from provision.commands.edit_places import remove, require_removable
-from provision.commands.edit_spec import still_locked
-from provision.commands.freshness import lockable_names
+from provision.commands.edit_spec import named_targets, still_locked
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -16,8 +15,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def handle(call: Call) -> Outcome:
     words = words_of(call)
-    target = call.arguments.target
-    names = lockable_names(call.project) if target == "all" else [target]
+    names = named_targets(call.project, call.arguments.target)
     paths = [call.project.specs / f"{name}.toml" for name in names]
 
     def change(path: Path) -> None:
@@ -26,6 +24,6 @@ def handle(call: Call) -> Outcome:
         remove(path, words)
 
     outcome = edit(change, call)
-    for stays in still_locked(call.project, target, words.requirements):
+    for stays in still_locked(call.project, names, words.requirements):
         call.console.note(stays)
     return outcome

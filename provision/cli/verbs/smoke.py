@@ -110,6 +110,8 @@ def handle(call: Call) -> Outcome:
     )
     if options.max_age and not options.if_driver_changed:
         raise UsageError("--max-age: only --if-driver-changed looks at earlier reports")
+    if not options.against and (change := note_on_lock(call.target, call.project)):
+        call.console.note(change)
     if options.if_driver_changed:
         skipped = smoke.unchanged(request, call.console, options.max_age)
         if skipped:
@@ -120,7 +122,5 @@ def handle(call: Call) -> Outcome:
         require_end(checked, subject)
         result = smoke.SmokeResult(checked.report, None)
     else:
-        if change := note_on_lock(call.target, call.project):
-            call.console.note(change)
         result = smoke.smoke(request, run, call.console)
     return Outcome(result, show_smoke, smoke.exit_code(result.report.word))
