@@ -5,6 +5,7 @@ With several indexes in one call, a package of the same name on another index co
 """
 
 import os
+import re
 import secrets
 import shutil
 from collections import defaultdict
@@ -242,7 +243,13 @@ def _install_error(
     finished: Completed,
 ) -> ToolError:
     name = _index_name(index)
-    files = [f"{a.filename}  sha256 {a.sha256}" for a in missing]
+    # What uv's cache has is in no wheelhouse either: uv names what it lacks.
+    named = [
+        a
+        for a in missing
+        if re.search(rf"(?<![\w-]){a.name}(?![\w-])", finished.stderr)
+    ]
+    files = [f"{a.filename}  sha256 {a.sha256}" for a in named or missing]
     printed = finished.stderr.strip().splitlines()
     cause = f"{name} did not provide them"
     remedy = f"check that {supply.indexes.get(index) or name} answers"

@@ -285,8 +285,10 @@ def show_repaired(
     record = result.generation.record
     replaced = f"{', '.join(drifted)} replaced" if drifted else "built again"
     checks = "checks passed"
-    if record.proof != "proven":
-        checks = f"unproven: {record.reason or 'the checks were left out'}"
+    if record.proof == "unproven":
+        checks = f"unproven: {record.reason}"
+    elif record.proof == "skipped":
+        checks = "not proven: the checks were left out"
     files = f"{plural(record.files, 'file')} as locked"
     line = f"repaired: {result.target}, {replaced}, {files}, {checks}"
     console.verdict(line, good=record.proof == "proven")

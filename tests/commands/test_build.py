@@ -198,6 +198,17 @@ def test_offline_without_the_files_names_them(lab: Lab) -> None:
     assert lab.index.asked == []
 
 
+def test_offline_it_names_what_the_cache_lacks_alone(lab: Lab) -> None:
+    lab.build()
+    gamma = lab.wheel("gamma")
+    lab.relock(*lab.wheels, gamma)
+    with pytest.raises(ToolError, match="in no wheelhouse") as caught:
+        lab.build(offline=True)
+    assert gamma.name in caught.value.evidence
+    for cached in lab.wheels[:2]:
+        assert cached.name not in caught.value.evidence
+
+
 def test_a_later_install_makes_the_next_build_a_fresh_one(lab: Lab) -> None:
     first = lab.build().generation
     assert first is not None

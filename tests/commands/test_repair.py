@@ -96,7 +96,7 @@ def test_a_repair_does_not_advise_itself(
     assert "--repair" not in shown
     assert shown.splitlines()[-1] == (
         f"repaired: {TARGET}, alpha replaced, 12 files as locked, "
-        "unproven: the checks were left out"
+        "not proven: the checks were left out"
     )
 
 
