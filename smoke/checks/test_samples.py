@@ -212,7 +212,7 @@ def _optimizers(device: torch.device) -> Compared:
             ways.append("foreach")
         if has_fused and devices.kind(device) in info.supports_fused_on:
             ways.append("fused")
-        samples = info.optim_inputs_func(device=str(device))
+        samples = info.optim_inputs_func(device=devices.kind(device))
         for (number, sample), way in product(enumerate(samples), ways):
             case = Case(partial(_steps, info.optim_cls, sample.kwargs, way))
             name = f"{info.name} {number} {way} float32"
