@@ -84,12 +84,18 @@ def _numbers(tree: ast.Module) -> list[str]:
         (name, *more) = statement.targets
         if more or not isinstance(name, ast.Name) or not name.id.isupper():
             continue
-        if all(map(_is_of_numbers, ast.walk(statement.value))):
+        if _is_of_numbers(statement.value):
             numbers.append(f"`{name.id} = {ast.unparse(statement.value)}`")
     return numbers
 
 
-def _is_of_numbers(node: ast.AST) -> bool:
+def _is_of_numbers(value: ast.expr) -> bool:
+    """Whether a value is a number, or a table of numbers by name."""
+    numbers = value.values if isinstance(value, ast.Dict) else [value]
+    return all(_is_number(node) for number in numbers for node in ast.walk(number))
+
+
+def _is_number(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant):
         return type(node.value) in {int, float}
     return isinstance(node, ast.BinOp | ast.operator | ast.UnaryOp | ast.unaryop)

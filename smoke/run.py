@@ -33,6 +33,7 @@ from smoke.engine.plan import Plan, missing, reused  # noqa: E402
 from smoke.engine.workers import Workers  # noqa: E402
 
 SCHEMA = 2  # of the report
+LIMIT = 120.0  # seconds of silence until a check counts as hung, unless it computes
 NO_GROUP = (
     "no group: start it under torchrun, srun or mpirun, two processes or more, as in "
     "`srun --ntasks-per-node=1 provision gate TARGET --group`"
@@ -75,7 +76,7 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
         type=float,
-        default=120.0,
+        default=LIMIT,
         help="seconds of silence until a check counts as hung, unless it computes",
     )
     parser.add_argument(

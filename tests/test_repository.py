@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ SCHEMAS = {
     ".github/ISSUE_TEMPLATE/[0-9]*.yml": "vendor.github-issue-forms",
     ".github/workflows/*.yml": "vendor.github-workflows",
 }
+FORMATS = ROOT / "provision" / "doctor" / "formats.toml"
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[0-9]*.yml"))
 
 
@@ -110,6 +112,31 @@ def run_hooks(program: str, clone: Path, *files: str) -> tuple[int, list[str], s
         r"^provision .*(Passed|Failed|Skipped)$", done.stdout, re.MULTILINE
     )
     return done.returncode, outcomes, done.stdout + done.stderr
+
+
+def test_the_hooks_run_for_each_file_that_they_read() -> None:
+    manifest = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    lock_runs, doctor_runs = [re.compile(hook["files"]).search for hook in manifest]
+    # What a spec may refer to, each by any name.
+    for name in (
+        "envs/base/mine.toml",
+        "lockfiles/cpu-linux/pip.txt",
+        "sub/pyproject.toml",
+        "reqs/train.txt",
+        "reqs/train.in",
+        "environment.yml",
+        "conda/environment.yaml",
+        "libs/mine/setup.cfg",
+        "libs/mine/setup.py",
+        "wheels/mine-1.0-py3-none-any.whl",
+    ):
+        assert lock_runs(name), name
+    assert not lock_runs("smoke/run.py")
+    for pattern in tomllib.loads(FORMATS.read_text("utf-8"))["file"]:
+        name = pattern.replace("*", "")
+        assert doctor_runs(name), name
+        assert doctor_runs(f"sub/{name}"), name
+    assert not doctor_runs("environment.yml"), "which the doctor does not examine"
 
 
 @pytest.mark.network

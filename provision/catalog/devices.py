@@ -1,4 +1,4 @@
-"""The device catalog: device ids to families, driver builds to releases, minimum drivers."""
+"""The device catalog: device ids to families, builds to releases, minimum drivers, peaks."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,10 +29,11 @@ class Device:
 
 
 Chip = tuple[int, int, Device]  # its first device id, the last one, and what they are
+# What a row of ``peaks.toml`` may say: GB/s of memory, and TFLOP/s of products by type.
+PEAKS = {"memory", "float64", "float32", "float16", "bfloat16"}
 # The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
 # than the catalog. Such a chip may run: wheels with PTX serve each later generation, and wheels
 # without it the later chips of the same one. Only a driver can tell, so it counts as supported.
-_KINDS = {"memory", "float64", "float32", "float16", "bfloat16"}
 _NEWER = Device(
     "NVIDIA GPU newer than the catalog", None, supported=True, integrated=False
 )
@@ -159,7 +160,7 @@ def read_peaks(catalog: Path) -> dict[str, dict[str, float]]:
         rows = read_parsed(fact(catalog, "peaks.toml"), parse_toml)["peak"]
         peaks: dict[str, dict[str, float]] = {}
         for row in rows:
-            peak = {kind: float(row[kind]) for kind in _KINDS & row.keys()}
+            peak = {kind: float(row[kind]) for kind in PEAKS & row.keys()}
             peaks |= dict.fromkeys(row["names"], peak)
         return peaks
 

@@ -39,8 +39,10 @@ from provision.ui import verdict as forms
 from provision.ui.console import print_json, print_text
 
 _CODES = {"keep": Exit.OK, "remove": Exit.FINDINGS, "none": Exit.USAGE}
-_PATIENCE = 10.0  # seconds in which what an ended job left may go
-_GRACE = 5.0  # seconds to end in: a driver that hangs may hold the main thread for ever
+_UNTIL_IDLE = 10.0  # seconds in which what an ended job left may go
+_UNTIL_ENDED = (
+    5.0  # seconds to end in: a driver that hangs may hold the main thread for ever
+)
 _HUNG = "the run could not be ended: a driver may hang"
 _UNFIT = re.compile(r"^[^A-Za-z0-9]|[^A-Za-z0-9_.-]")  # in a part of a file's name
 
@@ -180,7 +182,7 @@ class Contract:
         """Who uses the device, once what is about to end has had its time."""
         accelerator = self._call.target.accelerator
         notes = set[str]()
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _UNTIL_IDLE
         users = self._users(accelerator, notes)
         while users and time.monotonic() < until:
             time.sleep(0.5)
@@ -206,7 +208,7 @@ class Contract:
         # Handled as soon as the main thread runs Python.
         _thread.interrupt_main(signal.SIGTERM)
         interrupt()
-        if not self._ended.wait(_GRACE):
+        if not self._ended.wait(_UNTIL_ENDED):
             self._leave(self._none(self._why, _HUNG))
 
     def _leave(self, verdict: Verdict) -> None:
@@ -215,7 +217,7 @@ class Contract:
             target=self._give_or_tell, args=[verdict], daemon=True
         )
         giving.start()
-        giving.join(_GRACE)
+        giving.join(_UNTIL_ENDED)
         if giving.is_alive():  # its disk hangs, too
             self._print(verdict)
         os._exit(Exit.USAGE)

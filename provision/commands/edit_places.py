@@ -1,4 +1,4 @@
-"""Add requirements to the files that a spec refers to, and remove them from where they are.
+"""What `add` and `remove` do with a requirement: to which file it goes, or why it is refused.
 
 A requirement is in one place: the file that has it is edited, else the first one of
 ``[pip] files`` that can be, and the spec only where it refers to none, or is to differ.

@@ -1,4 +1,4 @@
-"""Edit requirements of targets where they are, and lock; what cannot be locked stays as it was."""
+"""Edit specs, then lock their targets; what cannot be locked stays as it was."""
 
 import contextlib
 import datetime as dt

@@ -1,4 +1,4 @@
-"""What a repository requires: the files that say so, which specs refer to, and what they say."""
+"""What a repository requires: which files `init` takes where nobody names one, and what they say."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""Run the suite of checks once, in a process of the environment's own Python."""
+"""Run the suite of checks once: which checks each suite has, its options, and its time limits."""
 
 import datetime as dt
 import functools

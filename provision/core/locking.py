@@ -1,4 +1,4 @@
-"""The lock of a folder: one process at a time changes it."""
+"""The lock of a folder: one process at a time changes it, and the others wait."""
 
 import contextlib
 import errno

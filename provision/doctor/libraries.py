@@ -1,4 +1,4 @@
-"""Native libraries that those of an environment import and the loader misses."""
+"""Native libraries that an environment needs and the loader misses; see ``packages.toml``."""
 
 import contextlib
 import os

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.findings import toml_table
-from provision.core.platforms import MAKERS, VENDORS
+from provision.core.platforms import LEAST_GLIBC, MAKERS, VENDORS
 from provision.host.driver_versions import numbers_of
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
 from provision.host.model import Gpu, Host
@@ -14,7 +14,7 @@ from provision.spec.parts import TargetHardware
 # Kernel drivers that never compute.
 _NOUVEAU = {"nouveau", "nova_core", "NovaCore"}
 # What manylinux_2_28 promises, a tag of wheels in every lock: the libraries of AlmaLinux 8.
-_GLIBC, _LIBSTDCXX = "glibc 2.28", "libstdc++.so.6.0.25"
+_GLIBC, _LIBSTDCXX = f"glibc 2.{LEAST_GLIBC}", "libstdc++.so.6.0.25"
 
 
 class Obstacle(NamedTuple):

@@ -6,19 +6,21 @@ import uuid
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentType
-from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.output import make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
 
 from provision.lockfile.conda import CondaPackage, conda_packages
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
 
+VERSION = "1.6"  # of CycloneDX
 # Constant, so that the same lock gives the same serial number.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_OID, "provision.sbom")
 
 
 def sbom(target: Target, lock: Lock) -> str:
-    """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock."""
+    """Return the components of a target as CycloneDX JSON, the same bytes for the same lock."""
     # Its time is the cut-off of the lock, because the time of the call would change the bytes.
     root = Component(
         name=target.name,
@@ -43,7 +45,11 @@ def sbom(target: Target, lock: Lock) -> str:
             bom.register_dependency(components.get(name, root), [component])
     bom.register_dependency(root, native)
     # Indented, so that a diff shows which component changed.
-    return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+    version = SchemaVersion.from_version(VERSION)
+    return (
+        make_outputter(bom, OutputFormat.JSON, version).output_as_string(indent=2)
+        + "\n"
+    )
 
 
 def _wheel(artifact: Artifact) -> Component:

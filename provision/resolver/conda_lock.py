@@ -1,4 +1,4 @@
-"""Lock the conda layer with conda-lock, solved from the catalog: no conda and no network."""
+"""Lock the conda layer with conda-lock, from the catalog; for `update`, from the channel itself."""
 
 import contextlib
 import importlib.metadata

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from provision.core.platforms import PYTHONS
+from provision.core.platforms import LEAST_GLIBC, PYTHONS
 from provision.core.process import Completed
 from provision.resolver.derivation import Fact
 from provision.resolver.uv import Pins, UvResolver
@@ -252,7 +252,7 @@ class WaysOut:
         """Return the oldest glibc for which there are the wheels that an error lacks, or ""."""
         if not self.target.platform.startswith("linux"):
             return ""
-        own = Version(self.target.glibc or "2.28")
+        own = Version(self.target.glibc or f"2.{LEAST_GLIBC}")
         newer = [glibc for glibc in _GLIBCS if Version(glibc) > own]
         if not newer or not self._resolves_with(newer[-1], fault):
             return ""

@@ -1,4 +1,4 @@
-"""The terminal: results on stdout; what is being done, notes and errors on stderr."""
+"""The terminal: results and findings on stdout; what is being done, notes and errors on stderr."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from provision.core.docstrings import field_docstrings
 from provision.core.findings import Diagnosis
 from provision.environment.verification import Verification
 from provision.image.docker import BuiltImage
+from provision.lockfile import sbom
 from provision.report.fleet import Fleet
 from provision.report.model import Measurement
 from provision.report.verdict import Verdict
@@ -62,11 +63,11 @@ def _said(kind: Any, description: str) -> Any:  # noqa: ANN401 - forms of types
 
 _CONTRACT = _said(Verdict, "With `--contract`.")
 _BILL = {
-    "description": "The bill of materials, CycloneDX 1.6.",
+    "description": f"The bill of materials, CycloneDX {sbom.VERSION}.",
     "type": "object",
     "properties": {
         "bomFormat": {"const": "CycloneDX"},
-        "specVersion": {"const": "1.6"},
+        "specVersion": {"const": sbom.VERSION},
     },
     "required": ["bomFormat", "specVersion", "components"],
 }

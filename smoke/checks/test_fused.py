@@ -1,4 +1,4 @@
-"""Fused operators are registered for the device, and right in each dtype and layout."""
+"""AdamW, and fused operators: registered for the device, and right in each dtype and layout."""
 
 from functools import partial
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from provision.catalog.devices import Devices, read_devices, read_peaks
+from provision.catalog.devices import PEAKS, Devices, read_devices, read_peaks
 from provision.core.errors import SpecError
 
 CATALOG = Path(__file__).parents[2] / "envs" / "catalog"
@@ -112,6 +112,7 @@ def test_every_peak_has_a_source_and_a_device_of_its_own() -> None:
     names = []
     for row in table("peaks.toml")["peak"]:
         assert row["source"]
+        assert row.keys() <= PEAKS | {"names", "source"}, "is not read"
         assert row["memory"] > 100
         names += row["names"]
     assert len(names) == len(set(names))

@@ -330,7 +330,7 @@ def hang(lab: Lab, *words: str, before: str = "") -> subprocess.CompletedProcess
     code = (
         "import sys, threading, signal\n"
         "from provision.cli import contract, main\n"
-        "contract._GRACE = 0.5\n"
+        "contract._UNTIL_ENDED = 0.5\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])\n"
         "contract.facts_of = lambda *_: threading.Event().wait()\n"
         f"{before}main.main({argv})\n"
@@ -367,7 +367,7 @@ def test_a_busy_environment_is_no_verdict_until_its_user_leaves(
         [python, "-c", "input()"], stdin=subprocess.PIPE, env=clean_environment()
     )
     try:
-        monkeypatch.setattr("provision.cli.contract._PATIENCE", 0.5)
+        monkeypatch.setattr("provision.cli.contract._UNTIL_IDLE", 0.5)
         time.sleep(0.3)
         assert call(ready, "--idle") == NONE
         assert f"(process {user.pid})" in stored(ready)["reason"]

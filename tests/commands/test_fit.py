@@ -197,7 +197,7 @@ def test_a_torch_of_conda_that_a_target_lacks_is_said_with_its_line(
     [
         ("pyproject.toml", '[project]\nrequires-python = ">=3.11.4,<3.12"\n', "3.11"),
         ("pyproject.toml", '[project]\nrequires-python = ">=3.10"\n', "3.12"),
-        ("environment.yml", "dependencies:\n- python=3.13\n", "3.13"),
+        ("environment.yaml", "dependencies:\n- python=3.13\n", "3.13"),
         ("environment.yml", "dependencies:\n- python >=3.10, < 3.12\n", "3.11"),
         ("environment.yml", "dependencies:\n- python 3.13.1 h1234_0_cpython\n", "3.13"),
         ("requirements.txt", "torch==2.8.0\n", "3.11"),  # no other has a wheel

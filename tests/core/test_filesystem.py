@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import multiprocessing
 import os
 import signal
@@ -62,19 +61,6 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_before_it_end
     monkeypatch.setattr(os, "fsync", record)
     write_atomic(file, "text")
     assert flushed == [(False, False), (True, True)]
-
-
-@pytest.mark.parametrize("size", [3, pytest.param(300_000, marks=pytest.mark.machine)])
-def test_many_files_are_hashed(tmp_path: Path, size: int) -> None:
-    contents = {f"{n % 7}/{n}": bytes([n]) * (size + n) for n in range(60)}
-    for name, content in contents.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(content)
-    sizes = {name: len(content) for name, content in contents.items()}
-    expected = {
-        name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
-    }
-    assert sha256_below(tmp_path, sizes) == expected
 
 
 def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:
