@@ -29,6 +29,7 @@ from smoke.engine.finding import fail
 # of silence, after which a check counts as hung.
 LIMIT = 60.0
 _LAST_WORDS = 10.0  # seconds in which the others tell how far they are
+_IS_OVER = "over"  # the key in the store that ends the wait for who has not come
 _ANSWER = 20.0  # seconds in which rank 0 answers one question, however busy it is
 # Gloo and oneCCL raise plain errors, and NCCL wraps those of this rank's own device.
 _OF_NETWORK = re.compile(r"gloo|ccl|connect|tim(ed |e)out|socket|broken pipe", re.I)
@@ -152,6 +153,7 @@ class Group:
             self._ask(self._store.set, f"{topic}/{self.rank}", json.dumps(fact))
             self._wait(topic, LIMIT)
             if absent := self._without(topic):
+                self._part(absent)
                 names = ", ".join(map(self._name, absent))
                 self._no_network(f"{names} did not come within {LIMIT:.0f} s")
             for rank in range(self.size):
@@ -159,11 +161,23 @@ class Group:
                 facts[rank] = json.loads(text)
         return facts
 
+    def _part(self, absent: list[int]) -> None:
+        """Let those who came later know that the time is up, before the store ends with rank 0."""
+        self._ask(self._store.set, _IS_OVER, "")
+        self._ask(self._store.set, f"parts/{self.rank}", "")
+        present = [rank for rank in range(self.size) if rank not in absent]
+        self._wait_for([f"parts/{rank}" for rank in present], _LAST_WORDS)
+
     def _wait(self, topic: str, seconds: float) -> None:
-        """Wait until all have told something on a topic."""
-        keys = [f"{topic}/{rank}" for rank in range(self.size)]
+        """Wait until all have told something on a topic, or one has waited long enough for others."""
+        self._wait_for([f"{topic}/{rank}" for rank in range(self.size)], seconds, _IS_OVER)
+
+    def _wait_for(self, keys: list[str], seconds: float, end: str = "") -> None:
+        """Wait until the store has all keys, or the one that ends the wait."""
         until = time.monotonic() + seconds
         while not self._ask(self._store.check, keys) and time.monotonic() < until:
+            if end and self._ask(self._store.check, [end]):
+                return
             time.sleep(0.05)
 
     def leave(self) -> None:

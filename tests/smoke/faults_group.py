@@ -9,6 +9,7 @@ from unittest.mock import patch
 faults = sys.modules[__name__.removesuffix("_group")]
 fault, replaced, module = faults.fault, faults.replaced, faults.module
 CHECK, DISTRIBUTED = "group.exchange", "torch.distributed"
+SECONDS = {"LIMIT": 20.0, "_LAST_WORDS": 3.0, "_ANSWER": 8.0}
 
 
 @replaced(CHECK, "wrong-numbers", DISTRIBUTED, "all_reduce", "group")
@@ -25,9 +26,14 @@ def a_process_is_slow(exchange, operations):
 
 @fault(CHECK, "", "group")
 def the_group_waits_for_seconds_only():
-    group = module("smoke.device.group")
-    seconds = {"LIMIT": 20.0, "_LAST_WORDS": 3.0, "_ANSWER": 8.0}
-    with patch.multiple(group, **seconds):
+    with patch.multiple(module("smoke.device.group"), **SECONDS):
+        yield
+
+
+@fault(CHECK, "network-failure", "group")
+def a_process_comes_later():
+    module("time").sleep(4)
+    with patch.multiple(module("smoke.device.group"), **SECONDS):
         yield
 
 

@@ -212,12 +212,6 @@ def job(
             "could not sum numbers: rank 2 on {} does not answer",
             marks=pytest.mark.slow,
         ),
-        pytest.param(
-            "",
-            "failed",
-            "rank 2 did not come within 20 s",
-            marks=pytest.mark.slow,
-        ),
     ],
 )
 def test_one_of_three_processes_is_at_fault(
@@ -232,6 +226,17 @@ def test_one_of_three_processes_is_at_fault(
         assert check["finding"]["code"] == CODES.get(fault, "network-failure")
         assert check["finding"]["symptom"] == symptom
         assert check["finding"]["evidence"]
+
+
+@pytest.mark.machine
+@pytest.mark.slow
+def test_who_comes_later_names_the_same_absent_process_as_the_first(
+    job: Callable[..., list[dict[str, Any]]],
+) -> None:
+    """The first one has the store, and its time is up while the other one still waits."""
+    for check in job(NOTHING, "a_process_comes_later", "", code=1):
+        assert check["finding"]["code"] == "network-failure"
+        assert check["finding"]["symptom"] == "rank 2 did not come within 20 s"
 
 
 @pytest.mark.machine
