@@ -2,6 +2,7 @@
 
 ``harness.py --describe OUT``   an expectation that fits this environment as it is
 ``harness.py --play JOBS OUT``   a share of the jobs of a file, see `conftest.play`
+``harness.py --job EXPECT OUT NAME…``   the processes of a job, each under a fault
 ``harness.py --supervise NAME EXPECT REPORT``   the whole suite as a user starts it, under one fault
 Anything else is the worker's own command line, run under the fault that SMOKE_FAULT names.
 
@@ -92,6 +93,8 @@ def main(argv: list[str]) -> int:
         return run.main(argv[2:], worker=Path(__file__))
     if argv[0] == "--play":
         return play(Path(argv[1]), Path(argv[2]))
+    if argv[0] == "--job":
+        return job(Path(argv[1]), Path(argv[2]), argv[3:])
     os.environ["SMOKE_CHILD"] = "1"
     fault = BY_NAME.get(os.environ.get("SMOKE_FAULT", ""))
     world = os.environ.get("SMOKE_WORLD", "cpu")
@@ -101,8 +104,7 @@ def main(argv: list[str]) -> int:
     if world == "pretend":
         move_to_pretend()
     if fault and fault.world == "group":
-        # Seconds of each process go into sums of what a layer has.
-        importlib.import_module("smoke.checks.test_group").LARGE = 2**16
+        exchange_little()
     with fault.apply() if fault else nullcontext():
         return worker.main(argv)
 
@@ -128,6 +130,32 @@ def describe(out: Path) -> int:
         "environment": {},
     }
     out.write_text(json.dumps(expect), encoding="utf-8")
+    return 0
+
+
+def exchange_little() -> None:
+    """Spare the processes of a job the seconds that sums of what a layer has take each."""
+    importlib.import_module("smoke.checks.test_group").LARGE = 2**16
+
+
+def job(expect: Path, out: Path, names: list[str]) -> int:
+    """Fork the processes of a job; write what the check between them reported, by rank."""
+    load_torch()
+    exchange_little()
+    base = json.loads(expect.read_text(encoding="utf-8"))
+    for rank, name in enumerate(names):
+        if os.fork():
+            continue
+        group = base["group"] | {"rank": str(rank)}
+        fault = BY_NAME[name]
+        reported = reported_of(
+            base | {"group": group}, [fault], frozenset({fault.check})
+        )
+        text = json.dumps(reported["results"])
+        Path(out, str(rank)).write_text(text, encoding="utf-8")
+        os._exit(0)
+    for _ in names:
+        os.wait()
     return 0
 
 

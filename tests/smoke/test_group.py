@@ -160,6 +160,30 @@ def test_the_best_speed_with_other_nodes_counts() -> None:
     assert slow_ranks(seen(group("a", "b"))) == []
 
 
+def meeting(size: int) -> dict[str, str]:
+    """Return where the processes of a job meet."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    return {"size": str(size), "address": "127.0.0.1", "port": port, "store": "own"}
+
+
+@pytest.mark.machine
+def test_a_process_that_contributes_wrong_numbers_is_named_by_all(
+    harness: Callable[..., None], base: dict[str, Any], tmp_path: Path
+) -> None:
+    expect = tmp_path / "expect"
+    expect.write_text(json.dumps(base | {"group": meeting(3)}), encoding="utf-8")
+    wrong = "a_process_contributes_wrong_numbers"
+    harness("--job", expect, tmp_path, NOTHING, NOTHING, wrong)
+    for rank in "012":
+        (check,) = json.loads((tmp_path / rank).read_text(encoding="utf-8"))
+        symptom = f"rank 2 on {socket.gethostname()}: wrong numbers"
+        assert check["finding"]["code"] == CODES[wrong]
+        assert check["finding"]["symptom"] == symptom
+        assert check["finding"]["evidence"]
+
+
 @pytest.fixture
 def job(
     harness: Callable[..., None], base: dict[str, Any], tmp_path: Path
@@ -176,11 +200,7 @@ def job(
         return {check["id"]: check for check in checks}["group.exchange"]
 
     def start(*faults: str, code: int) -> list[dict[str, Any]]:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        group = {"size": str(len(faults)), "address": "127.0.0.1", "port": str(port)}
-        group["store"] = "own"
+        group = meeting(len(faults))
         with ThreadPoolExecutor() as pool:
             running = []
             for rank, fault in enumerate(faults):
@@ -192,6 +212,7 @@ def job(
 
 
 @pytest.mark.machine
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "outcome", "words"),
     [
@@ -200,17 +221,11 @@ def job(
             "failed",
             "rank 2 on {}: wrong numbers",
         ),
-        pytest.param(
-            "a_process_is_slow",
-            "warned",
-            "rank 2 on {}: slower than the group",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
+        ("a_process_is_slow", "warned", "rank 2 on {}: slower than the group"),
+        (
             "a_process_hangs",
             "failed",
             "could not sum numbers: rank 2 on {} does not answer",
-            marks=pytest.mark.slow,
         ),
     ],
 )
