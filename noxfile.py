@@ -37,6 +37,7 @@ DEVELOPERS = {
     "faults",
     "fleet",
     "lint",
+    "pages",
     "pictures",
     "profiles",
     "release",
@@ -398,6 +399,7 @@ def run_tests(session: nox.Session, *runner: str) -> None:
         "docker",
         "faults",
         "fleet",
+        "pages",
         "profiles",
         "release",
         "slow",
@@ -552,6 +554,13 @@ def docs(session: nox.Session) -> None:
     for script in sorted((HERE / "docs").glob("draw_*.py")):
         session.run(str(BIN / f"python{EXE}"), str(script), external=True)
     tool(session, "mkdocs", "build", "--strict", NO_MKDOCS_2_WARNING="1")
+
+
+@developers
+def pages(session: nox.Session) -> None:
+    """Run the commands that README, pages and `--help` show, and read the site as its visitors do."""
+    chosen = ["-m", "pages and not browser and not slow"]
+    tool(session, "pytest", *chosen, *session.posargs)
 
 
 @engine

@@ -42,7 +42,6 @@ hypothesis.settings.load_profile("any machine")
 
 # Files whose builds share a fixture, and processes with torch, which is compiled meanwhile.
 LONGEST = (
-    "tests/test_commands.py",
     "tests/test_action.py",
     "tests/ui/test_live.py",
     "tests/smoke/",
@@ -52,7 +51,7 @@ LONGEST = (
     "tests/installer/",
     "tests/projects/",
     "tests/fleet/",
-    "tests/test_",  # installations, the site, documents
+    "tests/test_",  # installations, documents
     "tests/resolver/",
     "tests/doctor/",
 )

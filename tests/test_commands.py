@@ -33,6 +33,7 @@ from tests.small import PYTHON, Index, make_project, make_wheel, serve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md"] + [
     path.relative_to(ROOT).as_posix()

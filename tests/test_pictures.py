@@ -10,6 +10,7 @@ import pytest
 
 from tests.test_docs import PAGES, script, unknown
 
+pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 PICTURES = sorted(path for path in FOLDER.iterdir() if path.suffix != ".txt")

@@ -23,6 +23,7 @@ from tests.small import listening
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[1]
 WIDTHS = (390, 1280)  # a phone, a desk
 # The schemes of the site, each with what makes Chromium prefer it.
