@@ -13,7 +13,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from itertools import takewhile
 from pathlib import Path
 
@@ -178,9 +178,11 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
         # pip installs uv alone: it is the only installer that a fresh Python has. uv does the rest
         # in a tenth of pip's time.
         seed = made.with_name("seed")
-        need = "install what makes environments: python3-venv on Debian and Ubuntu"
-        call(sys.executable, "-I", "-m", "venv", seed, env=pip, remedy=need)
-        python = seed / BIN.name / f"python{EXE}"
+        python = Path(sys.executable)
+        if run([python, "-I", "-m", "pip", "--version"], env=pip).returncode:
+            need = "install what makes environments: python3-venv on Debian and Ubuntu"
+            call(python, "-I", "-m", "venv", seed, env=pip, remedy=need)
+            python = seed / BIN.name / f"python{EXE}"
         call(
             python,
             "-I",
@@ -193,9 +195,11 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
             "--require-hashes",
             "-r",
             LOCKS / "uv.txt",
+            "--target",
+            seed / "uv",
             env=pip,
         )
-        program = seed / BIN.name / f"uv{EXE}"
+        program = seed / "uv" / "bin" / f"uv{EXE}"
     call(
         program,
         "venv",
@@ -359,8 +363,8 @@ def tool(session: nox.Session, *words: str, **env: str) -> None:
     session.run(str(BIN / f"python{EXE}"), "-m", *words, env=env, external=True)
 
 
-# One more than cores: some tests wait for time limits and dead servers.
-WORKERS = str((os.cpu_count() or 1) + 1)
+# Two more than cores: many tests wait for time limits, programs and dead servers.
+WORKERS = str((os.cpu_count() or 1) + 2)
 
 
 def build_for_tests(session: nox.Session) -> None:
@@ -383,11 +387,17 @@ def run_tests(session: nox.Session, *runner: str) -> None:
     # The asserts of all tests are rewritten once, beside the build, and not in each process. They
     # are kept as bytecode, whatever the caller's variable says.
     bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
-    python = str(BIN / f"python{EXE}")
-    rewriting = [python, "-m", "pytest", "--collect-only", "-q"]
-    with subprocess.Popen(
-        rewriting, cwd=HERE, env=os.environ | bytecode, stdout=subprocess.DEVNULL
-    ):
+    files = sorted(str(path) for path in (HERE / "tests").rglob("test_*.py"))
+    with ExitStack() as stack:
+        for half in (files[::2], files[1::2]):
+            rewriting = [BIN / f"python{EXE}", "-m", "pytest", "--collect-only", "-q"]
+            process = subprocess.Popen(
+                [*rewriting, *half],
+                cwd=HERE,
+                env=os.environ | bytecode,
+                stdout=subprocess.DEVNULL,
+            )
+            stack.enter_context(process)
         build_for_tests(session)
         # The processes of the checks write no bytecode, and each would compile these anew.
         for folder in (HERE / "smoke", HERE / "tests" / "smoke"):

@@ -69,6 +69,8 @@ REAL = (
 
 NO_BYTECODE = sys.dont_write_bytecode
 
+gc.disable()  # until all tests are collected: little of what they make is garbage
+
 
 def pytest_collectstart() -> None:
     # smoke/run.py forbids bytecode when it is imported: the rewritten asserts of all files after it
@@ -90,6 +92,7 @@ def pytest_collection_finish() -> None:
     # a seventh of the processor time of most files.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -221,10 +221,14 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-def start(clone: Path, *words: str, **env: str) -> subprocess.Popen[str]:
-    base = Path(sys.base_prefix) / "bin" / "python3"
+BASE = Path(sys.base_prefix) / "bin" / "python3"
+
+
+def start(
+    clone: Path, *words: str, python: Path = BASE, **env: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [base, "noxfile.py", *words],
+        [python, "noxfile.py", *words],
         cwd=clone,
         env=os.environ | env,
         text=True,
@@ -263,6 +267,18 @@ def test_attack_kills_during_the_set_up(clone: Path) -> None:
             shutil.rmtree(clone / ".tools", ignore_errors=True)
     assert killed > KILLS / 2
     finish(start(clone, "-s", "targets"))
+    assert left(clone) == [".tools"]
+
+
+@posix
+@pytest.mark.faults
+def test_a_python_without_pip_is_set_up_by_that_of_a_new_environment(
+    clone: Path, tmp_path: Path
+) -> None:
+    subprocess.run([BASE, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    bare = tmp_path / "bare" / "bin" / "python3"
+    assert subprocess.run([bare, "-m", "pip", "--version"], check=False).returncode
+    finish(start(clone, "-l", python=bare))
     assert left(clone) == [".tools"]
 
 
