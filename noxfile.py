@@ -390,7 +390,13 @@ def run_tests(session: nox.Session, *runner: str) -> None:
     files = sorted(str(path) for path in (HERE / "tests").rglob("test_*.py"))
     with ExitStack() as stack:
         for half in (files[::2], files[1::2]):
-            rewriting = [BIN / f"python{EXE}", "-m", "pytest", "--collect-only", "-q"]
+            rewriting = [
+                str(BIN / f"python{EXE}"),
+                "-m",
+                "pytest",
+                "--collect-only",
+                "-q",
+            ]
             process = subprocess.Popen(
                 [*rewriting, *half],
                 cwd=HERE,

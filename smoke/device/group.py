@@ -170,7 +170,9 @@ class Group:
 
     def _wait(self, topic: str, seconds: float) -> None:
         """Wait until all have told something on a topic, or one has waited long enough for others."""
-        self._wait_for([f"{topic}/{rank}" for rank in range(self.size)], seconds, _IS_OVER)
+        self._wait_for(
+            [f"{topic}/{rank}" for rank in range(self.size)], seconds, _IS_OVER
+        )
 
     def _wait_for(self, keys: list[str], seconds: float, end: str = "") -> None:
         """Wait until the store has all keys, or the one that ends the wait."""

@@ -318,13 +318,9 @@ def test_another_failure_than_that_of_the_bad_end_is_skipped(
     assert result["suspects"] == ["3.0", "4.0"]
 
 
+@SLOW
 @pytest.mark.parametrize(
-    "end",
-    [
-        "os.kill(os.getpid(), signal.SIGSEGV)",
-        pytest.param("sys.exit(139)", marks=SLOW),
-        pytest.param("sys.exit(127)", marks=SLOW),
-    ],
+    "end", ["os.kill(os.getpid(), signal.SIGSEGV)", "sys.exit(139)", "sys.exit(127)"]
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
 def test_exit_codes_are_those_of_git_and_a_crash_is_bad(

@@ -51,6 +51,7 @@ CASES = [
 
 
 @pytest.mark.machine
+@pytest.mark.slow
 def test_the_known_gradient_of_a_pooling_is_compared_unless_on_cuda_before_2_14(
     python: Path,
 ) -> None:

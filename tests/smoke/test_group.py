@@ -322,6 +322,7 @@ def test_a_broken_device_is_the_fault_of_its_own_process(
 
 
 @pytest.mark.machine
+@pytest.mark.slow
 def test_a_port_that_is_in_use_is_no_fault_of_the_network(
     job: Callable[..., list[dict[str, Any]]],
 ) -> None:
