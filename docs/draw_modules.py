@@ -18,8 +18,10 @@ HEAD = """# The modules
 
 Made from the code by `docs/draw_modules.py`: what each module and table of `provision/` and `smoke/`
 is for, and the numbers that it sets. Paths are relative to `provision/`. Tests are in the same
-folders of `tests/`. [Architecture](architecture.md) says what the packages are for,
-`CONTRIBUTING.md` what else a change needs.
+folders of `tests/`, but for exports (`tests/commands/test_export.py`), limits of `core/limits.py`
+(`tests/attacks/`), rules on the machine (`tests/commands/detect/field.toml`), tables and what a verb
+prints (`tests/ui/test_terminal.py`, `tests/ui/test_console.py`). [Architecture](architecture.md) says
+what the packages are for, `CONTRIBUTING.md` what else a change needs.
 """
 TABLE = """
 ## {package}

@@ -1,4 +1,4 @@
-"""The files that ``init`` writes: what all targets of a project have, and the spec of each."""
+"""The specs that ``init`` writes: what all targets of a project have, and the spec of each."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

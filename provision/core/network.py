@@ -1,4 +1,4 @@
-"""HTTP sessions and file sizes, for requests that neither uv nor pypi-simple makes."""
+"""HTTP sessions, file sizes, downloads at once; not the wheels of a build, which uv fetches."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Checks of packages that are used together: of a lock, and of what was built from it.
+"""For what a lock is refused: packages that the spec forbids or that do not fit; as for what was built.
 
 No requirement tells of builds for other accelerators, or what a compiled package was built against.
 """

@@ -1,4 +1,4 @@
-"""Make the build context of an image, from nothing but the spec and the lock of a target."""
+"""Make the build context of an image, with its labels and links to wheels, from spec and lock alone."""
 
 import json
 import os

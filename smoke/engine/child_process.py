@@ -1,4 +1,4 @@
-"""Child processes of the suite: start them, limit their time, report how they ended."""
+"""Child processes of the suite, and findings of those that died or hung, workers among them."""
 
 from __future__ import annotations
 

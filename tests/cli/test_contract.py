@@ -39,6 +39,13 @@ subprocess.run([sys.executable, "-c", "import time; time.sleep(600)", "left-by-a
 """
 
 
+def test_the_published_schema_of_a_verdict_is_that_of_the_verb(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.main(["schema", "verdict"]) == 0
+    assert capsys.readouterr().out == SCHEMA.read_text(encoding="utf-8")
+
+
 @pytest.fixture(autouse=True)
 def _handlers() -> Any:  # noqa: ANN401 - a generator
     """The contract handles signals, which is not for the process of the tests."""
