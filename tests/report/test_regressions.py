@@ -43,9 +43,10 @@ def report(
     """A run of some checks; those that did not fail have an outcome and numbers."""
     if numbers is None:
         numbers = {"throughput": {"value": 1600.0, "unit": "images/s"}}
-    checks = [
-        check(name, "failed" if name in failed else outcome, numbers) for name in ids
-    ]
+    checks = []
+    for name in ids:
+        ended = "failed" if name in failed else outcome
+        checks.append(check(name, ended, numbers))
     document = {
         "schema_version": 2,
         "suite": "full",
@@ -74,11 +75,16 @@ def at_speed(speed: float, **parts: Any) -> Report:  # noqa: ANN401
 
 def steady(count: int = FEWEST, **parts: Any) -> list[Report]:  # noqa: ANN401
     """As many runs of a host whose speed hardly differs."""
-    return [at_speed(1600.0 + n % 3, day=n + 1, **parts) for n in range(count)]
+    runs = []
+    for number in range(count):
+        speed = 1600.0 + number % 3
+        runs.append(at_speed(speed, day=number + 1, **parts))
+    return runs
 
 
 def compared(*reports: Report) -> Comparison:
-    return compare_reports(reports[:-1], reports[-1])
+    *earlier, newest = reports
+    return compare_reports(earlier, newest)
 
 
 def codes(*reports: Report) -> list[str]:
@@ -118,25 +124,35 @@ def test_slower_is_a_warning_and_truth_makes_it_worse() -> None:
     finding = only(*steady(), at_speed(700.0))
     assert finding.code == "slowed"
     assert finding.level == Level.WARNING
-    (slow,) = at_speed(700.0).checks
-    after = with_checks(at_speed(700.0), slow, check(MATMUL, "failed", {}))
-    assert compared(*steady(ids=IDS), after).word == "worse"
+    slow = at_speed(700.0)
+    broken = check(MATMUL, "failed", {})
+    after = with_checks(slow, *slow.checks, broken)
+    result = compared(*steady(ids=IDS), after)
+    assert result.word == "worse"
 
 
 def test_only_a_speed_well_below_the_median_is_slower() -> None:
-    for speed in (213.0, 1200.0):
-        assert compared(*steady(), at_speed(speed)).word == "slower"
-    for speed in (1400.0, 1590.0, 9000.0):
-        assert compared(*steady(), at_speed(speed)).word == "passed"
+    words = {
+        213.0: "slower",
+        1200.0: "slower",
+        1400.0: "passed",
+        1590.0: "passed",
+        9000.0: "passed",
+    }
+    for speed, word in words.items():
+        result = compared(*steady(), at_speed(speed))
+        assert result.word == word
     # A card that always warns is judged all the same.
+    before = steady(outcome="warned")
     warned = at_speed(700.0, outcome="warned")
-    assert codes(*steady(outcome="warned"), warned) == ["slowed"]
+    assert codes(*before, warned) == ["slowed"]
 
 
 def test_a_speed_that_was_measured_twice_says_so() -> None:
     rate = {"value": 900.0, "again": 850.0, "unit": "images/s"}
     repeated = at_speed(0, numbers={"throughput": rate})
-    (evidence,) = only(*steady(), repeated).evidence
+    finding = only(*steady(), repeated)
+    (evidence,) = finding.evidence
     assert evidence == (
         "1601 images/s (median of 8 runs) -> 900 images/s; "
         "the best of several measurements, the least 850"
@@ -152,40 +168,45 @@ def test_a_slowdown_says_since_when_and_what_changed_then() -> None:
 
 
 def test_speed_is_not_judged_on_a_cpu_a_busy_host_or_by_the_other_suite() -> None:
-    busy = "the host was busy"
+    slow = at_speed(700.0)
+    stolen = at_speed(700.0, load={"steal": 0.2})
+    pressed = at_speed(700.0, load={"cpu pressure": 0.6})
+    on_cpu = at_speed(700.0, accelerator="cpu")
     for earlier, after, reason in (
-        ({"accelerator": "cpu"}, {"accelerator": "cpu"}, "a CPU promises no speed"),
-        ({}, {"load": {"steal": 0.2}}, busy),
-        ({}, {"load": {"cpu pressure": 0.6}}, busy),
-        ({"suite": "quick"}, {}, "0 of 8 runs"),
+        (steady(accelerator="cpu"), on_cpu, "a CPU promises no speed"),
+        (steady(), stolen, "the host was busy"),
+        (steady(), pressed, "the host was busy"),
+        (steady(suite="quick"), slow, "0 of 8 runs"),
     ):
-        result = compared(*steady(**earlier), at_speed(700.0, **after))
+        result = compared(*earlier, after)
         assert result.word == "passed"
         assert result.suspects == set()
         assert result.speeds[0].not_evaluated == reason
     always_busy = steady(load={"cpu pressure": 0.5})
-    slow = at_speed(700.0, load={"cpu pressure": 0.6})
-    assert codes(*always_busy, slow) == ["slowed"]
+    assert codes(*always_busy, pressed) == ["slowed"]
 
 
 def test_truth_is_compared_with_its_last_good_result() -> None:
-    for name, unit, limit, good, bad, code in (
-        ("float16", "1", 4e-3, 3.2e-5, 3.84e-4, "accuracy-lost"),
-        ("memory", "GiB", None, 15.9, 12.0, "less-memory"),
-        ("count", "count", None, 2.0, 1.0, "fewer-devices"),
+    error = {"value": 3.2e-5, "unit": "1", "limit": 4e-3}
+    memory = {"value": 15.9, "unit": "GiB"}
+    count = {"value": 2.0, "unit": "count"}
+    for name, number, bad, code in (
+        ("float16", error, 3.84e-4, "accuracy-lost"),
+        ("memory", memory, 12.0, "less-memory"),
+        ("count", count, 1.0, "fewer-devices"),
     ):
-        number = {"unit": unit, "limit": limit}
-        usual = {name: number | {"value": good}}
-        worse = {name: number | {"value": bad}}
-        first = report(numbers=usual, ids=(MATMUL,))
-        lost = report(numbers=worse, ids=(MATMUL,))
+        worse = number | {"value": bad}
+        first = report(numbers={name: number}, ids=(MATMUL,))
+        lost = report(numbers={name: worse}, ids=(MATMUL,))
         assert codes(first, first) == []
         assert codes(lost, first) == []
         assert codes(first, lost) == [code]
         # A bad result never becomes the standard, however often it comes.
-        assert codes(first, *[lost] * 10) == [code]
+        often = [lost] * 10
+        assert codes(first, *often) == [code]
         assert codes(first, lost, first) == []
-        assert compared(first, lost).word == "worse"
+        result = compared(first, lost)
+        assert result.word == "worse"
 
 
 def test_an_error_that_grows_is_told_long_before_its_limit() -> None:
@@ -193,20 +214,26 @@ def test_an_error_that_grows_is_told_long_before_its_limit() -> None:
         number = {"value": error, "unit": "1", "limit": 4e-3}
         return report(ids=(MATMUL,), numbers={"float16": number}, files=files)
 
-    finding = only(off(1e-4), off(3.84e-4))
+    usual = off(1e-4)
+    finding = only(usual, off(3.84e-4))
     assert finding.symptom == "device.matmul: float16 grew"
     assert finding.evidence == ("0.0001 -> 0.000384; the limit is 0.004",)
-    assert codes(off(1e-4), off(2.9e-4)) == []
-    assert codes(off(1e-9), off(1e-4)) == []  # below 1 % of the limit is rounding
+    assert codes(usual, off(2.9e-4)) == []
+    tiny = off(1e-9)
+    assert codes(tiny, usual) == []  # below 1 % of the limit is rounding
     # Of another version of the suite, it is another number.
-    assert codes(off(1e-4), off(1e-3, "b")) == []
-    assert codes(off(1e-4), off(1e-4, "b"), off(1e-3, "b")) == ["accuracy-lost"]
+    usual_of_b = off(1e-4, "b")
+    large_of_b = off(1e-3, "b")
+    assert codes(usual, large_of_b) == []
+    assert codes(usual, usual_of_b, large_of_b) == ["accuracy-lost"]
 
 
 def test_how_long_a_check_takes_is_not_compared() -> None:
     fast = {"import": {"value": 2.0, "unit": "s"}}
     slow = {"import": {"value": 60.0, "unit": "s"}}
-    assert codes(report(numbers=fast), report(numbers=slow)) == []
+    before = report(numbers=fast)
+    after = report(numbers=slow)
+    assert codes(before, after) == []
 
 
 def on_twin(number: int, *failed: str, **parts: Any) -> Report:  # noqa: ANN401
@@ -221,13 +248,17 @@ def on_twin(number: int, *failed: str, **parts: Any) -> Report:  # noqa: ANN401
 
 
 def test_devices_that_are_checked_by_turns_are_not_compared_with_each_other() -> None:
-    first, second = on_twin(0), on_twin(1)
-    assert comparable([first, second], on_twin(0, day=9)) == [first]
-    assert comparable([first, second], on_twin(1, day=9)) == [second]
+    first = on_twin(0)
+    second = on_twin(1)
+    later = on_twin(0, day=9)
+    assert comparable([first, second], later) == [first]
+    later = on_twin(1, day=9)
+    assert comparable([first, second], later) == [second]
     # Reports of earlier versions are told apart by their devices.
     old_first = on_twin(0, asked="", suite="quick")
     old_second = on_twin(1, asked="", suite="quick")
-    assert comparable([old_first, old_second], on_twin(0, day=2)) == [old_first]
+    later = on_twin(0, day=2)
+    assert comparable([old_first, old_second], later) == [old_first]
 
 
 def test_the_history_of_a_device_goes_on_where_all_are_checked() -> None:
@@ -238,16 +269,20 @@ def test_the_history_of_a_device_goes_on_where_all_are_checked() -> None:
     assert comparable([every], one) == [every]
     assert codes(every, one) == ["check-broke"]
     # A device that is gone is told where the same was asked before, and there alone.
-    assert codes(every, on_twin(0, asked="all")) == ["check-vanished"]
-    assert codes(every, on_twin(0)) == []
+    without_second = on_twin(0, asked="all")
+    assert codes(every, without_second) == ["check-vanished"]
+    first_alone = on_twin(0)
+    assert codes(every, first_alone) == []
 
 
 def test_another_device_or_target_is_not_compared() -> None:
+    usual = report()
     other = report(device={"name": "Arc B580"})
     unknown = report(device={})  # the driver that names it may be what broke
-    assert comparable([report(), other, unknown], report()) == [report(), unknown]
-    assert comparable([report(), other], unknown) == [report(), other]
-    assert comparable([report(target="max-linux")], report()) == []
+    of_target = report(target="max-linux")
+    assert comparable([usual, other, unknown], usual) == [usual, unknown]
+    assert comparable([usual, other], unknown) == [usual, other]
+    assert comparable([of_target], usual) == []
 
 
 def test_nothing_changed_is_no_finding() -> None:
@@ -260,15 +295,17 @@ def test_nothing_changed_is_no_finding() -> None:
 
 
 def test_a_check_that_is_new_is_not_compared() -> None:
-    result = compared(report(ids=(MATMUL,)), report())
+    less = report(ids=(MATMUL,))
+    result = compared(less, report())
     assert result.compared == (MATMUL,)
     assert result.new == (TRAINING,)
 
 
 def test_the_layer_that_changed_is_named_and_is_the_cause() -> None:
+    before = report()
     broke = report(MATMUL, stack=NEWER)
-    assert changes(report(), broke) == ["kernel: 6.1 -> 6.2"]
-    finding = only(report(), broke)
+    assert changes(before, broke) == ["kernel: 6.1 -> 6.2"]
+    finding = only(before, broke)
     assert finding.code == "check-broke"
     assert finding.cause == "kernel: 6.1 -> 6.2"
     assert finding.evidence == ("device.matmul raises",)
@@ -276,33 +313,35 @@ def test_the_layer_that_changed_is_named_and_is_the_cause() -> None:
 
 def test_each_layer_is_compared_with_what_it_was() -> None:
     now = {"kernel": "6.1", "driver xe": "6.2", "CUDA driver library": "580.65"}
-    assert [str(move) for move in changed_layers(report(), now, "b" * 64)] == [
-        "driver xe: 6.1 -> 6.2",
-        "compute-runtime: 25.18 -> absent",
-        f"lock: {'a' * 16} -> {'b' * 16}",
-        "CUDA driver library: absent -> 580.65",
-    ]
+    driver, runtime, lock, library = changed_layers(report(), now, "b" * 64)
+    assert str(driver) == "driver xe: 6.1 -> 6.2"
+    assert str(runtime) == "compute-runtime: 25.18 -> absent"
+    assert str(lock) == f"lock: {'a' * 16} -> {'b' * 16}"
+    assert str(library) == "CUDA driver library: absent -> 580.65"
 
 
 @pytest.mark.parametrize("hidden", ["", NOT_KNOWN])
 def test_a_version_that_was_or_is_hidden_is_no_change(hidden: str) -> None:
     known = report(stack=STACK)
     shown = STACK | {"compute-runtime": hidden}
+    not_shown = report(stack=shown)
     assert changed_layers(known, shown, known.lock) == ()
-    assert changed_layers(report(stack=shown), STACK, known.lock) == ()
-    assert changed_layers(known, shown | {"kernel": "6.2"}, known.lock) == (
-        LayerChange("kernel", "6.1", "6.2"),
-    )
+    assert changed_layers(not_shown, STACK, known.lock) == ()
+    upgraded = shown | {"kernel": "6.2"}
+    (change,) = changed_layers(known, upgraded, known.lock)
+    assert change == LayerChange("kernel", "6.1", "6.2")
 
 
 def test_a_break_without_a_change_says_so_and_names_the_last_one() -> None:
     nothing = "nothing that is recorded changed on this host: look at load, heat"
-    assert only(report(), report(MATMUL)).cause.startswith(nothing)
+    finding = only(report(), report(MATMUL))
+    assert finding.cause.startswith(nothing)
     upgraded = report(stack=NEWER, day=2)
     broke = report(MATMUL, stack=NEWER, day=3)
-    cause = only(report(), upgraded, broke).cause
-    assert cause.startswith(nothing)
-    assert "the last change, 2026-01-02T00:00:00Z: kernel: 6.1 -> 6.2" in cause
+    finding = only(report(), upgraded, broke)
+    assert finding.cause.startswith(nothing)
+    last = "the last change, 2026-01-02T00:00:00Z: kernel: 6.1 -> 6.2"
+    assert last in finding.cause
 
 
 COUNT = {"value": 9.0, "unit": "count"}
@@ -324,7 +363,8 @@ def operators(
 
 
 def test_what_a_check_no_longer_compares_is_named() -> None:
-    before, after = operators("erf half"), operators("erf half", "gelu half")
+    before = operators("erf half")
+    after = operators("erf half", "gelu half")
     result = compared(before, after)
     assert result.vanished == ("operators: gelu half",)
     assert result.word == "worse"
@@ -334,34 +374,40 @@ def test_what_a_check_no_longer_compares_is_named() -> None:
 
 
 def test_another_torch_may_compare_less_and_it_is_named_all_the_same() -> None:
-    result = compared(operators(), operators("gelu half", torch="2.10.0+xpu"))
+    newer = operators("gelu half", torch="2.10.0+xpu")
+    result = compared(operators(), newer)
     assert result.vanished == ("operators: gelu half",)
     assert result.word == "passed"
 
 
 def test_a_type_that_is_gone_and_a_count_that_fell_are_named() -> None:
     fewer = {"float32, compared": COUNT | {"value": 5.0}}
-    gone = compared(operators(), operators(numbers=fewer)).vanished
-    assert gone == ("operators: float32, share",)
-    gone = compared(operators(), operators(numbers=COVERED | fewer)).vanished
-    assert gone == ("operators: float32, compared 9 -> 5",)
+    share_gone = operators(numbers=fewer)
+    result = compared(operators(), share_gone)
+    assert result.vanished == ("operators: float32, share",)
+    count_fell = operators(numbers=COVERED | fewer)
+    result = compared(operators(), count_fell)
+    assert result.vanished == ("operators: float32, compared 9 -> 5",)
 
 
 def test_the_same_again_more_or_another_suite_is_no_loss() -> None:
     refused = operators("gelu half")
-    assert compared(refused, refused).vanished == ()
-    assert compared(refused, operators()).vanished == ()
+    more = operators()
     quick = operators("gelu half", suite="quick")
-    assert compared(operators(), quick).vanished == ()
+    for before, after in ((refused, refused), (refused, more), (more, quick)):
+        result = compared(before, after)
+        assert result.vanished == ()
 
 
 def test_a_refused_operator_is_among_what_vanished() -> None:
     refusal = Finding("operator-lost", Level.ERROR, "erf raises", "c", "r", ())
     refused = check(MATMUL, "failed", {}, finding=refusal)
+    before = report(ids=(MATMUL,))
     lost = with_checks(report(), refused)
-    vanished = compared(report(ids=(MATMUL,)), lost).vanished
-    assert vanished == ("device.matmul: erf raises",)
-    assert compared(report(), report(MATMUL)).vanished == ()
+    result = compared(before, lost)
+    assert result.vanished == ("device.matmul: erf raises",)
+    result = compared(report(), report(MATMUL))
+    assert result.vanished == ()
 
 
 def test_a_check_that_is_lost_is_worse_once_and_stays_visible() -> None:
@@ -383,26 +429,30 @@ def test_a_check_that_is_lost_is_worse_once_and_stays_visible() -> None:
 
 
 def test_the_quick_suite_after_the_full_one_has_lost_no_check() -> None:
+    full = report()
     quick = report(ids=(MATMUL,), suite="quick", day=2)
-    assert codes(report(), quick) == []
+    assert codes(full, quick) == []
 
 
 def test_a_run_that_broke_is_no_standard_and_hides_nothing_that_vanished() -> None:
+    first = report()
     broke = report(ids=(), stack=NEWER, broken="its process ended", day=2)
     less = report(ids=(MATMUL,), stack=NEWER, day=3)
-    result = compared(report(), broke, less)
+    result = compared(first, broke, less)
     assert result.word == "worse"
     assert result.vanished == (TRAINING,)
-    assert result.since == report().started
-    assert changes(report(), broke, less) == ["kernel: 6.1 -> 6.2"]
-    assert compared(broke, report(day=3)).word == "passed"
+    assert result.since == first.started
+    assert changes(first, broke, less) == ["kernel: 6.1 -> 6.2"]
+    result = compared(broke, report(day=3))
+    assert result.word == "passed"
 
 
 def test_a_healed_check_is_a_note_and_one_that_warns_says_so_itself() -> None:
     finding = only(report(MATMUL), report())
     assert finding.code == "check-healed"
     assert finding.level == Level.NOTE
-    assert codes(report(), report(outcome="warned", day=2)) == []
+    warned = report(outcome="warned", day=2)
+    assert codes(report(), warned) == []
 
 
 def test_a_lasting_failure_blinds_nothing_and_says_since_when() -> None:
@@ -428,5 +478,6 @@ def test_a_failure_that_was_always_there_lasts_since_the_first_report() -> None:
 def test_a_blocked_check_is_neither_broken_nor_vanished() -> None:
     why = Finding("blocked", Level.NOTE, "an earlier one failed", "c", "r", ())
     blocked = check(TRAINING, "failed", {}, finding=why)
-    after = with_checks(report(), check(MATMUL, "failed", {}), blocked)
+    broken = check(MATMUL, "failed", {})
+    after = with_checks(report(), broken, blocked)
     assert codes(report(), after) == ["check-broke"]
