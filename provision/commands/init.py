@@ -16,6 +16,7 @@ from provision.commands.find_files import (
     named_files,
 )
 from provision.commands.fit import Fitter
+from provision.commands.freshness import staleness
 from provision.commands.new_specs import BASE, Common, base_text, spec_text
 from provision.commands.repository import (
     Required,
@@ -30,7 +31,7 @@ from provision.core.errors import SpecError, UsageError, damage_in
 from provision.core.limits import is_inside, read_if_any
 from provision.core.progress import Progress
 from provision.core.project import Project, shipped
-from provision.lockfile.pip import PIP_LAYER
+from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.spec.extends import read_spec_file
 from provision.spec.model import Target, requirement_name
 from provision.spec.reader import (
@@ -73,7 +74,7 @@ class InitializedTarget:
     left_out: tuple[str, ...] = ()
     """Requirements that are left out, each with its place and why."""
     locked: bool = False
-    """Whether it has the shipped lock, since nothing was added."""
+    """Whether its lock is fresh: the shipped one, where nothing was added, or one of the project."""
     inherited: tuple[str, ...] = ()
     """Names of what it requires because the shipped target does."""
     packages: int | None = None
@@ -227,12 +228,14 @@ def _write_specs(
         common = Common(drop=common.drop)  # of which the specs say nothing more
     done = []
     for target in targets:
-        result = InitializedTarget(target.name, None)
         if target.name in fitted:
             files = (*common.files, *plan.of_hardware(target))
             lists = replace(common, files=files)
             result = _write_spec(project, target, fitted[target.name], lists)
             written.append(str(result.spec))
+        else:
+            locked = _is_locked(project, target.name)
+            result = InitializedTarget(target.name, None, locked=locked)
         done.append(result)
     return tuple(done), written, list(fitted.values())
 
@@ -308,6 +311,15 @@ def _faults(
                 if fault not in (*reported, *faults):
                     faults.append(fault)
     return faults
+
+
+def _is_locked(project: Project, name: str) -> bool:
+    """Whether a target that the project has already has a fresh lock."""
+    try:
+        target = load_target(project.specs, name)
+        return not staleness(target, project.catalog, read_lock(project.lock(name)))
+    except SpecError:  # other verbs say it
+        return False
 
 
 def _take_lock(project: Project, base: Target, target: Target) -> bool:

@@ -308,7 +308,13 @@ def show_rollback(result: RolledBack, console: Console) -> None:
     console.line(line, "dim")
 
 
-def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) -> None:
+def show_diagnosis(
+    result: Diagnosis,
+    console: Console,
+    log: str | None = None,
+    *,
+    has_notes: bool = False,
+) -> None:
     """Print the facts, then the findings, and where they are from a log, what to do about doubt."""
     width = max(map(len, result.facts), default=0) + 1
     for name, value in result.facts.items():
@@ -316,7 +322,8 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
-        console.line(f"{result.examined}: no known problem was found", "green")
+        other = "other " if has_notes else ""
+        console.line(f"{result.examined}: no {other}known problem was found", "green")
     elif log:
         file = "FILE" if log == "-" else shlex.quote(log)
         console.note(

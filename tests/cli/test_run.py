@@ -281,6 +281,16 @@ def test_attack_an_interpreter_that_is_gone_is_replaced_by_no_other(lab: Lab) ->
 
 
 @pytest.mark.machine
+def test_a_doctor_that_noted_a_stale_lock_found_no_other_problem(ready: Lab) -> None:
+    words = ["doctor", "--project", str(ready.project.root), "--target", TARGET]
+    assert ": no known problem was found" in typed(*words).stdout
+    spec = ready.project.specs / f"{TARGET}.toml"
+    text = spec.read_text("utf-8")
+    spec.write_text(text.replace("requirements = [", 'requirements = ["gamma", '))
+    assert ": no other known problem was found" in typed(*words).stdout
+
+
+@pytest.mark.machine
 @pytest.mark.parametrize("verb", ["run", "verify", "smoke", "doctor"])
 def test_each_verb_that_uses_an_environment_says_that_its_lock_changed(
     ready: Lab, verb: str

@@ -99,6 +99,9 @@ def test_what_to_do_next_works_on_this_machine(
         "or here, for such a machine that has no network:",
         f"  {program} bundle mps-macos -o DIR",
     ]
+    assert main(words) == 0, "its lock is fresh"
+    said = capsys.readouterr().out
+    assert said.partition("Next:")[2] == f"\n  {program} build {here}\n"
     other = tmp_path / "other"
     write(other, "requirements.txt", "einops\n")
     words = ["init", "--project", str(other), "--target", here]

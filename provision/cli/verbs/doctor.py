@@ -49,7 +49,7 @@ def handle(call: Call) -> Outcome:
     if options.log is not None:
         log = read_log_file(options.log)
     environment = options.python or options.target
-    _note_locks(call)
+    has_notes = _note_locks(call)
     if options.project and not (environment or log or options.report):
         found = diagnose_repository(options.project.absolute(), call.project)
     if not found and (environment or not log):
@@ -64,16 +64,20 @@ def handle(call: Call) -> Outcome:
     if options.report:
         text = report(result, host, prefix, log)
         return Outcome(text, lambda text, _: print_text(text), code)
-    return Outcome(result, partial(show_diagnosis, log=options.log), code)
+    show = partial(show_diagnosis, log=options.log, has_notes=has_notes)
+    return Outcome(result, show, code)
 
 
-def _note_locks(call: Call) -> None:
+def _note_locks(call: Call) -> bool:
     """Note which environments lack a change of the target, or project, that is named."""
     options, specs = call.arguments, call.project.specs
     if options.python or not (options.target or options.project):
-        return
+        return False
+    has_notes = False
     names = [options.target] if options.target else target_names(specs)
     targets, _ = load_targets(specs, names)
     for target in targets:
         if change := note_on_lock(target, call.project):
             call.console.note(change)
+            has_notes = True
+    return has_notes
