@@ -83,17 +83,20 @@ def _numbers(tree: ast.Module) -> list[str]:
     for statement in tree.body:
         if not isinstance(statement, ast.Assign):
             continue
-        (name, *more) = statement.targets
-        if more or not isinstance(name, ast.Name) or not name.id.isupper():
-            continue
-        if _is_of_numbers(statement.value):
-            numbers.append(f"`{name.id} = {ast.unparse(statement.value)}`")
+        names = ast.unparse(statement.targets[0]).strip("()")
+        if names.isupper() and _is_of_numbers(statement.value):
+            value = ast.unparse(statement.value).strip("()")
+            numbers.append(f"`{names} = {value}`")
     return numbers
 
 
 def _is_of_numbers(value: ast.expr) -> bool:
-    """Whether a value is a number, or a table of numbers by name."""
-    numbers = value.values if isinstance(value, ast.Dict) else [value]
+    """Whether a value is a number, several, or a table of numbers by name."""
+    numbers = [value]
+    if isinstance(value, ast.Dict):
+        numbers = value.values
+    elif isinstance(value, ast.Tuple):
+        numbers = value.elts
     return all(_is_number(node) for number in numbers for node in ast.walk(number))
 
 

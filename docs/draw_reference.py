@@ -55,7 +55,7 @@ once, each with its line, its key and the allowed values. A spec with `extends` 
 SAID = {
     "summary": "What the target is for, in one line.",
     "accelerator": "The devices that the checks have to run on.",
-    "channels": "conda channels, such as `conda-forge`, or their addresses.",
+    "channels": "Names of conda channels whose catalogs `envs/catalog` has, such as `conda-forge`.",
     "dependencies": "Specs of conda packages, such as `python=3.11.*`.",
     "name": "The distribution.",
     "requirement": "PEP 508.",

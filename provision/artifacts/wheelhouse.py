@@ -1,4 +1,4 @@
-"""Wheelhouses: folders of artifacts, which are used only if their SHA-256 is in the lock."""
+"""Wheelhouses: artifacts found by their exact names, and used only if the lock has their SHA-256."""
 
 import functools
 import zipfile

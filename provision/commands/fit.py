@@ -1,4 +1,4 @@
-"""Fit what a repository requires to a target: what depends on torch or on the accelerator.
+"""Fit what a repository requires to a target: its Python, torch, what depends on the accelerator.
 
 Its lines stay where they are. A spec gets what they leave open, and where they cannot hold on a
 target, an exclusion or an override that says why.

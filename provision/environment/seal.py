@@ -1,4 +1,4 @@
-"""The seal of a generation: what its build made besides the files of packages.
+"""The seal of a generation: what its build made, and all that no RECORD says of its files.
 
 No RECORD vouches for ``pyvenv.cfg``, ``bin/activate``, launchers, conda's records or the manifest.
 Their digests are kept outside of it, in ``.seals``: nothing inside it vouches for itself.

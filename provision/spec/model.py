@@ -26,7 +26,6 @@ from pydantic import (
 )
 
 from provision.core.platforms import ACCELERATORS, PLATFORMS, markers
-from provision.core.privacy import holds_secret
 from provision.core.wheel_name import LABEL
 from provision.spec.tables import Table
 
@@ -134,9 +133,9 @@ def _capability_range(text: str) -> str:
 
 
 def _channel(text: str) -> str:
-    if holds_secret(text):
+    if not re.fullmatch(FILE_STEM, text):
         raise ValueError(
-            "contains a password, which the lock would hold; use a $VARIABLE instead"
+            "is not the name of a channel's catalog in envs/catalog, such as conda-forge"
         )
     return text
 

@@ -1,4 +1,4 @@
-"""A training that is interrupted: save it, resume it, and compare."""
+"""Optimizers and trainings that are interrupted: save, resume, and compare."""
 
 from collections.abc import Callable, Iterable
 from functools import partial

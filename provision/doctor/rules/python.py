@@ -1,4 +1,4 @@
-"""Rules on the interpreter, and on code that it imports from outside the environment."""
+"""Rules on the interpreter, packages installed in part or twice, and code from elsewhere."""
 
 import re
 
