@@ -73,37 +73,53 @@ class Bench:
     """A lab with a stack in miniature, and checks of the environment and of the device."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
-        self.lab, self.flags = lab, folder / "flags"
+        self.lab = lab
+        self.default = lab.index.root / "default"
+        self.flags = folder / "flags"
         self.flags.mkdir()
         suite = lab.project.smoke
         shutil.rmtree(suite)
         shutil.copytree(bare_suite(), suite)
         shutil.copy(SMOKE / "checks" / "test_requirements.py", suite / "checks")
         (suite / "device" / "devices.py").write_text(DEVICES)
-        for name in (*CHECKS, BESIDE):
-            area, _, word = name.partition(".")
-            file = "test_identity.py" if area == "identity" else f"test_{word}.py"
-            takes = "expect" if area == "identity" else "device"
-            when = f', when=needs_package("{NEEDED}")' if name == BESIDE else ""
-            facts = {"id": name, "takes": takes, "more": when}
-            text = CHECK.format(flag=str(self.flags / name), **facts)
-            (suite / "checks" / file).write_text(text)
-        self.wheels = [*lab.wheels, lab.wheel("torch", text="__version__ = '2.0'\n")]
+        self.add_check("identity.all", "test_identity.py", "expect")
+        self.add_check("device.plain", "test_plain.py", "device")
+        self.add_check("device.other", "test_other.py", "device")
+        when = f', when=needs_package("{NEEDED}")'
+        self.add_check(BESIDE, "test_beside.py", "device", when)
+        torch = lab.wheel("torch", text="__version__ = '2.0'\n")
+        self.wheels = [*lab.wheels, torch]
+
+    def add_check(self, name: str, file: str, takes: str, more: str = "") -> None:
+        """Add a check that fails while its flag is there."""
+        flag = str(self.flags / name)
+        text = CHECK.format(id=name, takes=takes, more=more, flag=flag)
+        path = self.lab.project.smoke / "checks" / file
+        path.write_text(text)
 
     def build(self, *added: Path) -> Report:
         self.lab.relock(*self.wheels, *added)
         report = build(self.lab.order(), run, Silent()).report
         assert report is not None
-        beside = NEEDED in read_lock(self.lab.project.lock(TARGET)).versions
-        assert report.counts["required"] == len(EVERY) + beside
+        lock = read_lock(self.lab.project.lock(TARGET))
+        required = len(EVERY)
+        if NEEDED in lock.versions:
+            required += 1
+        assert report.counts["required"] == required
         return report
 
 
 def ran(report: Report) -> set[str]:
     """Return the checks that were run; the others must be reused."""
     names = {check.id for check in report.checks}
-    assert (names | {check.id for check in report.reused}) - {BESIDE} == EVERY
+    reused = {check.id for check in report.reused}
+    assert (names | reused) - {BESIDE} == EVERY
     return names
+
+
+def days(report: Report) -> set[str]:
+    """Return when the reused checks were run."""
+    return {check.ran for check in report.reused}
 
 
 def test_a_small_change_reuses_the_device_s_results(lab: Lab, tmp_path: Path) -> None:
@@ -113,17 +129,19 @@ def test_a_small_change_reuses_the_device_s_results(lab: Lab, tmp_path: Path) ->
     second = bench.build(lab.wheel("gamma"))
     assert ran(second) == ALWAYS
     assert second.proves is True
-    assert {check.ran for check in second.reused} == {first.started}
-    assert second.torch == first.torch == "2.0"
+    assert days(second) == {first.started}
+    assert first.torch == "2.0"
+    assert second.torch == "2.0"
     # A suite that left out more than it may must not be green.
     entry = {"title": "t", "required": False, "reason": "reused"}
     left = [entry | {"id": name} for name in ("device.plain", "device.unknown")]
     stands = Standing(second, frozenset(), frozenset())
     found = with_reused({"checks": [], "not_run": left}, stands)
-    assert [check["id"] for check in found["reused"]] == ["device.plain"]
-    assert [(e["id"], e["required"]) for e in found["not_run"]] == [
-        ("device.unknown", True)
-    ]
+    (reused,) = found["reused"]
+    assert reused["id"] == "device.plain"
+    (not_run,) = found["not_run"]
+    assert not_run["id"] == "device.unknown"
+    assert not_run["required"] is True
 
 
 @pytest.mark.slow
@@ -132,29 +150,37 @@ def test_what_is_reused_twice_keeps_its_day_and_what_failed_is_run_until_it_pass
 ) -> None:
     bench = Bench(lab, tmp_path)
     first = bench.build()
-    bench.build(lab.wheel("gamma"))
-    third = bench.build(lab.wheel("gamma"), lab.wheel("delta"))
-    assert {check.ran for check in third.reused} == {first.started}
-    (bench.flags / "device.other").touch()
+    gamma = lab.wheel("gamma")
+    bench.build(gamma)
+    third = bench.build(gamma, lab.wheel("delta"))
+    assert days(third) == {first.started}
+    flag = bench.flags / "device.other"
+    flag.touch()
     files = {"gamma_native.so": ""}
-    native = make_wheel(lab.index.root / "default", "gamma", "2.0", files)
-    failed = bench.build(native)
-    assert [check.id for check in failed.failed] == ["device.other"]
-    (bench.flags / "device.other").unlink()
-    assert ran(bench.build(native)) == EVERY
+    native = make_wheel(bench.default, "gamma", "2.0", files)
+    report = bench.build(native)
+    (failed,) = report.failed
+    assert failed.id == "device.other"
+    flag.unlink()
+    passed = bench.build(native)
+    assert ran(passed) == EVERY
 
 
 def test_a_check_that_an_added_package_makes_owed_is_run(
     lab: Lab, tmp_path: Path
 ) -> None:
     bench = Bench(lab, tmp_path)
-    assert {e.id: e.required for e in bench.build().not_run} == {BESIDE: False}
+    first = bench.build()
+    (left,) = first.not_run
+    assert left.id == BESIDE
+    assert left.required is False
     second = bench.build(lab.wheel("gamma"))
     assert ran(second) == ALWAYS  # and torch is not imported for what is not required
-    assert {e.id: e.reason for e in second.not_run} == {
-        BESIDE: f"needs {NEEDED}, which is not locked"
-    }
-    assert ran(bench.build(lab.wheel(NEEDED))) == ALWAYS | {"identity.import", BESIDE}
+    (left,) = second.not_run
+    assert left.id == BESIDE
+    assert left.reason == f"needs {NEEDED}, which is not locked"
+    third = bench.build(lab.wheel(NEEDED))
+    assert ran(third) == ALWAYS | {"identity.import", BESIDE}
 
 
 def test_nothing_is_run_where_one_goes_back_to_what_was_proven(
@@ -168,25 +194,28 @@ def test_nothing_is_run_where_one_goes_back_to_what_was_proven(
     assert ran(back) == set()
     assert back.proves is True
     assert back.lock == first.lock
-    assert {check.ran for check in back.reused} == {first.started}
+    assert days(back) == {first.started}
 
 
 @pytest.mark.slow
 def test_what_the_spec_names_now_and_no_run_has_imported_is_imported(
     lab: Lab, tmp_path: Path
 ) -> None:
-    bench, gamma = Bench(lab, tmp_path), lab.wheel("gamma")
+    bench = Bench(lab, tmp_path)
+    gamma = lab.wheel("gamma")
     bench.build()
     bench.build(gamma)
     spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "beta"]'))
+    text = spec.read_text()
+    spec.write_text(text.replace('["alpha"]', '["alpha", "beta"]'))
     named = bench.build()
     assert ran(named) == ALWAYS
     assert set(named.imported) == {"alpha", "beta"}
-    text = spec.read_text()
-    spec.write_text(text.replace('["alpha", "beta"]', '["alpha", "beta", "delta"]'))
-    failed = bench.build(gamma, lab.wheel("delta", text="import nothing_of_this"))
-    assert [check.id for check in failed.failed] == ["identity.requirements"]
+    spec.write_text(text.replace('["alpha"]', '["alpha", "beta", "delta"]'))
+    delta = lab.wheel("delta", text="import nothing_of_this")
+    report = bench.build(gamma, delta)
+    (failed,) = report.failed
+    assert failed.id == "identity.requirements"
 
 
 @pytest.mark.slow
@@ -195,44 +224,54 @@ def test_what_was_added_since_may_change_and_go(lab: Lab, tmp_path: Path) -> Non
     bench = Bench(lab, tmp_path)
     bench.wheels += [lab.wheel("theta", text="import gamma\n")]
     bench.build()
+    gamma = lab.wheel("gamma")
+    newer = lab.wheel("gamma", "2.0")
     delta = lab.wheel("delta")
-    for added in (
-        (lab.wheel("gamma"),),
-        (lab.wheel("gamma"), delta),
-        (lab.wheel("gamma", "2.0"), delta),
-        (delta,),
-    ):
-        assert ran(bench.build(*added)) == ALWAYS
+    for added in ([gamma], [gamma, delta], [newer, delta], [delta]):
+        report = bench.build(*added)
+        assert ran(report) == ALWAYS
 
 
 @pytest.mark.slow
 def test_what_was_there_before_may_change_where_nothing_names_it(
     lab: Lab, tmp_path: Path
 ) -> None:
-    bench, beta = Bench(lab, tmp_path), lab.wheels[1]
-    bench.wheels += [lab.wheel("theta", text="try: import alpha\nexcept: ...\n")]
-    bench.wheels += [lab.wheel("gamma")]
-    assert ran(bench.build()) == EVERY
-    bench.wheels[-1] = lab.wheel("gamma", "2.0")
-    assert ran(bench.build()) == ALWAYS
-    bench.wheels.pop()
-    assert ran(bench.build()) == ALWAYS
-    bench.wheels[bench.wheels.index(beta)] = lab.wheel("beta", "2.0", index="vendor")
-    assert ran(bench.build()) == ALWAYS
-    bench.wheels[0] = lab.wheel("alpha", "2.0")
-    assert ran(bench.build()) == EVERY
+    bench = Bench(lab, tmp_path)
+    _, _, torch = bench.wheels
+    theta = lab.wheel("theta", text="try: import alpha\nexcept: ...\n")
+    alpha, beta = lab.wheels
+    gamma = lab.wheel("gamma")
+    newer_alpha = lab.wheel("alpha", "2.0")
+    newer_beta = lab.wheel("beta", "2.0", index="vendor")
+    newer_gamma = lab.wheel("gamma", "2.0")
+    for wheels, checks in (
+        ([alpha, beta, torch, theta, gamma], EVERY),
+        ([alpha, beta, torch, theta, newer_gamma], ALWAYS),
+        ([alpha, beta, torch, theta], ALWAYS),
+        ([alpha, newer_beta, torch, theta], ALWAYS),
+        ([newer_alpha, newer_beta, torch, theta], EVERY),
+    ):
+        bench.wheels = wheels
+        report = bench.build()
+        assert ran(report) == checks
+
+
+def current(lab: Lab) -> Path:
+    return (lab.home / CURRENT).resolve()
 
 
 def test_a_generation_with_an_edited_file_is_not_used_again(ready: Lab) -> None:
-    first, wheels = (ready.home / CURRENT).resolve(), ready.wheels
-    ready.relock(*wheels, ready.wheel("gamma"))
+    first = current(ready)
+    wheels = ready.wheels
+    gamma = ready.wheel("gamma")
+    ready.relock(*wheels, gamma)
     ready.build()
     module = next(first.rglob("alpha.py"))
     module.unlink()  # or the edit would be one of the installer's cache
     module.write_text("version = 'evil'\n")
     ready.relock(*wheels)
     ready.build()
-    assert (ready.home / CURRENT).resolve() != first
+    assert current(ready) != first
     assert ready.says("import alpha; print(alpha.version)") == "1.0"
 
 
@@ -240,33 +279,48 @@ class Rule:
     """Whether results stand in a project, and for which names and words that was asked."""
 
     def __init__(self, lab: Lab) -> None:
-        self.lab, self.asked = lab, dict[tuple[str, ...], tuple[str, ...]]()
+        self.lab = lab
+        self.asked: list[tuple[list[str], list[str]]] = []
 
     def __call__(
         self, closures: dict[str, str], basis: str = "b", *, named: bool = True
     ) -> bool:
         def named_by(names: Collection[str], words: Collection[str]) -> str:
-            self.asked[tuple(sorted(names))] = tuple(sorted(words))
+            self.asked.append((sorted(names), sorted(words)))
             return "torch" if named else ""
 
-        parts = {"spec": basis}
-        now = Basis(parts, closures, named_by, lambda words: "gamma" in words, {})
-        return isinstance(standing(self.lab.project, TARGET, now), Standing)
+        def own(words: Collection[str]) -> bool:
+            return "gamma" in words
+
+        now = Basis({"spec": basis}, closures, named_by, own, {})
+        found = standing(self.lab.project, TARGET, now)
+        return isinstance(found, Standing)
+
+
+def in_no_suite(_: Collection[str]) -> bool:
+    return False
+
+
+def of_nobody(*_: Collection[str]) -> str:
+    return ""
+
+
+def of_torch(*_: Collection[str]) -> str:
+    return "torch"
 
 
 # As a report keeps it, of a build that rests on one thing.
 _PARTS = {"spec": "b"}
-PROVEN: dict[str, Any] = {
-    "basis": Basis(_PARTS, {}, lambda *_: "", lambda _: False, {}).digest,
-    "parts": _PARTS,
-}
+_BASIS = Basis(_PARTS, {}, of_nobody, in_no_suite, {})
+PROVEN: dict[str, Any] = {"basis": _BASIS.digest, "parts": _PARTS}
 HAD = {"alpha": "1.0 a pure: alpha al", "torch": "2.0 b"}
 
 
 def test_what_a_build_had_stands_while_nothing_that_counts_is_another(
     ready: Lab,
 ) -> None:
-    had, stands = HAD, Rule(ready)
+    had = HAD
+    stands = Rule(ready)
     gone = {"torch": had["torch"]}
     another = had | {"alpha": "2.0 c pure: other"}
     assert not stands(had)
@@ -276,31 +330,33 @@ def test_what_a_build_had_stands_while_nothing_that_counts_is_another(
     assert not stands.asked  # all that costs time is left out where nothing is gone
     assert stands(gone, named=False)
     assert stands(another, named=False)
-    assert stands.asked == {("alpha",): ("al", "alpha", "other")}
-    for closures in (
-        had | {"gamma": "1.0 c"},  # native
-        gone,
-        another,
-        had | {"alpha": "1.0 d pure: alpha al"},  # from other bytes
-    ):
+    ((of_gone, _), (of_another, words)) = stands.asked
+    assert of_gone == ["alpha"]
+    assert of_another == ["alpha"]
+    assert words == ["al", "alpha", "other"]
+    native_added = had | {"gamma": "1.0 c"}
+    other_bytes = had | {"alpha": "1.0 d pure: alpha al"}
+    for closures in (native_added, gone, another, other_bytes):
         assert not stands(closures)
-    for closures in (
-        had | {"torch": "2.0 d"},
-        had | {"torch": "2.0 d pure: torch"},  # it was native
-        had | {"alpha": "2.0 c"},  # it is native now
-        {"alpha": had["alpha"]},
-    ):
+    other_native = had | {"torch": "2.0 d"}
+    no_longer_native = had | {"torch": "2.0 d pure: torch"}
+    native_now = had | {"alpha": "2.0 c"}
+    native_gone = {"alpha": had["alpha"]}
+    for closures in (other_native, no_longer_native, native_now, native_gone):
         assert not stands(closures, named=False)
     assert not stands(had, "other", named=False)
 
 
 def test_results_stand_since_the_last_build_that_proved_them(ready: Lab) -> None:
-    had, stands = HAD, Rule(ready)
+    had = HAD
+    stands = Rule(ready)
     _kept(ready, **PROVEN, closures=had)
     _kept(ready)  # a run of `smoke` that found nothing
     assert stands(had)
-    _kept(ready, **PROVEN, closures=had | {"alpha": "changed"})
-    assert not stands(had | {"alpha": "changed"} | {"torch": "3 b"}, named=False)
+    changed = had | {"alpha": "changed"}
+    _kept(ready, **PROVEN, closures=changed)
+    newer_torch = changed | {"torch": "3 b"}
+    assert not stands(newer_torch, named=False)
     assert stands(had)  # by the build before
     _kept(ready, broken="it died")
     _kept(ready)
@@ -310,36 +366,42 @@ def test_results_stand_since_the_last_build_that_proved_them(ready: Lab) -> None
     _kept(ready, **PROVEN, closures=own)
     assert not stands(own, named=False)
     _kept(ready, **PROVEN, closures=had)
-    new_report(ready.project, TARGET, "quick").write_text("{")
+    torn = new_report(ready.project, TARGET, "quick")
+    torn.write_text("{")
     assert not stands(had)
 
 
 def test_why_all_checks_run_is_one_line(lab: Lab, tmp_path: Path) -> None:
     """The first build says nothing: there is nothing that it could reuse."""
     bench = Bench(lab, tmp_path)
-    bench.wheels += [lab.wheel("theta", text="try: import alpha\nexcept: ...\n")]
+    theta = lab.wheel("theta", text="try: import alpha\nexcept: ...\n")
+    bench.wheels.append(theta)
 
     def why(*added: Path) -> list[str]:
         lab.relock(*bench.wheels, *added)
         silent = Silent()
-        assert build(lab.order(), run, silent).generation
-        return [
-            step for step in silent.steps if step.startswith("all quick checks run")
-        ]
+        result = build(lab.order(), run, silent)
+        assert result.generation
+        told = []
+        for step in silent.steps:
+            if step.startswith("all quick checks run"):
+                told.append(step)
+        return told
 
     assert why() == []
-    assert why(lab.wheel("gamma")) == []
+    gamma = lab.wheel("gamma")
+    assert why(gamma) == []
     bench.wheels[0] = lab.wheel("alpha", "2.0")
-    assert why() == [
-        "all quick checks run: alpha was changed or removed, and theta names it"
-    ]
+    (line,) = why()
+    reason = "alpha was changed or removed, and theta names it"
+    assert line == f"all quick checks run: {reason}"
 
 
 def test_each_reason_to_run_all_checks_is_said(ready: Lab) -> None:
     had = {"alpha": "1.0 a pure: alpha", "beta": "1.0 b", "torch": "2.0 b"}
 
     def why(closures: dict[str, str]) -> str:
-        now = Basis(_PARTS, closures, lambda *_: "torch", lambda _: False, {})
+        now = Basis(_PARTS, closures, of_torch, in_no_suite, {})
         found = standing(ready.project, TARGET, now)
         assert isinstance(found, str)
         return found
@@ -347,18 +409,26 @@ def test_each_reason_to_run_all_checks_is_said(ready: Lab) -> None:
     _kept(ready, **PROVEN, closures=had)
     another = had | {"alpha": "2.0 c pure: alpha"}
     assert why(another) == "alpha was changed or removed, and torch names it"
-    left = {"torch": had["torch"]}
+    only_torch = {"torch": had["torch"]}
     said = "beta changed, and is more than Python that others import"
-    assert why(left) == said
+    assert why(only_torch) == said
+    only_alpha = {"alpha": had["alpha"]}
     said = "beta, torch changed, and are more than Python that others import"
-    assert why({"alpha": had["alpha"]}) == said
-    failed = {"code": "op-fails", "level": "error", "symptom": "it fails"}
-    failed |= {"cause": "c", "remedy": "r", "evidence": []}
-    document = json.loads(history(ready.project, TARGET)[0].read_text())
-    (check,) = document["checks"]
-    _kept(ready, checks=[check | {"outcome": "failed", "finding": failed}])
-    assert "no build has proved it since the run failed on 20" in why(had)
-    assert "1 of 1 failed" in why(had)
+    assert why(only_alpha) == said
+    finding = {
+        "code": "op-fails",
+        "level": "error",
+        "symptom": "it fails",
+        "cause": "c",
+        "remedy": "r",
+        "evidence": [],
+    }
+    (check,) = _first_report(ready)["checks"]
+    failed = check | {"outcome": "failed", "finding": finding}
+    _kept(ready, checks=[failed])
+    reason = why(had)
+    assert "no build has proved it since the run failed on 20" in reason
+    assert "1 of 1 failed" in reason
 
 
 def test_what_changed_since_the_build_is_named(ready: Lab) -> None:
@@ -367,14 +437,17 @@ def test_what_changed_since_the_build_is_named(ready: Lab) -> None:
     since = f"changed since the build of {report.started}: "
 
     def why(kernel: str = "6.1", **parts: str) -> str:
-        every = report.parts | {n.replace("_", " "): v for n, v in parts.items()}
+        every = dict(report.parts)
+        for name, digest in parts.items():
+            every[name.replace("_", " ")] = digest
         layers = {"kernel": kernel}
-        now = Basis(every, report.closures, lambda *_: "", lambda _: False, layers)
+        now = Basis(every, report.closures, of_nobody, in_no_suite, layers)
         found = standing(ready.project, TARGET, now)
         assert isinstance(found, str)
         return found
 
-    assert {"checks", "interpreter", "spec", "variable PATH"} <= report.parts.keys()
+    for part in ("checks", "interpreter", "spec", "variable PATH"):
+        assert part in report.parts
     assert why(checks="others") == since + "checks"
     assert why(variable_LANG="C", spec="s") == since + "spec; variable LANG"
     assert why("6.2", layers_of_the_host="l") == since + "kernel: 6.1 -> 6.2"
@@ -382,12 +455,18 @@ def test_what_changed_since_the_build_is_named(ready: Lab) -> None:
     assert "an earlier version of Provision made it" in why(checks="others")
 
 
+def _first_report(lab: Lab) -> dict[str, Any]:
+    first, *_ = history(lab.project, TARGET)
+    document: dict[str, Any] = json.loads(first.read_text())
+    return document
+
+
 def _kept(lab: Lab, **changes: object) -> None:
     """Keep one more report, that of the build with some changes."""
-    document: dict[str, Any] = json.loads(history(lab.project, TARGET)[0].read_text())
     without = {"basis": "", "parts": {}, "closures": {}}
-    text = json.dumps(document | without | changes)
-    new_report(lab.project, TARGET, "quick").write_text(text)
+    document = _first_report(lab) | without | changes
+    file = new_report(lab.project, TARGET, "quick")
+    file.write_text(json.dumps(document))
 
 
 @pytest.mark.parametrize(
@@ -409,27 +488,34 @@ def test_what_is_more_than_pure_python_is_native(
     gamma = make_wheel(lab.index.root / "default", "gamma", "1.0", files)
     lab.relock(*lab.wheels, gamma)
     lab.build(smoke=False)
-    active = {n for n, text in _basis(lab).closures.items() if PURE not in text}
-    assert active == {"gamma"}
+    assert _native(lab) == {"gamma"}
+
+
+def _native(lab: Lab) -> set[str]:
+    """Return the packages of the current environment that are more than pure Python."""
+    names = set()
+    for name, closure in _basis(lab).closures.items():
+        if PURE not in closure:
+            names.add(name)
+    return names
 
 
 def test_pure_python_in_a_package_of_another_one_is_not_apart(lab: Lab) -> None:
-    default = lab.index.root / "default"
-    commands = "[console_scripts]\ngamma = gamma:f\n"
-    wheels = [
-        make_wheel(default, "gamma", "1.0", {"gamma.py": "", "alpha_parts/x.py": ""}),
-        make_wheel(default, "delta", "1.0", {"alpha_parts/y.py": "", "LICENSE": "MIT"}),
-        make_wheel(
-            default,
-            "plain",
-            "1.0",
-            {"plain.py": "", "plain-1.0.dist-info/entry_points.txt": commands},
-        ),
-    ]
-    lab.relock(*lab.wheels, *wheels)
+    packages = {
+        "gamma": {"gamma.py": "", "alpha_parts/x.py": ""},
+        "delta": {"alpha_parts/y.py": "", "LICENSE": "MIT"},
+        "plain": {
+            "plain.py": "",
+            "plain-1.0.dist-info/entry_points.txt": "[console_scripts]\ngamma = gamma:f\n",
+        },
+    }
+    wheels = list(lab.wheels)
+    for name, files in packages.items():
+        wheel = make_wheel(lab.index.root / "default", name, "1.0", files)
+        wheels.append(wheel)
+    lab.relock(*wheels)
     lab.build(smoke=False)
-    active = {n for n, text in _basis(lab).closures.items() if PURE not in text}
-    assert active == {"gamma", "delta"}
+    assert _native(lab) == {"gamma", "delta"}
 
 
 @pytest.mark.parametrize(
@@ -449,26 +535,31 @@ def test_own_packages_that_the_checks_may_run_are_never_the_same(
 ) -> None:
     default = lab.index.root / "default"
     (lab.project.smoke / "check.py").write_text("import accelerate\n")
-    requires = [f"{other}>=1; extra == 'all'"] if other else []
-    wheels = [
-        make_wheel(default, "gamma", "1.0", files),
-        make_wheel(default, "delta", "1.0", {"delta.py": ""}, requires),
-    ]
-    lab.relock(*lab.wheels, *wheels)
+    requires = []
+    if other:
+        requires.append(f"{other}>=1; extra == 'all'")
+    gamma = make_wheel(default, "gamma", "1.0", files)
+    delta = make_wheel(default, "delta", "1.0", {"delta.py": ""}, requires)
+    lab.relock(*lab.wheels, gamma, delta)
     lab.build(smoke=False)
-    found = _basis(lab, local="gamma").closures["gamma"]
+
+    def closure() -> str:
+        own = _basis(lab, local="gamma")
+        return own.closures["gamma"]
+
+    found = closure()
     assert (found == "changed") is changed
-    site = next((lab.home / CURRENT).resolve().rglob("gamma-1.0.dist-info"))
-    metadata = site / "METADATA"
+    info = next(current(lab).rglob("gamma-1.0.dist-info"))
+    metadata = info / "METADATA"
     text = metadata.read_text() + "Requires-Dist: more\n"
     metadata.unlink()  # or the edit would be one of the installer's cache
     metadata.write_text(text)
-    assert _basis(lab, local="gamma").closures["gamma"] == found
-    for code in site.parent.glob("gamma.p*"):
+    assert closure() == found
+    for code in info.parent.glob("gamma.p*"):
         code.unlink()
         code.write_text("# another")
-        another = _basis(lab, local="gamma").closures["gamma"]
-        assert changed or another != found
+        if not changed:
+            assert closure() != found
 
 
 def test_what_is_no_distribution_is_in_the_basis(
@@ -481,38 +572,49 @@ def test_what_is_no_distribution_is_in_the_basis(
     again = _basis(ready)
     assert before.digest == again.digest
     assert before.closures == again.closures
-    assert _changed(before, _basis(ready, kernel="6.2")) == {"kernel"}
-    with (ready.project.smoke / "run.py").open("a") as stream:
+    newer = _basis(ready, kernel="6.2")
+    assert _changed(before, newer) == {"kernel"}
+    suite = ready.project.smoke / "run.py"
+    with suite.open("a") as stream:
         stream.write("# changed\n")
-    assert _changed(before, _basis(ready)) == {"checks"}
+    edited = _basis(ready)
+    assert _changed(before, edited) == {"checks"}
     monkeypatch.setattr(basis.platform, "node", lambda: "another")
-    (ready.home / CURRENT / "pyvenv.cfg").write_text("home = elsewhere\n")
-    changed = {"checks", "interpreter", "name of the machine"}
-    assert _changed(before, _basis(ready)) == changed
+    settings = current(ready) / "pyvenv.cfg"
+    settings.write_text("home = elsewhere\n")
+    moved = _basis(ready)
+    assert _changed(before, moved) == {"checks", "interpreter", "name of the machine"}
 
 
 def _changed(before: Basis, now: Basis) -> set[str]:
     """Return the parts that differ, in which case the digests must differ, too."""
     names = {name for name, _ in before.parts.items() ^ now.parts.items()}
-    assert (before.digest != now.digest) is bool(names)
+    if names:
+        assert before.digest != now.digest
+    else:
+        assert before.digest == now.digest
     return names
 
 
 def _basis(lab: Lab, local: str = "", **facts: str) -> Basis:
-    contents = read_contents((lab.home / CURRENT).resolve(), TARGET)
+    contents = read_contents(current(lab), TARGET)
     lock = read_lock(lab.project.lock(TARGET))
     if local:
-        lock = replace(lock, header=lock.header | {"local": local})
+        header = lock.header | {"local": local}
+        lock = replace(lock, header=header)
     return basis_of(lab.project, lock, contents, facts)
 
 
 def test_the_callers_device_host_and_promise_are_in_the_basis(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    wheels, found = lab.wheels, list[str]()
+    wheels = lab.wheels
+    found: list[str] = []
 
     def build_more() -> None:
-        lab.relock(*wheels, lab.wheel(f"gamma{len(found)}"))
+        number = len(found)
+        gamma = lab.wheel(f"gamma{number}")
+        lab.relock(*wheels, gamma)
         report = lab.build().report
         assert report is not None
         found.append(report.basis)
@@ -534,12 +636,15 @@ def test_the_callers_device_host_and_promise_are_in_the_basis(
     paths = [str(folder), "x" * 300, os.environ["PATH"]]
     monkeypatch.setenv("PATH", os.pathsep.join(paths))
     build_more()
-    assert found[0] == found[1]
+    first, second = found
+    assert first == second
     (folder / "gcc").touch()
     build_more()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     build_more()
     spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text() + '[environment]\nNAME = "value"\n')
+    text = spec.read_text()
+    spec.write_text(text + '[environment]\nNAME = "value"\n')
     build_more()
-    assert len(set(found)) == 4 == len(found) - 1
+    assert len(found) == 5
+    assert len(set(found)) == 4
