@@ -35,8 +35,9 @@ def report(folder: Path, *hosts: str) -> Fleet:
 
 
 def node(fleet: Fleet, name: str) -> Node:
-    (found,) = (node for node in fleet.nodes if node.node == name)
-    return found
+    nodes = {node.node: node for node in fleet.nodes}
+    assert len(nodes) == len(fleet.nodes)
+    return nodes[name]
 
 
 def unreadable(fleet: Fleet) -> list[str]:
@@ -61,12 +62,15 @@ def test_the_worst_come_first_and_alike_ones_share_a_line(tmp_path: Path) -> Non
     for number, path in enumerate(paths[:5]):
         fault = f"device.matmul: error 0x{number}"
         change(path, verdict="remove", code="op-fails", reason=fault)
-    change(paths[6], verdict="none", code="busy", reason="used by python (9)")
-    change(paths[7], time=shown(NOW - 3 * DAY))
-    change(paths[8], stack={"driver nvidia": "575.57.08"})
+    busy, old, other_driver = paths[6:9]
+    change(busy, verdict="none", code="busy", reason="used by python (9)")
+    change(old, time=shown(NOW - 3 * DAY))
+    change(other_driver, stack={"driver nvidia": "575.57.08"})
     fleet = report(tmp_path, "gpu00001", "gpu99999")
-    assert [state for state, *_ in fleet.lines] == list(fleet.counts)
-    assert fleet.lines[0][1] == "gpu00000 and 4 more"
+    states = [state for state, _, _ in fleet.lines]
+    assert states == list(fleet.counts)
+    _, nodes, _ = fleet.lines[0]
+    assert nodes == "gpu00000 and 4 more"
     assert fleet.counts == {
         "remove": 5,
         "silent": 1,
@@ -76,14 +80,16 @@ def test_the_worst_come_first_and_alike_ones_share_a_line(tmp_path: Path) -> Non
         "keep": 22,
     }
     assert node(fleet, "gpu99999").state == "silent"
-    driver = "driver nvidia 575.57.08, 580.95.05 on 27 of 28"
-    assert node(fleet, "gpu00008").deviations == (driver,)
-    assert node(fleet, "gpu00008").driver == "nvidia 575.57.08"
+    deviating = node(fleet, "gpu00008")
+    (deviation,) = deviating.deviations
+    assert deviation == "driver nvidia 575.57.08, 580.95.05 on 27 of 28"
+    assert deviating.driver == "nvidia 575.57.08"
     assert fleet.bad
 
 
 def test_half_a_fleet_on_a_new_driver_deviates_from_nobody(tmp_path: Path) -> None:
-    for path in write_fleet(tmp_path, 20, NOW)[::2]:
+    paths = write_fleet(tmp_path, 20, NOW)
+    for path in paths[::2]:
         change(path, stack={"driver nvidia": "590.12"})
     fleet = report(tmp_path)
     assert fleet.counts == {"keep": 20}
@@ -101,13 +107,14 @@ def test_a_version_that_is_hidden_deviates_from_nobody(tmp_path: Path) -> None:
 
 
 def numbers_of(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    numbers: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["numbers"]
+    text = path.read_text(encoding="utf-8")
+    numbers: dict[str, Any] = json.loads(text)["numbers"]
     return numbers
 
 
 def test_a_number_that_is_worse_than_the_group_s_is_named(tmp_path: Path) -> None:
-    paths = write_fleet(tmp_path, 40, NOW)
-    good = numbers_of(paths[5])
+    path = write_fleet(tmp_path, 40, NOW)[5]
+    good = numbers_of(path)
     for check, name, value, beginning in (
         ("operators.check3", "rate", 600.0, "600 images/s, "),
         ("operators.check3", "float16", 2e-3, "0.002, "),
@@ -116,7 +123,7 @@ def test_a_number_that_is_worse_than_the_group_s_is_named(tmp_path: Path) -> Non
     ):
         worse = copy.deepcopy(good)
         worse[check][name]["value"] = value
-        change(paths[5], numbers=worse)
+        change(path, numbers=worse)
         fleet = report(tmp_path)
         assert fleet.counts == {"deviates": 1, "keep": 39}
         (text,) = node(fleet, "gpu00005").deviations
@@ -127,12 +134,11 @@ def test_a_number_that_is_worse_than_the_group_s_is_named(tmp_path: Path) -> Non
 def test_a_node_that_measured_more_than_the_others_is_compared_where_they_did(
     tmp_path: Path,
 ) -> None:
-    paths = write_fleet(tmp_path, 9, NOW)
-    numbers = numbers_of(paths[3])
+    path = write_fleet(tmp_path, 9, NOW)[3]
+    numbers = numbers_of(path)
+    numbers["operators.check3"]["rate"] = {"value": 600.0, "unit": "images/s"}
     own = {"once": {"rate": {"value": 1.0, "unit": "images/s"}}}
-    rate = {"value": 600.0, "unit": "images/s"}
-    numbers["operators.check3"]["rate"] = rate
-    change(paths[3], numbers=own | numbers)
+    change(path, numbers=own | numbers)
     fleet = report(tmp_path)
     assert fleet.counts == {"deviates": 1, "keep": 8}
     (text,) = node(fleet, "gpu00003").deviations
@@ -146,48 +152,59 @@ def test_nodes_of_another_card_or_lock_are_another_group(tmp_path: Path) -> None
         slow["operators.check3"]["rate"]["value"] = 90.0
         change(path, device="NVIDIA T4", numbers=slow, stack={"driver nvidia": "570.1"})
     change(paths[11], lock="0" * 64)
-    assert report(tmp_path).counts == {"keep": 12}
+    fleet = report(tmp_path)
+    assert fleet.counts == {"keep": 12}
 
 
 def test_the_newest_verdict_counts(tmp_path: Path) -> None:
     write_fleet(tmp_path / "tuesday", 3, NOW)
-    for folder, earlier in (("monday", NOW - DAY / 2), ("old", NOW - DAY)):
-        paths = write_fleet(tmp_path / folder, 3, earlier)
-        change(paths[0], verdict="remove", code="op-fails")
-    assert report(tmp_path).counts == {"keep": 3}
+    monday = write_fleet(tmp_path / "monday", 3, NOW - DAY / 2)
+    old = write_fleet(tmp_path / "old", 3, NOW - DAY)
+    for first, *_ in (monday, old):
+        change(first, verdict="remove", code="op-fails")
+    fleet = report(tmp_path)
+    assert fleet.counts == {"keep": 3}
 
 
 def test_a_verdict_of_the_future_is_stale_and_hides_no_other(tmp_path: Path) -> None:
     write_fleet(tmp_path / "now", 3, NOW)
-    future = write_fleet(tmp_path / "future", 1, NOW + 400 * DAY)
-    assert report(tmp_path).counts == {"keep": 3}
-    (tmp_path / "now" / future[0].name).unlink()
-    assert node(report(tmp_path), "gpu00000").state == "stale"
+    (future,) = write_fleet(tmp_path / "future", 1, NOW + 400 * DAY)
+    fleet = report(tmp_path)
+    assert fleet.counts == {"keep": 3}
+    of_now = tmp_path / "now" / future.name
+    of_now.unlink()
+    fleet = report(tmp_path)
+    assert node(fleet, "gpu00000").state == "stale"
 
 
 def test_no_verdict_for_longer_than_the_oldest_that_counts_is_stale(
     tmp_path: Path,
 ) -> None:
     recent, long_ago, _ = write_fleet(tmp_path, 3, NOW)
-    for path, days in ((recent, 0.1), (long_ago, 3)):
-        since = shown(NOW - days * DAY)
-        change(path, verdict="none", code="time-limit", since=since)
+    hours_ago = shown(NOW - 0.1 * DAY)
+    days_ago = shown(NOW - 3 * DAY)
+    change(recent, verdict="none", code="time-limit", since=hours_ago)
+    change(long_ago, verdict="none", code="time-limit", since=days_ago)
     fleet = report(tmp_path)
     assert fleet.counts == {"none": 1, "stale": 1, "keep": 1}
     assert fleet.bad
-    assert f"no verdict since {NOW - 3 * DAY:%Y-%m-%d}" in node(fleet, "gpu00001").what
+    stale = node(fleet, "gpu00001")
+    day, _, _ = days_ago.partition("T")
+    assert f"no verdict since {day}" in stale.what
 
 
+LATER = verdict("n1", Random(1), NOW, schema=3)
+NO_TIME = verdict("n1", Random(1), NOW, time="yesterday")
 BAD_FILES = {
     "half.json": '{"schema": 1, "node": "n1", "targ',
     "empty.json": "",
-    "later.json": json.dumps(verdict("n1", Random(1), NOW, schema=3)),
-    "earlier.json": json.dumps({"node": "n1"}),
+    "later.json": json.dumps(LATER),
+    "earlier.json": '{"node": "n1"}',
     "list.json": "[1, 2]",
     "deep.json": "[" * 100_000,
-    "time.json": json.dumps(verdict("n1", Random(1), NOW, time="yesterday")),
+    "time.json": json.dumps(NO_TIME),
     "binary.json": "\x00\x01\ufffd",
-    "report.json": json.dumps({"schema": 1, "suite": "quick", "checks": []}),
+    "report.json": '{"schema": 1, "suite": "quick", "checks": []}',
 }
 
 
@@ -202,28 +219,32 @@ def test_files_that_are_no_verdict_are_named_and_stop_nothing(tmp_path: Path) ->
     assert found.counts == {"keep": 5}
     bad = [*BAD_FILES, "folder.json", "latin.json"]
     assert sorted(unreadable(found)) == sorted(bad)
-    assert all(fault for _, fault in found.files)
+    for path, fault in found.files:
+        assert fault, path
 
 
 def test_two_verdicts_of_one_node_and_moment_are_named(tmp_path: Path) -> None:
-    paths = write_fleet(tmp_path, 5, NOW)
-    second = tmp_path / "again" / paths[0].name
+    first, *_ = write_fleet(tmp_path, 5, NOW)
+    second = tmp_path / "again" / first.name
     second.parent.mkdir()
-    shutil.copy(paths[0], second)  # collected twice: the same
-    assert report(tmp_path).files == []
+    shutil.copy(first, second)  # collected twice: the same
+    fleet = report(tmp_path)
+    assert fleet.files == []
     change(second, code="op-fails", verdict="remove")
-    ((path, fault),) = report(tmp_path).files
+    fleet = report(tmp_path)
+    ((path, fault),) = fleet.files
     assert path == "gpu00000.cuda-linux.quick.json"
     assert "another verdict of gpu00000" in fault
 
 
+LAYERS = {f"l{number}": "1" for number in range(9999)}
 HOSTILE: dict[str, dict[str, Any]] = {
     "before year 1 in UTC": {"time": "0001-01-01T00:00:00+23:59"},
     "after year 9999 in UTC": {"time": "9999-12-31T23:59:59-23:59"},
     "a time of two lines": {"time": "2026-01-01\n00:00:00Z"},
     "a name of two lines": {"node": "gpu00004\nkeep  gpu00005"},
     "a name with a path": {"node": "../gpu00003"},
-    "more layers than a host has": {"stack": {f"l{n}": "1" for n in range(9999)}},
+    "more layers than a host has": {"stack": LAYERS},
 }
 
 
@@ -266,11 +287,13 @@ def test_attack_a_line_end_in_a_device_forges_no_row(
 def test_attack_a_node_speaks_for_no_other(tmp_path: Path, name: str) -> None:
     """By the name of its file, and by the folder that --hosts knows."""
     good, bad = write_fleet(tmp_path / "gpu00001", 2, NOW)
-    (tmp_path / "gpu00000").mkdir()
+    other = tmp_path / "gpu00000"
+    other.mkdir()
     change(bad, verdict="remove", code="op-fails")
-    good.rename(tmp_path / "gpu00000" / good.name)
-    forged = shutil.copy(bad, tmp_path / "gpu00000" / name)
-    change(forged, verdict="keep", code="", time=shown(NOW + DAY / 1000))
+    good.rename(other / good.name)
+    forged = shutil.copy(bad, other / name)
+    later = shown(NOW + DAY / 1000)
+    change(forged, verdict="keep", code="", time=later)
     found = report(tmp_path, "gpu00000", "gpu00001")
     assert node(found, "gpu00001").state == "remove"
     assert unreadable(found) == [f"gpu00000/{name}"]
@@ -281,28 +304,29 @@ def test_attack_a_node_does_not_hide_its_removal(tmp_path: Path) -> None:
     (path,) = write_fleet(tmp_path / "b", 1, NOW)
     change(path, verdict="remove", code="op-fails")
     same_moment = {"time": f"{NOW:%Y-%m-%dT%H:%M:%S+00:00}"}
-    learnt_nothing = {"time": shown(NOW + DAY / 1000), "verdict": "none"}
-    for folder, parts in (
-        ("a", same_moment),
-        ("c", same_moment),
-        ("d", learnt_nothing),
-    ):
+    later = shown(NOW + DAY / 1000)
+    learnt_nothing = {"time": later, "verdict": "none"}
+    folders = {"a": same_moment, "c": same_moment, "d": learnt_nothing}
+    for folder, parts in folders.items():
         (other,) = write_fleet(tmp_path / folder, 1, NOW)
         change(other, **parts)
-        assert report(tmp_path).counts == {"remove": 1}, folder
+        fleet = report(tmp_path)
+        assert fleet.counts == {"remove": 1}, folder
         other.unlink()
 
 
 def test_attack_a_folder_of_damaged_verdicts_is_not_good(tmp_path: Path) -> None:
     for path in write_fleet(tmp_path, 3, NOW):
-        path.write_bytes(path.read_bytes()[:100])
+        content = path.read_bytes()
+        path.write_bytes(content[:100])
     assert call(tmp_path) == 1
 
 
 def rsync_options() -> list[str]:
     """Return the options that the collection gives rsync."""
-    tasks = yaml.safe_load((ROLE / "tasks" / "fetch_linux.yml").read_text())
-    options = tasks[0]["ansible.posix.synchronize"]
+    file = ROLE / "tasks" / "fetch_linux.yml"
+    first, *_ = yaml.safe_load(file.read_text())
+    options = first["ansible.posix.synchronize"]
     words = []
     if options.get("archive", True):
         words.append("--archive")
@@ -310,39 +334,53 @@ def rsync_options() -> list[str]:
         if options.get(name):
             words.append(f"--{name}")
     names = {"inventory_hostname": "n1", "smoke_target": "t", "smoke_suite": "quick"}
+
+    def value(expression: re.Match[str]) -> str:
+        return names[expression[1]]
+
     for option in options["rsync_opts"]:
-        words.append(re.sub(r"{{ (\w+) }}", lambda found: names[found[1]], option))
+        word = re.sub(r"{{ (\w+) }}", value, option)
+        words.append(word)
     return words
 
 
 @pytest.mark.machine
 def test_attack_the_collection_fetches_no_link(tmp_path: Path) -> None:
-    host, controller = tmp_path / "host", tmp_path / "controller"
+    host = tmp_path / "host"
     host.mkdir()
+    controller = tmp_path / "controller"
     controller.mkdir()
     argv = ["rsync", *rsync_options(), f"{host}/", f"{controller}/"]
-    (tmp_path / "key.pem").write_text("SECRET")
+    secret = tmp_path / "key.pem"
+    secret.write_text("SECRET")
     own = host / "n1.t.quick.json"
-    own.symlink_to(tmp_path / "key.pem")
+    own.symlink_to(secret)
     subprocess.run(argv, check=True, capture_output=True)
     assert list(controller.iterdir()) == []
     own.unlink()
     own.write_text("{}")
-    (host / "n2.t.quick.json").write_text("{}")
+    of_another = host / "n2.t.quick.json"
+    of_another.write_text("{}")
     subprocess.run(argv, check=True, capture_output=True)
-    assert [path.name for path in controller.iterdir()] == [own.name]
+    (fetched,) = controller.iterdir()
+    assert fetched.name == own.name
 
 
 def test_attack_a_link_is_not_followed_and_no_content_is_quoted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, secret = tmp_path / "verdicts", tmp_path / "key.pem"
+    folder = tmp_path / "verdicts"
     write_fleet(folder, 3, NOW)
+    secret = tmp_path / "key.pem"
     secret.write_text("-----BEGIN PRIVATE KEY-----\nSECRET\n")
-    (folder / "text.json").write_text('"SECRET"')
-    (folder / "fields.json").write_text('{"time": "SECRET", "SECRET": 1}')
-    (folder / "word.json").write_text("SECRET")
-    (folder / "half.json").write_text("{SECRET")
+    texts = {
+        "text.json": '"SECRET"',
+        "fields.json": '{"time": "SECRET", "SECRET": 1}',
+        "word.json": "SECRET",
+        "half.json": "{SECRET",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
     (folder / "link.json").symlink_to(secret)
     whole = write_fleet(tmp_path / "elsewhere", 9, NOW)[8]
     (folder / whole.name).symlink_to(whole)
@@ -350,11 +388,12 @@ def test_attack_a_link_is_not_followed_and_no_content_is_quoted(
     os.mkfifo(folder / "pipe.json")
     for words in ((folder,), (folder, "--json")):
         assert call(*words) == 1
-        captured = capsys.readouterr()
-        text = captured.out + captured.err
-        assert "SECRET" not in text
-        assert "link.json" in text
-    assert report(folder).counts == {"keep": 3}
+        out, err = capsys.readouterr()
+        told = out + err
+        assert "SECRET" not in told
+        assert "link.json" in told
+    fleet = report(folder)
+    assert fleet.counts == {"keep": 3}
 
 
 def call(*words: object) -> int:
@@ -390,24 +429,25 @@ def test_the_json_keeps_its_contract(
 def test_the_table_is_a_line_per_row_and_the_page_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = write_fleet(tmp_path / "verdicts", 100, NOW)
+    folder = tmp_path / "verdicts"
+    paths = write_fleet(folder, 100, NOW)
     codes = itertools.product(string.ascii_lowercase, repeat=2)
+    reason = "<script>alert(1)</script> " + "a long symptom " * 12
     for path, letters in zip(paths[:60], codes, strict=False):
         code = "code-" + "".join(letters)
-        reason = "<script>alert(1)</script> " + "a long symptom " * 12
         change(path, verdict="remove", code=code, reason=reason)
-    hosts, page = tmp_path / "hosts.txt", tmp_path / "page.html"
+    hosts = tmp_path / "hosts.txt"
     # As PowerShell writes it.
     hosts.write_text("# all\ngpu00001\ngpu00100  # new\n\n", "utf-16")
-    assert call(tmp_path / "verdicts", "--hosts", hosts, "--html", page) == 1
+    page = tmp_path / "page.html"
+    assert call(folder, "--hosts", hosts, "--html", page) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("state")
     for row in lines[1:41]:
         assert "a long symptom a long symptom" in row
-    assert lines[41:] == [
-        "! 22 more lines: --json and --html have all",
-        "60 remove, 1 silent, 40 keep",
-    ]
+    note, counts = lines[41:]
+    assert note == "! 22 more lines: --json and --html have all"
+    assert counts == "60 remove, 1 silent, 40 keep"
     text = page.read_text(encoding="utf-8")
     assert "<script>" not in text
     for number in range(100):
@@ -418,15 +458,20 @@ def test_bad_input_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(tmp_path / "absent") == 2
-    assert call(tmp_path, "--hosts", tmp_path / "absent.txt") == 2
+    absent = tmp_path / "absent.txt"
+    assert call(tmp_path, "--hosts", absent) == 2
     assert "absent.txt" in capsys.readouterr().err
-    (tmp_path / "hosts.bin").write_bytes(b"\xff\xfe0")
-    assert call(tmp_path, "--hosts", tmp_path / "hosts.bin") == 2
+    binary = tmp_path / "hosts.bin"
+    binary.write_bytes(b"\xff\xfe0")
+    assert call(tmp_path, "--hosts", binary) == 2
     assert call(tmp_path) == 0  # an empty folder, and nobody expected
 
 
 def test_the_work_grows_with_the_fleet_and_no_faster(tmp_path: Path) -> None:
-    write_fleet(tmp_path / "some", 20, NOW)
-    write_fleet(tmp_path / "more", 200, NOW)
-    few = count_calls(lambda: report(tmp_path / "some"))
-    assert count_calls(lambda: report(tmp_path / "more")) < 11 * few
+    some = tmp_path / "some"
+    more = tmp_path / "more"
+    write_fleet(some, 20, NOW)
+    write_fleet(more, 200, NOW)
+    few = count_calls(lambda: report(some))
+    many = count_calls(lambda: report(more))
+    assert many < 11 * few
