@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import json
 import os
+import shutil
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -34,24 +35,56 @@ from tests.small import CATALOG, SUITE, TARGET
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from provision.report.model import Report
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine
 
 
 def call(lab: Lab, *words: str) -> int:
-    return main.main(["smoke", TARGET, "--project", str(lab.project.root), *words])
+    root = str(lab.project.root)
+    return main.main(["smoke", TARGET, "--project", root, *words])
+
+
+def result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return the result in the document that a verb printed."""
+    document = json.loads(capsys.readouterr().out)
+    return document["result"]
 
 
 def proof(lab: Lab, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    main.main(["targets", "--json", "--project", str(lab.project.root)])
-    (row,) = json.loads(capsys.readouterr().out)["result"]["rows"]
+    root = str(lab.project.root)
+    main.main(["targets", "--json", "--project", root])
+    (row,) = result(capsys)["rows"]
     return str(row["proof"])
 
 
+def reports(lab: Lab) -> int:
+    """Count the reports that are kept."""
+    return len(history(lab.project, TARGET))
+
+
+def newest(lab: Lab) -> Report:
+    """Return the report of the last run, whatever it ran."""
+    path = history(lab.project, TARGET)[-1]
+    return read_report(path)
+
+
+def installed(lab: Lab, file: str) -> Path:
+    """Return a file of the environment in use."""
+    generation = (lab.home / "current").resolve()
+    return next(generation.rglob(file))
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    path.write_text(text.replace(old, new))
+
+
 def write_suite(lab: Lab, text: str) -> None:
-    (lab.project.smoke / "run.py").write_text(text)
+    program = lab.project.smoke / "run.py"
+    program.write_text(text)
 
 
 def test_a_second_run_is_compared_with_the_first(
@@ -61,9 +94,10 @@ def test_a_second_run_is_compared_with_the_first(
     assert built.report is not None
     assert built.generation is not None
     assert built.report.stack == {"kernel": "6.1"}
-    assert built.report.lock == built.generation.record.lock
+    record = built.generation.record
+    assert built.report.lock == record.lock
     (path,) = history(lab.project, TARGET)
-    path.write_text(path.read_text().replace("2026-01-01", "2025-01-01"))
+    replace(path, "2026-01-01", "2025-01-01")
     assert call(lab) == Exit.OK
     words = capsys.readouterr().out
     assert "kernel: 6.1 ->" in words  # the lab's kernel is not this machine's
@@ -78,12 +112,12 @@ def test_a_second_run_is_compared_with_the_first(
 def test_a_check_that_broke_is_a_regression_and_withdraws_the_proof(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    site = next((ready.home / "current").resolve().rglob("alpha.py")).parent
-    (site / "broken.py").touch()
+    broken = installed(ready, "alpha.py").with_name("broken.py")
+    broken.touch()
     assert call(ready) == Exit.FINDINGS
     assert "tiny.check worked and fails now" in capsys.readouterr().out
     assert proof(ready, capsys).startswith("unproven")
-    (site / "broken.py").unlink()
+    broken.unlink()
     assert call(ready) == Exit.OK
     assert proof(ready, capsys) == "proven (1 of 1)"
 
@@ -92,17 +126,18 @@ def test_it_runs_only_if_a_driver_changed_on_the_device(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The ready's kernel is not this machine's.
-    for runs in (2, 2):
-        assert call(ready, "--if-driver-changed") == Exit.OK
-        assert len(history(ready.project, TARGET)) == runs
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert reports(ready) == 2
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert reports(ready) == 2
     out, err = capsys.readouterr()
     assert "all passed then" in out
     assert err.count("the checks run: kernel: 6.1 -> ") == 1
     # A verdict of another device spares no run.
     for path in history(ready.project, TARGET):
-        path.write_text(path.read_text().replace('"asked": "0"', '"asked": "1"'))
+        replace(path, '"asked": "0"', '"asked": "1"')
     assert call(ready, "--if-driver-changed") == Exit.OK
-    assert len(history(ready.project, TARGET)) == 3
+    assert reports(ready) == 3
     assert "the checks run: no quick run is known here" in capsys.readouterr().err
 
 
@@ -110,9 +145,10 @@ def test_an_edited_file_changes_no_verdict_and_is_found_by_verify(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
-    next((ready.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
-    project = ("--project", str(ready.project.root))
-    assert main.main(["verify", TARGET, "--deep", *project]) == Exit.FINDINGS
+    installed(ready, "beta.py").write_text("pass\n")
+    root = str(ready.project.root)
+    verify = ["verify", TARGET, "--deep", "--project", root]
+    assert main.main(verify) == Exit.FINDINGS
     assert "beta.py" in capsys.readouterr().out
     assert call(ready, "--if-driver-changed") == Exit.OK
     assert "all passed then" in capsys.readouterr().out
@@ -124,13 +160,15 @@ def test_where_nothing_runs_it_still_says_that_the_lock_changed(
 ) -> None:
     assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
     assert "provision build" not in capsys.readouterr().err
-    ready.relock(ready.wheel("alpha", "2.0"), ready.wheels[1])
+    newer = ready.wheel("alpha", "2.0")
+    ready.relock(newer, ready.wheels[1])
     assert call(ready, "--if-driver-changed") == Exit.OK
     out, err = capsys.readouterr()
     assert "all passed then" in out
     path = f"lockfiles/{TARGET}/requirements.txt"
     note = f"! {TARGET}: the environment in use is not that of {path}; "
-    assert " ".join(err.split()).count(note) == 1
+    unwrapped = " ".join(err.split())
+    assert unwrapped.count(note) == 1
     assert f"provision build {TARGET}`" in err
 
 
@@ -138,18 +176,20 @@ def test_it_also_runs_once_the_last_report_is_too_old(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--if-driver-changed", "--max-age", "1d")
-    assert call(ready, *words[:1]) == Exit.OK  # on this machine's kernel
-    for runs in (3, 4):  # the suite of the lab dates its reports back
-        assert call(ready, *words) == Exit.OK
-        assert len(history(ready.project, TARGET)) == runs
+    assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
+    # The suite of the lab dates its reports back.
+    assert call(ready, *words) == Exit.OK
+    assert reports(ready) == 3
+    assert call(ready, *words) == Exit.OK
+    assert reports(ready) == 4
     said = capsys.readouterr().err
     assert said.count("the checks run: the last run is older than --max-age") == 2
     path = history(ready.project, TARGET)[-1]
     now = f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
-    path.write_text(path.read_text().replace("2026-01-01T00:00:00Z", now))
+    replace(path, "2026-01-01T00:00:00Z", now)
     assert call(ready, *words) == Exit.OK
-    assert len(history(ready.project, TARGET)) == 4
-    assert call(ready, *words[1:]) == Exit.USAGE
+    assert reports(ready) == 4
+    assert call(ready, "--max-age", "1d") == Exit.USAGE
 
 
 def test_the_quick_checks_of_a_build_are_no_verdict_of_the_full_suite(
@@ -157,13 +197,14 @@ def test_the_quick_checks_of_a_build_are_no_verdict_of_the_full_suite(
 ) -> None:
     assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
     capsys.readouterr()
-    for runs in (3, 3):
-        assert call(ready, "--full", "--if-driver-changed") == Exit.OK
-        assert len(history(ready.project, TARGET)) == runs
+    assert call(ready, "--full", "--if-driver-changed") == Exit.OK
+    assert reports(ready) == 3
+    assert call(ready, "--full", "--if-driver-changed") == Exit.OK
+    assert reports(ready) == 3
     assert "all passed then" in capsys.readouterr().out
     # All checks are also the quick ones.
     assert call(ready, "--if-driver-changed") == Exit.OK
-    assert len(history(ready.project, TARGET)) == 3
+    assert reports(ready) == 3
 
 
 # A suite that fails with an error text of oneDNN, as smoke/ reports an exception.
@@ -185,7 +226,8 @@ def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
     ready: Lab, tmp_path: Path
 ) -> None:
     write_suite(ready, RAISES)
-    assert call(ready, "--junit", str(tmp_path / "junit.xml")) == Exit.FINDINGS
+    junit = tmp_path / "junit.xml"
+    assert call(ready, "--junit", str(junit)) == Exit.FINDINGS
     report = last_report(ready.project, TARGET)
     assert report is not None
     finding = report.checks[0].finding
@@ -193,29 +235,34 @@ def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
     assert finding.code == "driver-too-old"
     assert "oneDNN" in finding.cause
     assert finding.symptom == "RuntimeError: could not make an engine with allocator"
-    failure = ET.parse(tmp_path / "junit.xml").getroot().find("testcase/failure")
+    failure = ET.parse(junit).getroot().find("testcase/failure")
     assert failure is not None
     assert failure.get("type") == "driver-too-old"
-    assert finding.cause in (failure.text or "")
+    assert failure.text is not None
+    assert finding.cause in failure.text
 
 
 def test_another_environment_is_checked_as_it_is_and_keeps_no_report(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(sys.prefix)
-    monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
+    programs = folder / "bin"
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     assert call(lab, "--against", "python", "--json") == Exit.OK
-    assert json.loads(capsys.readouterr().out)["result"]["report"]["checks"]
-    assert history(lab.project, TARGET) == []
-    for named in (folder, folder / "bin", folder / "bin" / "python"):
-        assert from_interpreter(named, run).prefix == folder
+    report = result(capsys)["report"]
+    assert report["checks"]
+    assert reports(lab) == 0
+    for named in (folder, programs, programs / "python"):
+        subject = from_interpreter(named, run)
+        assert subject.prefix == folder
 
 
 def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "python").write_text("#!/bin/sh\nexit 3\n")
-    (tmp_path / "python").chmod(0o755)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
     with pytest.raises(UsageError, match="does not report which environment"):
-        from_interpreter(tmp_path / "python", run)
+        from_interpreter(python, run)
 
 
 @pytest.mark.parametrize(
@@ -275,19 +322,22 @@ def test_a_suite_that_breaks_says_what_is_known_and_what_is_missing(
     words = capsys.readouterr().err
     assert "1 checks ended; not run: device.ready" in words
     path = history(ready.project, TARGET)[-1]
-    assert str(path) in words.replace("\n", "").replace(" ", "")
+    unwrapped = "".join(words.split())
+    assert str(path) in unwrapped
     report = read_report(path)
     assert report.word == "incomplete"
     assert "exit code 3" in report.broken
-    assert [check.id for check in report.checks] == ["identity.import"]
+    (ended,) = report.checks
+    assert ended.id == "identity.import"
     root = ET.parse(junit).getroot()
     assert root.get("tests") == "3"
     assert root.get("errors") == "2"
     errors = []
     for case in root.iter("testcase"):
         if case.find("error") is not None:
-            errors.append((case.get("classname"), case.get("name")))
-    assert errors == [("suite", "end"), ("device", "ready")]
+            suite, name = case.get("classname"), case.get("name")
+            errors.append(f"{suite}.{name}")
+    assert errors == ["suite.end", "device.ready"]
 
 
 DIED = "import os, sys\nif '--ended' not in sys.argv:\n    os._exit(9)\n"
@@ -296,33 +346,34 @@ DIED = "import os, sys\nif '--ended' not in sys.argv:\n    os._exit(9)\n"
 def test_a_broken_suite_withdraws_the_proof_until_a_whole_run_passes(
     ready: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    partial = BROKE.replace("CODE", "3").replace("identity.import", "tiny.check")
+    one_check = BROKE.replace("identity.import", "tiny.check")
+    partial = one_check.replace("CODE", "3")
+    # Every check has passed, and then its own process fails.
+    fails_at_the_end = SUITE.replace("sys.exit(broken)", "sys.exit(3)")
     for suite, why in (
         ("raise RuntimeError('of the suite')", "ended with exit code 1"),
         (DIED + partial, "ended with exit code 9"),
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
-        (
-            # Every check has passed, and then its own process fails.
-            SUITE.replace("sys.exit(broken)", "sys.exit(3)"),
-            "ended with exit code 3",
-        ),
+        (fails_at_the_end, "ended with exit code 3"),
     ):
         write_suite(ready, suite)
         junit = tmp_path / "junit.xml"
         capsys.readouterr()
         assert call(ready, "--json", "--junit", str(junit)) == Exit.TOOL
-        error = json.loads(capsys.readouterr().out)["result"]["error"]["evidence"]
-        report = read_report(history(ready.project, TARGET)[-1])
-        assert report.shortfall.startswith(f"incomplete on {report.started}: ")
-        assert why in report.shortfall
-        unproven = f"unproven: {report.shortfall}"
-        assert f"{TARGET} is {unproven}" in error
-        assert f"{TARGET} is {unproven}" in render_page([report])
-        assert proof(ready, capsys) == unproven
+        error = result(capsys)["error"]["evidence"]
+        report = newest(ready)
+        shortfall = report.shortfall
+        assert shortfall.startswith(f"incomplete on {report.started}: ")
+        assert why in shortfall
+        sentence = f"{TARGET} is unproven: {shortfall}"
+        assert sentence in error
+        assert sentence in render_page([report])
+        assert proof(ready, capsys) == f"unproven: {shortfall}"
         generation = current_generation(ready.home)
         assert generation is not None
-        assert generation.record.reason == report.shortfall
-        assert ET.parse(junit).getroot().get("errors") != "0"
+        assert generation.record.reason == shortfall
+        root = ET.parse(junit).getroot()
+        assert root.get("errors") != "0"
         # What holds no longer is not told again, and a check of the hardware proves nothing.
         assert call(ready, "--if-driver-changed") == Exit.TOOL
         write_suite(ready, SUITE)
@@ -338,7 +389,8 @@ def test_a_report_that_is_gone_does_not_hide_that_nothing_is_proven(
     assert call(ready) == Exit.OK
     write_suite(ready, "raise RuntimeError('of the suite')")
     assert call(ready) == Exit.TOOL
-    history(ready.project, TARGET)[-1].unlink()
+    *_, last = history(ready.project, TARGET)
+    last.unlink()
     assert proof(ready, capsys) == "unproven"
     write_suite(ready, SUITE)
     assert call(ready, "--if-driver-changed") == Exit.OK
@@ -353,11 +405,12 @@ def rated(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]
     """
     monkeypatch.setattr("provision.commands.check.PAUSE", 0.0)
     spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('"cpu"', '"cuda"', 1))
+    text = spec.read_text()
+    spec.write_text(text.replace('"cpu"', '"cuda"', 1))
     lab.relock(*lab.wheels)
-    rates, asked = lab.project.root / "rates", lab.project.root / "asked"
-    (lab.project.smoke / "run.py").write_text(
-        f"""
+    rates = lab.project.root / "rates"
+    asked = lab.project.root / "asked"
+    take_a_rate = f"""
 import os, pathlib, sys
 rates = pathlib.Path({str(rates)!r})
 first, *others = rates.read_text().split()
@@ -365,22 +418,24 @@ rates.write_text(" ".join(others))
 with open({str(asked)!r}, "a") as stream:
     print(os.getpid(), *sys.argv, file=stream)
 """
-        + SUITE.replace(
-            '"error": {"value": 1e-7, "unit": "1"}',
-            '"rate": {"value": float(first), "unit": "images/s"}',
-        )
-    )
+    error = '"error": {"value": 1e-7, "unit": "1"}'
+    rate = '"rate": {"value": float(first), "unit": "images/s"}'
+    write_suite(lab, take_a_rate + SUITE.replace(error, rate))
     rates.write_text("100")
     lab.build()
     (path,) = history(lab.project, TARGET)
-    for number in range(7):
-        name = path.name.replace(path.name[:8], f"2025010{number + 1}")
-        path.with_name(name).write_text(path.read_text())
+    today = path.name[:8]
+    for day in range(1, 8):
+        name = path.name.replace(today, f"2025010{day}")
+        shutil.copyfile(path, path.with_name(name))
     asked.unlink()
 
     def give(*numbers: int) -> list[str]:
-        rates.write_text(" ".join(map(str, numbers)))
-        return asked.read_text().splitlines() if asked.exists() else []
+        words = [str(number) for number in numbers]
+        rates.write_text(" ".join(words))
+        if not asked.exists():
+            return []
+        return asked.read_text().splitlines()
 
     return give
 
@@ -390,12 +445,15 @@ def test_a_slow_rate_is_measured_again_and_the_better_one_counts(
 ) -> None:
     rated(40, 98)
     assert call(lab) == Exit.OK
-    first, second = (line.split() for line in rated())
+    first_line, second_line = rated()
+    first = first_line.split()
+    second = second_line.split()
     assert first[0] != second[0]
     assert "--only" not in first
-    assert second[second.index("--only") + 1] == "tiny.check"
-    report = read_report(history(lab.project, TARGET)[-1])
-    rate = report.checks[0].numbers["rate"]
+    assert value_of("--only", second) == "tiny.check"
+    report = newest(lab)
+    (slow,) = report.checks
+    rate = slow.numbers["rate"]
     assert rate.value == 98
     assert rate.again == 40
     assert report.word == "passed"
@@ -405,16 +463,18 @@ def test_only_slower_has_a_code_of_its_own(
     lab: Lab, rated: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     rated(40, 42, 39, 41)
-    assert call(lab) == Exit.SLOWER.value == 6
+    assert Exit.SLOWER.value == 6
+    assert call(lab) == Exit.SLOWER
     assert "the best of several measurements, the least 39" in capsys.readouterr().out
-    report = read_report(history(lab.project, TARGET)[-1])
+    report = newest(lab)
     assert report.word == "slower"
     assert report.proves is True
-    assert report.checks[0].numbers["rate"].value == 42
+    (slow,) = report.checks
+    assert slow.numbers["rate"].value == 42
     assert proof(lab, capsys).startswith("proven")
     rated(41, 40, 39, 38)
     assert call(lab, "--fail-if-slower") == Exit.FINDINGS
-    assert read_report(history(lab.project, TARGET)[-1]).word == "worse"
+    assert newest(lab).word == "worse"
 
 
 def test_a_second_measurement_that_breaks_leaves_the_first(
@@ -422,7 +482,8 @@ def test_a_second_measurement_that_breaks_leaves_the_first(
 ) -> None:
     rated(40)  # the second process finds none, and dies
     assert call(lab) == Exit.SLOWER
-    rate = read_report(history(lab.project, TARGET)[-1]).checks[0].numbers["rate"]
+    (slow,) = newest(lab).checks
+    rate = slow.numbers["rate"]
     assert rate.value == 40
     assert rate.again is None
 
@@ -442,13 +503,19 @@ def asked(out: Path) -> tuple[list[str], dict[str, Any]]:
     return words.split(), json.loads(text)
 
 
+def value_of(option: str, argv: list[str]) -> str:
+    position = argv.index(option)
+    return argv[position + 1]
+
+
 def test_the_suite_gets_its_device_and_what_the_caller_has_set(
     ready: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = note_expectation(ready)
     name = "PYTORCH_ENABLE_CPU_FALLBACK"
-    kind = ACCELERATORS["cpu"]._replace(fallback=(name,))
-    monkeypatch.setitem(ACCELERATORS, "cpu", kind)
+    cpu = ACCELERATORS["cpu"]
+    with_fallback = cpu._replace(fallback=(name,))
+    monkeypatch.setitem(ACCELERATORS, "cpu", with_fallback)
     monkeypatch.setenv(name, "1")
     for words, device in (
         (["--full"], "all"),
@@ -458,11 +525,13 @@ def test_the_suite_gets_its_device_and_what_the_caller_has_set(
     ):
         assert call(ready, *words) == Exit.OK
         argv, expected = asked(out)
-        assert argv[argv.index("--device") + 1] == device
-    assert (Path(argv[argv.index("--runner") + 1]) / "pytest").is_dir()
+        assert value_of("--device", argv) == device
+    runner = Path(value_of("--runner", argv))
+    assert (runner / "pytest").is_dir()
     (setting,) = expected["fallback"]
     assert setting.startswith(f"{name}=1 ")
-    assert {"peaks", "soak"}.isdisjoint(expected)
+    assert "peaks" not in expected
+    assert "soak" not in expected
 
 
 def test_health_asks_for_the_hardware_alone_and_proves_nothing(
@@ -476,11 +545,16 @@ def test_health_asks_for_the_hardware_alone_and_proves_nothing(
     assert call(ready, "--health", "--soak", "10m") == Exit.OK
     words, expected = asked(out)
     assert "--full" in words
-    only = [word for flag, word in pairwise(words) if flag == "--only"]
+    only = []
+    for option, value in pairwise(words):
+        if option == "--only":
+            only.append(value)
     assert only == ["device.ready", "health", "transfer", "collective"]
     assert expected["soak"] == 600.0
-    assert expected["peaks"]["Tesla T4"]["memory"] == 320.0
-    assert history(ready.project, TARGET)[-1].stem.endswith("-health")
+    peaks = expected["peaks"]["Tesla T4"]
+    assert peaks["memory"] == 320.0
+    *_, last = history(ready.project, TARGET)
+    assert last.stem.endswith("-health")
     # Neither the verdict of the target nor `--if-driver-changed` may rest on it.
     assert last_report(ready.project, TARGET) == before
     assert proof(ready, capsys) == unproven
@@ -509,26 +583,26 @@ def test_a_device_that_torch_does_not_count_is_refused_before_anything_runs(
     lab: Lab,
 ) -> None:
     text = "class cuda:\n    device_count = staticmethod(lambda: COUNT)\n"
-    lab.relock(*lab.wheels, lab.wheel("torch", text=text))
+    torch = lab.wheel("torch", text=text)
+    lab.relock(*lab.wheels, torch)
     lab.build()
     order = lab.order()
     target = order.target.model_copy(update={"accelerator": "cuda"})
-    subject = from_generation((lab.home / "current").resolve(), order.lock)
-    torch = next(subject.prefix.rglob("torch.py"))
-    for count, device, refused in (
-        ("2", "2", True),
-        ("2", "1", False),
-        ("0", "1", False),
-    ):
-        torch.write_text(text.replace("COUNT", count))
-        request = SmokeRequest(lab.project, target, {}, device=device)
-        if refused:
-            with pytest.raises(UsageError) as caught:
-                check(request, subject, run, lab.listener)
-            assert "devices 0 to 1" in caught.value.cause
-        else:
-            kept = check(request, subject, run, lab.listener)
-            assert kept.report.scope == device
+    generation = (lab.home / "current").resolve()
+    subject = from_generation(generation, order.lock)
+    module = installed(lab, "torch.py")
+
+    module.write_text(text.replace("COUNT", "2"))
+    third = SmokeRequest(lab.project, target, {}, device="2")
+    with pytest.raises(UsageError) as caught:
+        check(third, subject, run, lab.listener)
+    assert "devices 0 to 1" in caught.value.cause
+
+    second = SmokeRequest(lab.project, target, {}, device="1")
+    for count in ("2", "0"):
+        module.write_text(text.replace("COUNT", count))
+        kept = check(second, subject, run, lab.listener)
+        assert kept.report.scope == "1"
     assert call(lab, "--device", "3") == Exit.USAGE  # of a CPU there is one
 
 
@@ -542,12 +616,13 @@ def test_a_fallback_of_the_caller_is_told_to_the_suite_with_who_gets_it() -> Non
     (setting,) = fallback_of_caller(target, caller)
     assert setting.startswith("PYTORCH_ENABLE_XPU_FALLBACK=1 ")
     assert "`run` drops it" in setting
-    keeping = target.run.model_copy(update={"keep": ("PYTORCH_ENABLE_XPU_FALLBACK",)})
-    kept = target.model_copy(update={"run": keeping})
-    assert "`run` passes it on" in fallback_of_caller(kept, caller)[0]
-    assert (
-        fallback_of_caller(target, caller | {"PYTORCH_ENABLE_XPU_FALLBACK": "0"}) == []
-    )
+    keep = ("PYTORCH_ENABLE_XPU_FALLBACK",)
+    keeping = target.run.model_copy(update={"keep": keep})
+    keeps = target.model_copy(update={"run": keeping})
+    (setting,) = fallback_of_caller(keeps, caller)
+    assert "`run` passes it on" in setting
+    caller["PYTORCH_ENABLE_XPU_FALLBACK"] = "0"
+    assert fallback_of_caller(target, caller) == []
 
 
 def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(
@@ -557,9 +632,12 @@ def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(
     expected = expectation(target, {}, CATALOG)
     path = tmp_path / "expect.json"
     path.write_text(json.dumps(expected))
-    assert "Data Center GPU Max 1550" in expected["intel_devices"]["pvc"]["names"]
-    assert "0bd5" in expected["intel_devices"]["pvc"]["ids"]
-    assert set(expected["families"]) <= set(read_expectation(path).intel_devices)
+    ponte_vecchio = expected["intel_devices"]["pvc"]
+    assert "Data Center GPU Max 1550" in ponte_vecchio["names"]
+    assert "0bd5" in ponte_vecchio["ids"]
+    devices = read_expectation(path).intel_devices
+    for family in expected["families"]:
+        assert family in devices
 
 
 @pytest.mark.parametrize(
@@ -579,10 +657,13 @@ def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(
 def test_the_driver_is_judged_where_the_suite_will_run(
     tmp_path: Path, target: str, driver: Driver, verdict: str
 ) -> None:
-    vendor, family = ("nvidia", None) if target.startswith("cuda") else ("intel", "dg2")
+    spec = load_target(CATALOG.parent, target)
+    vendor, family = "intel", "dg2"
+    if spec.accelerator == "cuda":
+        vendor, family = "nvidia", None
     gpu = Gpu(vendor, "56a0", "a GPU", "0000:03:00.0", family=family, driver=driver)
-    host = Host("win-64" if target.endswith("windows") else "linux-64", "", gpus=(gpu,))
-    expected = expectation(load_target(CATALOG.parent, target), {}, CATALOG, host)
+    host = Host(spec.platform, "", gpus=(gpu,))
+    expected = expectation(spec, {}, CATALOG, host)
     path = tmp_path / "expect.json"
     path.write_text(json.dumps(expected))
     found = read_expectation(path).driver_verdict
@@ -591,19 +672,23 @@ def test_the_driver_is_judged_where_the_suite_will_run(
 
 
 def test_no_driver_is_judged_for_another_machine_or_without_a_requirement() -> None:
-    for name, host in {"cuda-linux": None, "cpu-linux": Host("linux-64", "")}.items():
-        target = load_target(CATALOG.parent, name)
-        assert expectation(target, {}, CATALOG, host)["driver_verdict"] is None
+    cuda = load_target(CATALOG.parent, "cuda-linux")
+    elsewhere = expectation(cuda, {}, CATALOG, None)
+    assert elsewhere["driver_verdict"] is None
+    cpu = load_target(CATALOG.parent, "cpu-linux")
+    here = expectation(cpu, {}, CATALOG, Host("linux-64", ""))
+    assert here["driver_verdict"] is None
 
 
 def test_what_was_built_from_an_older_lock_is_checked_as_it_was_built(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = note_expectation(ready)
-    ready.relock(ready.wheel("alpha", "2.0"), ready.wheel("gamma"))
+    newer = ready.wheel("alpha", "2.0")
+    further = ready.wheel("gamma")
+    ready.relock(newer, further)
     spec = ready.project.specs / f"{TARGET}.toml"
-    text = spec.read_text()
-    spec.write_text(text.replace('requirements = ["', 'requirements = ["gamma", "', 1))
+    replace(spec, 'requirements = ["', 'requirements = ["gamma", "')
     assert call(ready) == Exit.OK, "it is what is in use"
     assert "built from an older lock" in capsys.readouterr().err
     _, expected = asked(out)
@@ -612,13 +697,12 @@ def test_what_was_built_from_an_older_lock_is_checked_as_it_was_built(
     assert call(ready, "--if-driver-changed") == Exit.OK
     assert proof(ready, capsys) == "from an older lock"
     # A file that changed is found whatever the lock is.
-    next((ready.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
-    argv = ["verify", TARGET, "--json", "--project", str(ready.project.root)]
+    installed(ready, "beta.py").write_text("pass\n")
+    root = str(ready.project.root)
+    argv = ["verify", TARGET, "--json", "--project", root]
     assert main.main(argv) == Exit.FINDINGS
-    findings = json.loads(capsys.readouterr().out)["result"]["findings"]
-    older, changed = sorted(
-        findings, key=lambda finding: str(finding["code"]), reverse=True
-    )
-    assert older["code"] == "older-lock"
-    assert changed["code"] == "changed-file"
-    assert older["remedy"].startswith(f"`provision build {TARGET}`")
+    remedies = {}
+    for finding in result(capsys)["findings"]:
+        remedies[finding["code"]] = finding["remedy"]
+    assert sorted(remedies) == ["changed-file", "older-lock"]
+    assert remedies["older-lock"].startswith(f"`provision build {TARGET}`")

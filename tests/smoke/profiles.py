@@ -40,6 +40,7 @@ STACK = re.compile(
     r"|nvidia-cuda-runtime(-cu12)?"
 )
 OWN_BACKEND = {"cuda": "nccl", "xpu": "xccl"}
+VENDORS = {"cuda": "nvidia", "xpu": "intel", "mps": "apple"}
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,9 @@ class Profile:
         """Conda's name of the platform whose targets run there."""
         if self.os == "macos":
             return "osx-arm64"
-        system = {"linux": "linux", "wsl": "linux", "windows": "win"}[self.os]
-        return f"{system}-{'aarch64' if 'aarch64' in self.id else '64'}"
+        system = "win" if self.os == "windows" else "linux"
+        machine = "aarch64" if "aarch64" in self.id else "64"
+        return f"{system}-{machine}"
 
 
 @cache
@@ -84,41 +86,56 @@ def document() -> dict[str, Any]:
 @cache
 def profiles() -> dict[str, Profile]:
     """Return every profile, with what its vendor and system have in common."""
-    return {key: _profile(key, own) for key, own in document()["profile"].items()}
+    found = {}
+    for key, own in document()["profile"].items():
+        found[key] = _profile(key, own)
+    return found
 
 
 def _profile(key: str, own: dict[str, Any]) -> Profile:
-    common = document().get("common", {}).get(f"{own['vendor']}-{own['os']}", {})
-    merged: dict[str, dict[str, Any]] = {"seen": {}, "inferred": {}, "sources": {}}
+    vendor, system = own["vendor"], own["os"]
+    shared = document().get("common", {})
+    common = shared.get(f"{vendor}-{system}", {})
+    made = Profile(key, vendor, system)
     for table in (common, own):
-        merged["sources"] |= table.get("sources", {})
-        for name, concluded in table.get("inferred", {}).items():
-            merged["inferred"][name] = concluded["value"]
+        made.sources.update(table.get("sources", {}))
+        inferred = table.get("inferred", {})
+        for name, concluded in inferred.items():
+            made.inferred[name] = concluded["value"]
         for name, value in table.items():
             if name not in ("sources", "inferred", "vendor", "os"):
-                merged["seen"][name] = value
-    return Profile(key, own["vendor"], own["os"], **merged)
+                made.seen[name] = value
+    return made
 
 
 @cache
 def targets() -> dict[str, Target]:
     """Return every target that has a GPU and a lock."""
-    names = lockable_names(Project(ROOT))
-    loaded = {name: load_target(ROOT / "envs", name) for name in names}
-    return {name: each for name, each in loaded.items() if each.accelerator != "cpu"}
+    found = {}
+    for name in lockable_names(Project(ROOT)):
+        target = load_target(ROOT / "envs", name)
+        if target.accelerator != "cpu":
+            found[name] = target
+    return found
 
 
 def is_for(target: Target, profile: Profile) -> bool:
     """Return whether a target is for a device: platform, family, compute capability."""
     if target.platform != profile.platform:
         return False
+    if profile.vendor != VENDORS[target.accelerator]:
+        return False
     if target.accelerator == "cuda":
-        allowed = SpecifierSet(target.hardware.compute_capability or "")
-        return profile.vendor == "nvidia" and profile.seen["capability"] in allowed
+        return profile.seen["capability"] in capabilities(target)
     if target.accelerator == "mps":
-        return profile.vendor == "apple"
-    families = set(profile.played("families", ()))
-    return profile.vendor == "intel" and bool(families & set(target.hardware.families))
+        return True
+    families = profile.played("families", ())
+    return not set(families).isdisjoint(target.hardware.families)
+
+
+def capabilities(target: Target) -> SpecifierSet:
+    """Return the compute capabilities that a target is for, every one if it names none."""
+    return SpecifierSet(target.hardware.compute_capability or "")
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -143,72 +160,100 @@ def world(
         changes: What the device says otherwise; see `pretend.SAYS`.
     """
     target = targets()[name]
-    locked = read_lock(ROOT / "lockfiles" / name).versions
-    stack = {key: version for key, version in locked.items() if STACK.fullmatch(key)}
+    stack = _locked_stack(name)
     torch = release(stack)
     says = _says(target, profile, torch) | changes
     host = _host(target, profile, says)
-    expect = expectation(target, base["packages"] | stack, CATALOG, host)
+    packages = base["packages"] | stack
+    expect = expectation(target, packages, CATALOG, host)
     # Its packages are the test environment's own, which the world "cpu" of the faults imports.
-    expect |= {"python": base["python"], "environment": {}, "requirements": ["torch"]}
+    expect["python"] = base["python"]
+    expect["environment"] = {}
+    expect["requirements"] = ["torch"]
     prints, _ = _noise(profile, torch, stack)
-    (gpu,) = host.gpus
+    distributions = []
+    for key, version in stack.items():
+        distributions.append((key, version, _top(key)))
     return {
         "name": f"{name} on {profile.id}",
         "expect": expect,
         "accelerator": target.accelerator,
         "release": torch,
         "says": says,
-        "nvml": gpu.driver.version if gpu.driver and gpu.vendor == "nvidia" else None,
+        "nvml": _nvml_version(host),
         "collectives": profile.played("collectives", []),
         "compiler": profile.played("compile_needs") == "cc",
         "compile_error": _compile_error(profile),
         "arch_list": _arch_list(target),
         "nodes": profile.played("nodes", []),
         "import_prints": prints,
-        "distributions": [(key, version, _top(key)) for key, version in stack.items()],
+        "distributions": distributions,
         "version_file": _version_file(target, stack["torch"]),
     }
 
 
+def _locked_stack(target: str) -> dict[str, str]:
+    """Return the versions of what a target locks and the test environment lacks."""
+    lock = read_lock(ROOT / "lockfiles" / target)
+    names = filter(STACK.fullmatch, lock.versions)
+    return {name: lock.versions[name] for name in names}
+
+
 def release(stack: dict[str, str]) -> list[int]:
     """Return major and minor version of the locked torch."""
-    return [int(part) for part in re.findall(r"\d+", stack["torch"])[:2]]
+    major, minor, *_ = re.findall(r"\d+", stack["torch"])
+    return [int(major), int(minor)]
+
+
+def _nvml_version(host: Host) -> str | None:
+    """Return the driver's version that NVML reports, None where there is no NVML."""
+    (gpu,) = host.gpus
+    if gpu.vendor != "nvidia" or gpu.driver is None:
+        return None
+    return gpu.driver.version
 
 
 def _host(target: Target, profile: Profile, says: dict[str, Any]) -> Host:
     """Return the machine as the toolkit would read it, for its judgement of the driver."""
     version = _driver(target, profile, "host_drivers")
+    families = profile.played("families") or [None]
     gpu = Gpu(
         vendor=profile.vendor,
         device_id=f"{says['id'] or 0:04x}",
         name=says["name"],
         address="0000:03:00.0",
-        family=(profile.played("families") or [None])[0],
+        family=families[0],
         driver=Driver("driver", version),
     )
-    level_zero = says["driver"] if profile.platform == "linux-64" else None
+    runtimes = Runtimes()
+    if profile.platform == "linux-64":
+        runtimes = Runtimes(compute_runtime=says["driver"])
     surroundings = ("wsl",) if profile.os == "wsl" else ()
     return Host(
         platform=target.platform,
         kernel="",
         surroundings=surroundings,
         gpus=(gpu,),
-        runtimes=Runtimes(compute_runtime=level_zero),
+        runtimes=runtimes,
     )
 
 
 def lacking(played: dict[str, Any]) -> set[str]:
     """Return the checks that a world's device cannot run, by what its profile lacks."""
     lacks = set()
-    if played["says"]["fp64"] != "full":
+    says = played["says"]
+    if says["fp64"] != "full":
         lacks.add("resume.scaler")
-    if OWN_BACKEND.get(played["accelerator"]) not in played["collectives"]:
+    own_backend = OWN_BACKEND.get(played["accelerator"])
+    if own_backend not in played["collectives"]:
         lacks.add("collective.sum")
     if not played["compiler"]:
         lacks.add("compile.mul_add")
-    free = 0 if played["says"]["free_memory"] == "raises" else played["says"]["memory"]
-    if free < 1.5 * 4.25 * 2**30 or played["says"]["largest"]:
+    free = says["memory"]
+    if says["free_memory"] == "raises":
+        free = 0
+    needed = 1.5 * 4.25 * 2**30
+    if free < needed or says["largest"]:
         lacks.add("memory.large")
     return lacks
 
@@ -216,43 +261,53 @@ def lacking(played: dict[str, Any]) -> set[str]:
 def not_required(played: dict[str, Any]) -> set[str]:
     """Return the checks that a world's target does not require on any device."""
     packages = played["expect"]["packages"]
+    accelerator = played["accelerator"]
+    torch = played["release"]
     found = {"group.exchange"}  # of several processes
     if "ipex-llm" not in packages:
         found |= {"low-bit.linear", "low-bit.models"}
     if IPEX not in packages:
         found |= {"fused.operators", "rotary.ipex-llm", "rotary.scripted"}
-    if played["release"] < [2, 3]:
+    if torch < [2, 3]:
         found |= {"resume.scaler", "programs.training"}
-    if played["release"] < [2, 5]:
+    if torch < [2, 5]:
         found |= {"operators.samples", "operators.sizes"}
-    if played["accelerator"] == "xpu" and played["release"] < [2, 5]:
-        found.add("operators.options")
+        if accelerator == "xpu":
+            found.add("operators.options")
     if not any("triton" in name for name in packages):
         found.add("compile.mul_add")
-    return found | by_torch(played["accelerator"])
+    return found | by_torch(accelerator)
 
 
 def by_torch(accelerator: str) -> set[str]:
     """Return the checks that torch's own sources excuse on a kind of device."""
-    known = json.loads(
-        (ROOT / "smoke" / "engine" / "known.json").read_text(encoding="utf-8")
-    )
-    return set(known.get(accelerator, {}).get("checks", ()))
+    path = ROOT / "smoke" / "engine" / "known.json"
+    known = json.loads(path.read_text(encoding="utf-8"))
+    of_kind = known.get(accelerator, {})
+    return set(of_kind.get("checks", ()))
 
 
 def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any]:
     cuda = target.accelerator == "cuda"
     name = _variant(profile.played("names"), target)
-    memory = _variant(profile.played("memory_mb", [16384]), target)
-    largest, locked, identity, driver = None, set[str](), None, None
+    sizes = profile.played("memory_mb", [16384])
+    memory = _variant(sizes, target)
+    identity = driver = largest = None
     if not cuda:
-        identity = _device_id(name, profile.played("families", []))
+        families = profile.played("families", [])
+        identity = _device_id(name, families)
         driver = _driver(target, profile, "drivers")
-    if release < [2, 2] and not cuda:
-        locked.add(IPEX)
-    if release < [2, 2] and "ipex_allocation_mb" in profile.seen:
-        largest = profile.seen["ipex_allocation_mb"] * 2**20
+    locked = set()
+    if release < [2, 2]:
+        if not cuda:
+            locked.add(IPEX)
+        if granted := profile.seen.get("ipex_allocation_mb"):
+            largest = granted * 2**20
     _, prints = _noise(profile, release, locked)
+    first_kernel = 0.0
+    if profile.played("first_kernel") == "compiled":
+        first_kernel = 0.05
+    two_tiles = profile.played("tiles", 1) == 2
     texts = document()["texts"]
     return {
         "name": name,
@@ -267,9 +322,9 @@ def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any
         "over_largest": texts["ipex_allocation"],
         "out_of_memory": texts[f"out_of_memory_{target.accelerator}"],
         "free_memory": profile.played("free_memory", "works"),
-        "first_kernel": 0.05 if profile.played("first_kernel") == "compiled" else 0.0,
+        "first_kernel": first_kernel,
         "prints": prints,
-        "others": [{}] if profile.played("tiles", 1) == 2 else [],
+        "others": [{}] if two_tiles else [],
     }
 
 
@@ -285,14 +340,17 @@ def _float64(profile: Profile) -> str:
 
 def _variant(values: list[Any], target: Target) -> Any:
     """Return one of the values that were seen, another one for another target."""
-    return values[sorted(targets()).index(target.name) % len(values)]
+    position = sorted(targets()).index(target.name)
+    return values[position % len(values)]
 
 
 def fields(accelerator: str, release: list[int]) -> list[str]:
     """Return the fields of the device properties in this release of torch."""
     for row in document()["properties"]:
+        if row["accelerator"] != accelerator:
+            continue
         below = [int(part) for part in row["below"].split(".")]
-        if row["accelerator"] == accelerator and release < below:
+        if release < below:
             found: list[str] = row["has"]
             return found
     message = f"no fields of {accelerator} in torch {release}"
@@ -302,10 +360,13 @@ def fields(accelerator: str, release: list[int]) -> list[str]:
 def _driver(target: Target, profile: Profile, key: str) -> str | None:
     """Return the newest version that was seen and that the target accepts, None for unknown."""
     floor = Specifier(str(target.hardware.driver))
-    devices, vendor = read_devices(CATALOG), profile.vendor
-    for text in reversed(profile.seen.get(key, [])):
-        version = driver_versions.parse(text, vendor)
-        if version and driver_versions.meets(version, floor, vendor, devices):
+    devices = read_devices(CATALOG)
+    seen = profile.seen.get(key, [])
+    for text in reversed(seen):
+        version = driver_versions.parse(text, profile.vendor)
+        if version is None:
+            continue
+        if driver_versions.meets(version, floor, profile.vendor, devices):
             return version.text
     return None
 
@@ -315,17 +376,23 @@ def _device_id(name: str, families: list[str]) -> int | None:
         return int(in_name[1], 16)
     plain = re.sub(r"\(\w+\)| Graphics$| GPU$", "", name).strip()
     known = read_devices(CATALOG).intel
-    ids = [key for key, device in known.items() if device.name == plain]
-    ids += [key for key, device in known.items() if device.family in families]
-    return int(ids[0], 16) if ids else None
+    for key, device in known.items():
+        if device.name == plain:
+            return int(key, 16)
+    for key, device in known.items():
+        if device.family in families:
+            return int(key, 16)
+    return None
 
 
 def _noise(
     profile: Profile, release: list[int], locked: Container[str]
 ) -> tuple[list[str], list[str]]:
     """Return the harmless lines that this release of torch prints at its import, and later."""
-    at_import, later = list[str](), list[str]()
-    for entry in profile.seen.get("noise", ()):
+    at_import: list[str] = []
+    later: list[str] = []
+    noise = profile.seen.get("noise", ())
+    for entry in noise:
         when = entry["when"]
         if "IPEX" in when and IPEX not in locked:
             continue
@@ -333,8 +400,11 @@ def _noise(
             continue
         if "Inductor" in when or "beside" in when:
             continue
-        prints = at_import if "import" in when else later
-        prints.append(entry["text"].replace("<pci>", "0000:03:00.0"))
+        text = entry["text"].replace("<pci>", "0000:03:00.0")
+        if "import" in when:
+            at_import.append(text)
+        else:
+            later.append(text)
     return at_import, later
 
 
@@ -343,19 +413,27 @@ def _compile_error(profile: Profile) -> str:
     needs = profile.played("compile_needs")
     if needs == "msvc":
         return texts["no_cl"]
-    return texts["no_triton"] if needs == "triton" else ""
+    if needs == "triton":
+        return texts["no_triton"]
+    return ""
 
 
 def _arch_list(target: Target) -> list[str]:
     """Return an architecture of each generation that the target says its wheels are built for."""
-    allowed = SpecifierSet(target.hardware.compute_capability or "")
-    known = ["7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0"]
-    return [f"sm_{each.replace('.', '')}" for each in known if each in allowed]
+    allowed = capabilities(target)
+    architectures = []
+    for known in ("7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0"):
+        if known in allowed:
+            digits = known.replace(".", "")
+            architectures.append(f"sm_{digits}")
+    return architectures
 
 
 def _top(name: str) -> str:
-    module = {"pytorch-triton-xpu": "triton", IPEX: "intel_extension_for_pytorch"}
-    return module.get(name, name.replace("-", "_"))
+    """Return the module that a distribution brings."""
+    if name == "pytorch-triton-xpu":
+        return "triton"
+    return name.replace("-", "_")
 
 
 def _version_file(target: Target, torch: str) -> str:
