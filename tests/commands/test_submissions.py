@@ -986,9 +986,10 @@ class Forge:
         link_tools(work)
         text = "\n".join(["set -e", *steps])
         text = text.replace("python3 ", f"{sys.executable} ")
+        argv = ["bash", "-c", text]
         variables = {"HEAD_SHA": head, "RUNNER_TEMP": str(self.folder)}
         done = subprocess.run(
-            ["bash", "-c", text],
+            argv,
             cwd=work,
             env=os.environ | variables,
             check=False,

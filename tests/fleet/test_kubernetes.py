@@ -49,7 +49,12 @@ spec:
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")))
+    text = (MANIFESTS / name).read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
+
+
+def pod_of(workload: dict[str, Any]) -> dict[str, Any]:
+    return workload["spec"]["template"]["spec"]
 
 
 def validate(tools: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -87,56 +92,72 @@ def test_kustomize_makes_them_nvidia_s_and_puts_a_gate_before_a_job(
         assert (tmp_path / place).exists()
     if shutil.which("kubectl") is None:
         reason = "there is no kubectl, which has kustomize; Debian's is too old"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
     argv = ["kubectl", "kustomize", tmp_path]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     write(tmp_path / "all.yaml", done.stdout)
-    found = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
-    pod = found["DaemonSet"]["spec"]["template"]["spec"]
-    judge_daemonset(pod)
-    (prove,) = pod["initContainers"]
-    (image,) = named["images"]
+    found = {}
+    for manifest in yaml.safe_load_all(done.stdout):
+        found[manifest["kind"]] = manifest
+    daemon = pod_of(found["DaemonSet"])
+    judge_daemonset(daemon)
+    (prove,) = daemon["initContainers"]
+    (named_image,) = named["images"]
+    image = f"{named_image['newName']}:{named_image['newTag']}"
+    assert prove["image"] == image
     for kind in ("Job", "Deployment"):
-        gate, fetch = found[kind]["spec"]["template"]["spec"]["initContainers"]
+        pod = pod_of(found[kind])
+        gate, fetch = pod["initContainers"]
         assert gate["name"] == "provision-gate"
         assert fetch["name"] == "fetch"
-        assert gate["image"] == f"{image['newName']}:{image['newTag']}"
+        assert gate["image"] == image
         # With a device of Intel's the pod waits for ever.
-        assert gate["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/gpu": 1}
-    assert prove["image"] == gate["image"]
+        limits = gate["resources"]["limits"]
+        assert limits == {"memory": "4Gi", "nvidia.com/gpu": 1}
     # No schema of a NodeFeatureRule is published with those of Kubernetes.
-    text = yaml.safe_dump_all(each for each in found.values() if each != found[RULE])
-    write(tmp_path / "checked.yaml", text)
-    accept(tools, tmp_path / "checked.yaml")
+    del found[RULE]
+    checked = tmp_path / "checked.yaml"
+    write(checked, yaml.safe_dump_all(found.values()))
+    accept(tools, checked)
 
 
 def judge_daemonset(pod: dict[str, Any]) -> None:
     assert pod["runtimeClassName"] == "nvidia"
     (prove,) = pod["initContainers"]
-    variables = {each["name"]: each["value"] for each in prove["env"]}
+    variables = {}
+    for variable in prove["env"]:
+        variables[variable["name"]] = variable["value"]
     assert variables["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert variables["FEATURES"] == "/features"
     assert "cuda-linux" in prove["image"]
-    labels = re.findall(r"pci-(\d+)_(\w+)\.present", json.dumps(pod["affinity"]))
-    assert labels == [("0300", "10de"), ("0302", "10de")]
+    affinity = json.dumps(pod["affinity"])
+    labels = re.findall(r"pci-(\w+)\.present", affinity)
+    assert labels == ["0300_10de", "0302_10de"]
 
 
 def test_the_schemas_refuse_a_key_that_is_none(tools: Path, tmp_path: Path) -> None:
     (job,) = documents("job.yaml")
     job["spec"]["backoffLimitPerNode"] = 1
-    write(tmp_path / "job.yaml", yaml.safe_dump(job))
-    assert validate(tools, tmp_path / "job.yaml").returncode != 0
+    changed = tmp_path / "job.yaml"
+    write(changed, yaml.safe_dump(job))
+    done = validate(tools, changed)
+    assert done.returncode != 0
 
 
 def test_rule_and_daemonset_speak_of_the_same_label_and_taint() -> None:
-    ((rule,),) = ([*document["spec"]["rules"]] for document in documents("rule.yaml"))
-    (label,) = rule["matchFeatures"][0]["matchExpressions"]
+    (document,) = documents("rule.yaml")
+    (rule,) = document["spec"]["rules"]
+    features = rule["matchFeatures"][0]
+    (label,) = features["matchExpressions"]
     (taint,) = rule["taints"]
     _, script, daemonset = documents("daemonset.yaml")
     domain, _, name = label.partition("/")
-    assert f"{domain}/%s" in script["data"]["prove.sh"]
-    assert f"{name}=" in script["data"]["prove.sh"]
-    (tolerated,) = daemonset["spec"]["template"]["spec"]["tolerations"]
+    program = script["data"]["prove.sh"]
+    assert f"{domain}/%s" in program
+    assert f"{name}=" in program
+    (tolerated,) = pod_of(daemonset)["tolerations"]
     assert tolerated["key"] == taint["key"]
 
 
@@ -154,35 +175,41 @@ def test_the_script_leaves_labels_only_of_a_verdict(
     """On a host laid out as the image is: the checks below /opt/provision, python in /opt/env."""
     host = fleet.lab.hosts["late"]
     toolkit = host.root / "opt/provision/toolkit"
-    write(
-        host.root / "opt/prove.sh", documents("daemonset.yaml")[1]["data"]["prove.sh"]
-    )
+    opt = host.root / "opt"
+    _, script, _ = documents("daemonset.yaml")
+    write(opt / "prove.sh", script["data"]["prove.sh"])
     for name in ("smoke", "verdict"):
-        text = (CLONE / "docker/bin" / name).read_text(encoding="utf-8")
-        write(host.root / "opt/bin" / name, text, mode=0o755)
-    write(host.root / "opt/provision/expect.json", '{"target": "poolxpu"}')
-    for link, target in (
+        program = CLONE / "docker/bin" / name
+        text = program.read_text(encoding="utf-8")
+        write(opt / "bin" / name, text, mode=0o755)
+    write(opt / "provision/expect.json", '{"target": "poolxpu"}')
+    for name, target in (
         ("env", "provision/toolkit/.envs/poolxpu/current"),
         ("provision/smoke", "toolkit/smoke"),
     ):
-        (host.root / "opt" / link).unlink(missing_ok=True)
-        (host.root / "opt" / link).symlink_to(target)
-    features = host.root / "opt/features"
-    write(
-        features / "provision", "provision.example.org/verdict=keep\n"
-    )  # of an earlier driver
+        link = opt / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    features = opt / "features"
+    of_an_earlier_driver = "provision.example.org/verdict=keep\n"
+    write(features / "provision", of_an_earlier_driver)
     suite = toolkit / "smoke/run.py"
     before = suite.read_text(encoding="utf-8")
+    sick = host.card(1) / "sick"
     if trouble == "sick":
-        (host.card(1) / "sick").touch()
+        sick.touch()
     elif trouble:
         suite.write_text("raise SystemExit(3)", encoding="utf-8")
     path = "PATH=/opt/bin:/opt/env/bin:/usr/bin:/bin"
-    done = host.run(
-        "env", path, "FEATURES=/opt/features", "sh", "/opt/prove.sh", check=False
-    )
+    argv = ["env", path, "FEATURES=/opt/features", "sh", "/opt/prove.sh"]
+    done = host.run(*argv, check=False)
     suite.write_text(before, encoding="utf-8")
-    (host.card(1) / "sick").unlink(missing_ok=True)
-    found = [p.read_text().splitlines() for p in features.iterdir()]
-    wanted = [[f"provision.example.org/{label}" for label in labels]] if labels else []
-    assert (done.returncode, found) == (code, wanted), done.stderr
+    sick.unlink(missing_ok=True)
+    assert done.returncode == code, done.stderr
+    files = list(features.iterdir())
+    if not labels:
+        assert files == []
+        return
+    (file,) = files
+    lines = file.read_text().splitlines()
+    assert lines == [f"provision.example.org/{label}" for label in labels]

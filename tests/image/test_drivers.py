@@ -40,42 +40,49 @@ OF_DEBIAN = Docker(apt=("libze1", "intel-opencl-icd"))
 
 def run(argv: Sequence[str | Path], **_: object) -> Completed:
     words = [str(word) for word in argv]
-    Path(words[words.index("--target") + 1]).mkdir()  # the toolkit's own packages
+    option = words.index("--target")
+    packages = Path(words[option + 1])  # the toolkit's own
+    packages.mkdir()
     return Completed(tuple(words), 0, "", "", 0.0)
 
 
-def committed(
-    name: str, docker: Docker | None = None, base: str | None = None
-) -> ImageRequest:
+def committed(name: str, docker: Docker | None = None) -> ImageRequest:
     """Return the request of an image of a committed target, with another table [docker]."""
     project = Project(ROOT)
     target = load_target(project.specs, name)
     if docker:
         target = target.model_copy(update={"docker": docker})
+    lock = read_lock(project.lock(name))
     supply = ArtifactSources((), {}, offline=True)
-    return ImageRequest(
-        project, target, read_lock(project.lock(name)), supply, base_image=base
-    )
+    return ImageRequest(project, target, lock, supply)
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> ImageRequest:
     """A target of no accelerator whose image gets a driver set of one file."""
-    project = small.make_project(
-        tmp_path / "project",
-        small.Index(tmp_path / "index", url="http://127.0.0.1:9"),
-        extra='[docker]\ndrivers = "gpu"\n',
-    )
-    wheels = [
-        small.make_wheel(tmp_path / "wheels", "alpha", "1.0", {"alpha.py": ""}),
-        small.make_wheel(tmp_path / "wheels", "beta", "1.0", {"beta.py": ""}),
-    ]
-    small.lock(project, wheels)
-    bytes_archive(tmp_path / "wheels", project.catalog)
+    index = small.Index(tmp_path / "index", url="http://127.0.0.1:9")
+    table = '[docker]\ndrivers = "gpu"\n'
+    project = small.make_project(tmp_path / "project", index, extra=table)
+    wheels = tmp_path / "wheels"
+    alpha = small.make_wheel(wheels, "alpha", "1.0", {"alpha.py": ""})
+    beta = small.make_wheel(wheels, "beta", "1.0", {"beta.py": ""})
+    small.lock(project, [alpha, beta])
+    bytes_archive(wheels, project.catalog)
     target = load_target(project.specs, small.TARGET)
     lock = read_lock(project.lock(small.TARGET))
-    supply = ArtifactSources((tmp_path / "wheels",), {"default": None}, offline=True)
+    supply = ArtifactSources((wheels,), {"default": None}, offline=True)
     return ImageRequest(project, target, lock, supply)
+
+
+def set_of_one(request: ImageRequest, url: str = "https://vendor.example") -> DriverSet:
+    """Write the driver set of one package."""
+    files = {NAME: b"the driver"}
+    return make_set(request.project.catalog, "gpu", files, url)
+
+
+def put_into_wheelhouse(request: ImageRequest, content: bytes) -> None:
+    (wheelhouse,) = request.supply.wheelhouses
+    (wheelhouse / NAME).write_bytes(content)
 
 
 @pytest.fixture
@@ -94,22 +101,25 @@ def online(request: ImageRequest) -> ImageRequest:
 
 
 def test_the_distribution_s_driver_is_refused_with_the_reason() -> None:
+    request = committed("max-linux", OF_DEBIAN)
     with pytest.raises(UsageError, match="max-linux could never prove") as caught:
-        require_drivers(committed("max-linux", OF_DEBIAN))
-    assert "driver 22.43.24595.41-1" in caught.value.evidence
-    assert "the package intel-opencl-icd of debian:bookworm-" in caught.value.evidence
-    assert "is not >=2" in caught.value.cause
-    assert 'drivers = "intel-gpu-26-14"' in caught.value.remedy
-    assert "24-13" not in caught.value.remedy, "it is too old as well"
+        require_drivers(request)
+    refused = caught.value
+    assert "driver 22.43.24595.41-1" in refused.evidence
+    assert "the package intel-opencl-icd of debian:bookworm-" in refused.evidence
+    assert "is not >=2" in refused.cause
+    assert 'drivers = "intel-gpu-26-14"' in refused.remedy
+    assert "24-13" not in refused.remedy, "it is too old as well"
 
 
 def test_the_committed_driver_sets_meet_the_floors() -> None:
-    devices = read_devices(ROOT / "envs" / "catalog")
+    catalog = Project(ROOT).catalog
+    devices = read_devices(catalog)
     for name in INTEL:
         target = committed(name).target
         assert target.docker
         assert target.docker.drivers
-        drivers = load_snapshot(Project(ROOT).catalog, target.docker.drivers, DriverSet)
+        drivers = load_snapshot(catalog, target.docker.drivers, DriverSet)
         required = str(target.hardware.driver)
         judged = judge_version(drivers.version, required, "intel", devices)
         assert judged.verdict is DriverVerdict.NEW_ENOUGH, judged
@@ -120,9 +130,11 @@ def test_a_set_that_is_too_old_is_refused(tmp_path: Path) -> None:
     project = Project(tmp_path)
     shutil.copytree(plain.project.catalog, project.catalog)
     make_set(project.catalog, "gpu", {NAME: b"x"}, version="24.35.30872.22")
-    target = plain.target.model_copy(update={"docker": Docker(drivers="gpu")})
+    docker = Docker(drivers="gpu")
+    target = plain.target.model_copy(update={"docker": docker})
+    request = dataclasses.replace(plain, project=project, target=target)
     with pytest.raises(UsageError, match="could never prove itself") as caught:
-        require_drivers(dataclasses.replace(plain, project=project, target=target))
+        require_drivers(request)
     assert "driver 24.35.30872.22" in caught.value.evidence
 
 
@@ -140,48 +152,58 @@ def test_a_package_without_a_hash_is_refused_by_name_before_anything_is_made(
 
 
 def test_the_context_has_the_packages_and_their_hashes(tiny: ImageRequest) -> None:
-    (tiny.supply.wheelhouses[0] / NAME).write_bytes(b"the driver")
-    made = make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
+    put_into_wheelhouse(tiny, b"the driver")
+    (file,) = set_of_one(tiny).files
     prepare_context(tiny, run, Silent())
     folder = tiny.context / "system" / "drivers"
-    assert {path.name for path in folder.iterdir()} == {NAME, "SHA256SUMS"}
-    assert (folder / NAME).read_bytes() == b"the driver"
-    assert (folder / "SHA256SUMS").read_text() == f"{made.files[0].sha256}  {NAME}\n"
+    package = folder / NAME
+    sums = folder / "SHA256SUMS"
+    assert set(folder.iterdir()) == {package, sums}
+    assert package.read_bytes() == b"the driver"
+    assert sums.read_text() == f"{file.sha256}  {NAME}\n"
     assert labels(tiny)["provision.drivers"] == f"gpu {VERSION}"
 
 
 def test_offline_a_wrong_or_missing_package_is_refused(tiny: ImageRequest) -> None:
-    make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
+    set_of_one(tiny)
+    assert refused_offline(tiny) == []
+    put_into_wheelhouse(tiny, b"another driver")
+    first, *_ = refused_offline(tiny)
+    assert "its sha256 is not the lock's" in first
+
+
+def refused_offline(request: ImageRequest) -> list[str]:
+    """Return what was noted before the refusal."""
     listener = Silent()
     missing = f"1 package of the driver {VERSION} missing"
-    for content in (None, b"another driver"):
-        if content is not None:
-            (tiny.supply.wheelhouses[0] / NAME).write_bytes(content)
-        assert listener.notes == []
-        with pytest.raises(UsageError, match=missing) as caught:
-            prepare_context(tiny, run, listener)
-        assert NAME in caught.value.evidence
-        assert "--offline was given" in caught.value.evidence
-        assert "--wheelhouse" in caught.value.remedy
-    assert "its sha256 is not the lock's" in listener.notes[0]
+    with pytest.raises(UsageError, match=missing) as caught:
+        prepare_context(request, run, listener)
+    assert NAME in caught.value.evidence
+    assert "--offline was given" in caught.value.evidence
+    assert "--wheelhouse" in caught.value.remedy
+    return listener.notes
 
 
 def test_a_package_of_a_distribution_is_left_to_apt_unless_a_wheelhouse_has_it(
     tiny: ImageRequest,
 ) -> None:
-    made = make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
-    files = tuple(file.model_copy(update={"url": None}) for file in made.files)
+    made = set_of_one(tiny)
+    (file,) = made.files
+    of_apt = file.model_copy(update={"url": None})
+    without_url = made.model_copy(update={"files": (of_apt,)})
     path = tiny.project.catalog / "gpu.json"
-    path.write_text(render_snapshot(made.model_copy(update={"files": files})))
+    path.write_text(render_snapshot(without_url))
     with pytest.raises(UsageError, match=f"1 package of the driver {VERSION} missing"):
         prepare_context(tiny, run, Silent())
     folder = tiny.context / "system" / "drivers"
     prepare_context(online(tiny), run, Silent())
-    assert [path.name for path in folder.iterdir()] == ["SHA256SUMS"]
-    assert (folder / "SHA256SUMS").read_text() == f"{files[0].sha256}  {NAME}\n"
-    (tiny.supply.wheelhouses[0] / NAME).write_bytes(b"the driver")
+    (sums,) = folder.iterdir()
+    assert sums.name == "SHA256SUMS"
+    assert sums.read_text() == f"{file.sha256}  {NAME}\n"
+    put_into_wheelhouse(tiny, b"the driver")
     prepare_context(tiny, run, Silent())
-    assert (folder / NAME).read_bytes() == b"the driver"
+    package = folder / NAME
+    assert package.read_bytes() == b"the driver"
 
 
 @pytest.mark.machine
@@ -189,9 +211,11 @@ def test_it_comes_from_the_vendor_by_its_hash(
     tiny: ImageRequest, vendor: tuple[Path, str]
 ) -> None:
     folder, url = vendor
-    (folder / NAME).write_bytes(b"the driver")
-    make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"}, url)
+    served = folder / NAME
+    served.write_bytes(b"the driver")
+    set_of_one(tiny, url)
     prepare_context(online(tiny), run, Silent())
-    (folder / NAME).unlink()
+    served.unlink()
     prepare_context(tiny, run, Silent())  # again, from what the first one kept
-    assert (tiny.context / "system" / "drivers" / NAME).read_bytes() == b"the driver"
+    package = tiny.context / "system" / "drivers" / NAME
+    assert package.read_bytes() == b"the driver"
