@@ -9,7 +9,7 @@ import struct
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,8 +22,6 @@ from provision.host.model import NOT_KNOWN, host_layers
 from provision.host.probe import read_host
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from provision.catalog.devices import Devices
     from provision.host.model import Host
 
@@ -42,14 +40,17 @@ pytestmark = pytest.mark.skipif(
 
 def cache_of(*entries: tuple[int, str, str]) -> bytes:
     """Return an ldconfig cache of entries: flags, name and path."""
-    texts, rows = b"", b""
+    texts = b""
+    rows = b""
     start = 48 + 24 * len(entries)
     for flags, name, path in entries:
-        key = start + len(texts)
+        name_at = start + len(texts)
         texts += name.encode() + b"\0"
-        rows += struct.pack("<iIIIQ", flags, key, start + len(texts), 0, 0)
+        path_at = start + len(texts)
         texts += path.encode() + b"\0"
-    head = struct.pack("<20sII20x", b"glibc-ld.so.cache1.1", len(entries), len(texts))
+        rows += struct.pack("<iIIIQ", flags, name_at, path_at, 0, 0)
+    magic = b"glibc-ld.so.cache1.1"
+    head = struct.pack("<20sII20x", magic, len(entries), len(texts))
     return head + rows + texts
 
 
@@ -75,8 +76,16 @@ def host_of(root: Path, variable: str = "", cached: bytes = b"") -> Host:
     if cached:
         write(root / "etc/ld.so.conf")
         (root / "etc/ld.so.cache").write_bytes(cached)
-    environ = {"LD_LIBRARY_PATH": variable} if variable else {}
+    environ = {}
+    if variable:
+        environ["LD_LIBRARY_PATH"] = variable
     return read_host(devices(), root=root, environ=environ)
+
+
+def cuda_of(root: Path, variable: str = "", cached: bytes = b"") -> str | None:
+    """Return the version of the driver's library that a program would load."""
+    host = host_of(root, variable, cached)
+    return host.runtimes.cuda
 
 
 @cache
@@ -90,38 +99,40 @@ def test_a_link_to_a_link_in_another_folder_is_followed(tmp_path: Path) -> None:
         driver(tmp_path / NVIDIA, VERSION, name)
         link(tmp_path / "usr/lib" / name, f"/{NVIDIA}/{name}")
     found = host_of(tmp_path).runtimes
-    assert (found.cuda, found.nvml) == (VERSION, VERSION)
+    assert found.cuda == VERSION
+    assert found.nvml == VERSION
 
 
-class Order(NamedTuple):
-    """Where libraries are, and which of them the loader takes."""
-
-    folders: Sequence[str]
-    variable: str
-    cached: Sequence[tuple[int, str]]
-    taken: int
+IN_A = (X86, CUDA, f"/opt/a/{CUDA}")
+IN_B = (X86, CUDA, f"/opt/b/{CUDA}")
+GONE = (X86, CUDA, f"/gone/{CUDA}")
+OF_32_BITS = (I386, CUDA, f"/opt/a/{CUDA}")
 
 
-ORDERS = [
-    Order(["opt/a", "opt/b", DEBIAN], "/opt/a", [(X86, "/opt/b")], 0),
-    Order(["opt/a", "opt/b", DEBIAN], "/gone:;opt/a;/opt/b/:/opt/a", [], 1),
-    Order(["opt/a", "opt/b", DEBIAN], "", [(X86, "/opt/b"), (X86, "/opt/a")], 1),
-    Order(["opt/a", "opt/b", DEBIAN], "", [(X86, "/gone"), (X86, "/opt/a")], 0),
-    Order(["opt/a", "opt/b", DEBIAN], "", [(I386, "/opt/a"), (X86, "/opt/b")], 1),
-    Order(["opt/a", "opt/b", DEBIAN], "", [], 2),
-    Order([NVIDIA, "lib64"], "", [], 1),
-]
-
-
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("variable", "cached", "taken"),
+    [
+        ("/opt/a", [IN_B], "580.10"),
+        ("/gone:;opt/a;/opt/b/:/opt/a", [], "581.10"),
+        ("", [IN_B, IN_A], "581.10"),
+        ("", [GONE, IN_A], "580.10"),
+        ("", [OF_32_BITS, IN_B], "581.10"),
+        ("", [], "582.10"),
+    ],
+)
 def test_libraries_are_searched_in_the_order_of_the_loader(
-    tmp_path: Path, order: Order
+    tmp_path: Path, variable: str, cached: list[tuple[int, str, str]], taken: str
 ) -> None:
-    for number, folder in enumerate(order.folders):
-        driver(tmp_path / folder, f"58{number}.10")
-    entries = [(flags, CUDA, f"{folder}/{CUDA}") for flags, folder in order.cached]
-    found = host_of(tmp_path, order.variable, cache_of(*entries))
-    assert found.runtimes.cuda == f"58{order.taken}.10"
+    driver(tmp_path / "opt/a", "580.10")
+    driver(tmp_path / "opt/b", "581.10")
+    driver(tmp_path / DEBIAN, "582.10")
+    assert cuda_of(tmp_path, variable, cache_of(*cached)) == taken
+
+
+def test_a_usual_folder_comes_before_that_of_nvidia_s_images(tmp_path: Path) -> None:
+    driver(tmp_path / NVIDIA, "580.10")
+    driver(tmp_path / "lib64", "581.10")
+    assert cuda_of(tmp_path, cached=cache_of()) == "581.10"
 
 
 def test_intel_s_libraries_are_found_in_the_same_way(tmp_path: Path) -> None:
@@ -129,15 +140,17 @@ def test_intel_s_libraries_are_found_in_the_same_way(tmp_path: Path) -> None:
     driver(tmp_path / DEBIAN, "1.17.44", "libze_loader.so.1")
     driver(tmp_path / "opt/neo", "1.6.33578", "libze_intel_gpu.so.1")
     entry = X86, "libze_intel_gpu.so.1", "/opt/neo/libze_intel_gpu.so.1"
-    found = host_of(tmp_path, "/opt/level-zero", cache_of(entry)).runtimes
-    assert (found.level_zero, found.compute_runtime) == ("1.20.2", "25.18.33578")
+    host = host_of(tmp_path, "/opt/level-zero", cache_of(entry))
+    assert host.runtimes.level_zero == "1.20.2"
+    assert host.runtimes.compute_runtime == "25.18.33578"
 
 
 def test_a_copy_has_the_version_of_the_name_beside_it(tmp_path: Path) -> None:
-    write(tmp_path / ".singularity.d/libs" / CUDA)
-    write(tmp_path / ".singularity.d/libs" / f"libcuda.so.{VERSION}")
+    mounted = tmp_path / ".singularity.d/libs"
+    write(mounted / CUDA)
+    write(mounted / f"libcuda.so.{VERSION}")
     write(tmp_path / "opt/old/libcuda.so.470.86")
-    assert host_of(tmp_path).runtimes.cuda == VERSION
+    assert cuda_of(tmp_path) == VERSION
 
 
 def test_a_copy_without_a_version_is_of_the_module_s_driver(tmp_path: Path) -> None:
@@ -146,30 +159,34 @@ def test_a_copy_without_a_version_is_of_the_module_s_driver(tmp_path: Path) -> N
     assert host.runtimes.cuda == ""
     assert host_layers(host)["CUDA driver library"] == NOT_KNOWN
     write(tmp_path / "proc/driver/nvidia/version", MODULE)
-    assert host_of(tmp_path).runtimes.cuda == VERSION
+    assert cuda_of(tmp_path) == VERSION
 
 
 @pytest.mark.parametrize("target", [CUDA, "gone", f"/usr/lib/{CUDA}", "../" * 50])
 def test_a_link_to_nowhere_is_no_library(tmp_path: Path, target: str) -> None:
     link(tmp_path / "usr/lib" / CUDA, target)
-    assert host_of(tmp_path).runtimes.cuda in (None, "")
+    assert not cuda_of(tmp_path)
     driver(tmp_path / NVIDIA, VERSION)
-    assert host_of(tmp_path).runtimes.cuda == VERSION
+    assert cuda_of(tmp_path) == VERSION
 
 
 def test_a_damaged_cache_names_nothing_and_raises_nothing(tmp_path: Path) -> None:
-    whole = cache_of((X86, CUDA, f"/opt/a/{CUDA}"), (X86, "libz.so.1", "/lib/libz.so"))
+    whole = cache_of(IN_A, (X86, "libz.so.1", "/lib/libz.so"))
     # Before glibc 2.32 ldconfig wrote an older table first.
-    assert [*loader.cached(b"ld.so-1.7.0" + whole, CUDA)] == [f"/opt/a/{CUDA}"]
+    older = b"ld.so-1.7.0" + whole
+    (path,) = loader.cached(older, CUDA)
+    assert path == f"/opt/a/{CUDA}"
     dice = random.Random(33)
     for size in range(len(whole)):
-        cut = whole[:size]
-        assert len([*loader.cached(cut, CUDA)]) <= 1
-        at = dice.randrange(len(whole))
-        flipped = whole[:at] + dice.randbytes(1) + whole[at + 1 :]
-        assert len([*loader.cached(flipped, CUDA)]) <= 2
+        paths = list(loader.cached(whole[:size], CUDA))
+        assert len(paths) <= 1
+        flipped = bytearray(whole)
+        place = dice.randrange(len(whole))
+        flipped[place : place + 1] = dice.randbytes(1)
+        paths = list(loader.cached(bytes(flipped), CUDA))
+        assert len(paths) <= 2
     driver(tmp_path / NVIDIA, VERSION)
-    assert host_of(tmp_path, cached=whole[:60]).runtimes.cuda == VERSION
+    assert cuda_of(tmp_path, cached=whole[:60]) == VERSION
 
 
 @pytest.mark.machine
@@ -179,11 +196,13 @@ def test_this_machine_s_cache_is_read_as_ldconfig_reads_it() -> None:
     cache = Path("/etc/ld.so.cache").read_bytes()
     listed: dict[str, list[str]] = {}
     line = re.compile(r"\t(\S+) \(libc6,(?:x86-64|AArch64)\) => (\S+)")
-    for name, path in line.findall(run([LDCONFIG, "-p"]).stdout):
+    printed = run([LDCONFIG, "-p"]).stdout
+    for name, path in line.findall(printed):
         listed.setdefault(name, []).append(path)
     assert "libc.so.6" in listed
     for name, paths in listed.items():
-        assert [*loader.cached(cache, name)] == paths
+        found = list(loader.cached(cache, name))
+        assert found == paths
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loader is Linux'")
