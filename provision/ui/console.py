@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from pydantic import BaseModel
@@ -27,8 +28,8 @@ from provision.ui.table import Table
 
 if TYPE_CHECKING:
     from provision.core.progress import Look
-    from provision.ui.check_lines import CheckLines
     from provision.ui.live import Steps
+    from provision.ui.progress_lines import ProgressLines
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _NARROW = 20  # characters; a text in less is hard to read
@@ -61,7 +62,7 @@ class Console:
             self.alive = False
         self.told = set[str]()  # checks that the terminal of the results has shown
         self._steps: Steps | None = None
-        self._checks: CheckLines | None = None  # of the run of checks that this step is
+        self._lines: ProgressLines | None = None  # of the step that lasts
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
         """Print a line of the result, or several: newlines are kept."""
@@ -122,14 +123,15 @@ class Console:
         if self.quiet or is_interrupted():
             return
         if not self.alive:
-            self._close_checks()
+            self._close_lines()
             if text:
                 show(self.err, f"· {_indented(text)}", "dim")
-            if "completed" in look():
-                from provision.ui.check_lines import CheckLines  # noqa: PLC0415 - as below
+            # Of downloads side by side each is a line, when it begins.
+            if look() and current_thread() is main_thread():
+                from provision.ui.progress_lines import ProgressLines  # noqa: PLC0415 - as below
 
-                self._checks = CheckLines(look, self.err)
-                self._checks.start()
+                self._lines = ProgressLines(look, self.err)
+                self._lines.start()
             return
         from provision.ui.live import Steps  # noqa: PLC0415 - it imports this module
 
@@ -138,14 +140,14 @@ class Console:
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""
-        self._close_checks()
+        self._close_lines()
         if self._steps:
             self._steps.close()
 
-    def _close_checks(self) -> None:
-        if self._checks:
-            self._checks.close()
-            self._checks = None
+    def _close_lines(self) -> None:
+        if self._lines and current_thread() is main_thread():
+            self._lines.close()
+            self._lines = None
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""

@@ -263,14 +263,38 @@ def test_off_a_terminal_a_long_run_prints_each_area_as_it_ends(built: Lab) -> No
     assert "area:" not in quick, "a run of seconds needs no more than its step"
 
 
+COUNTING = """
+import provision.ui.progress_lines
+provision.ui.progress_lines.INTERVAL = 0.2
+from provision.cli.main import main
+main()
+"""
+OFTEN = ("-c", COUNTING)
+
+
+def test_off_a_terminal_a_download_that_lasts_counts_its_bytes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab.index, "rate", 600_000.0)
+    shutil.rmtree(lab.home, ignore_errors=True)
+    done = subprocess.run(
+        [sys.executable, "-I", *OFTEN, "build", TARGET],
+        cwd=lab.project.root,
+        env=environment(lab, "counted"),
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    counts = re.findall(r"^· \d+ [kM]?B of 1 MB, \d+ s$", done.stderr, re.MULTILINE)
+    assert len(set(counts)) > 2
+
+
 def test_off_a_terminal_a_run_that_lasts_counts_its_checks_now_and_then(
     built: Lab,
 ) -> None:
-    often = "import provision.ui.check_lines as c; c.INTERVAL = 0.2; "
-    start = ("-c", often + "from provision.cli.main import main; main()")
     line = ""
     with halted(built, "area.check-3"):
-        process = piped(built, start=start)
+        process = piped(built, start=OFTEN)
         while "check-3" not in line:
             line = process.stderr.readline().rstrip()
             assert line, "it ended without a count"

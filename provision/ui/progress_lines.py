@@ -1,4 +1,4 @@
-"""How far a run of checks is, where no bar is drawn: a line now and then."""
+"""How far a run of checks or a download is, where no bar is drawn: a line now and then."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from provision.core.interruption import is_interrupted
 from provision.core.progress import Look
+from provision.core.text import size
 from provision.ui.console import show
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-INTERVAL = 10.0  # seconds between two counts of checks
+INTERVAL = 10.0  # seconds between two counts
 _PAUSE = 0.5  # seconds between two looks
 _OUTCOMES = ("passed", "warned", "failed")  # in the order in which they are counted
 
 
-class CheckLines(Thread):
-    """Prints how far the checks are until the step is over.
+class ProgressLines(Thread):
+    """Prints how far a step is until it is over.
 
-    Of a run that takes minutes each area when it has ended, of a shorter one each 10 s how many
-    checks have: a run of seconds needs no more than its step.
+    Of checks that take minutes each area when it has ended, of others each 10 s how many have ended,
+    of a download how many bytes are here: what takes seconds needs no more than its step.
     """
 
     def __init__(self, look: Look, screen: Console) -> None:
@@ -54,9 +55,22 @@ class CheckLines(Thread):
                 yield f"{area}: {_ended(results)}"
             return
         seconds = time.monotonic() - self._begun
-        if seconds >= self._due:
-            self._due += INTERVAL
+        if seconds < self._due:
+            return
+        self._due += INTERVAL
+        if "completed" in progress:
             yield _count(progress, seconds)
+        elif progress["files"]:  # uv tells of none where it has no terminal
+            yield _bytes(progress["files"], seconds)
+
+
+def _bytes(files: Mapping[str, tuple[int, int]], seconds: float) -> str:
+    """Return how many bytes of some files are here, of how many, and after how long."""
+    here = whole = 0
+    for arrived, total in files.values():
+        here += arrived
+        whole += total
+    return f"{size(here)} of {size(whole)}, {seconds:.0f} s"
 
 
 def _count(progress: Mapping[str, Any], seconds: float) -> str:
