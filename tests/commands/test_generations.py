@@ -40,6 +40,7 @@ from tests.small import TARGET
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from provision.commands.generations import Cleaned
     from tests.lab import Lab
 
 
@@ -47,11 +48,14 @@ if TYPE_CHECKING:
 def home(tmp_path: Path) -> Path:
     """Three generations, ``b`` in use, one unfinished, and a folder of somebody else."""
     made = Project(tmp_path).environments("t")
-    for name in "abc":
-        make_tagged(made / name)
-        built = f"2026-01-0{ord(name) - 96}T00:00:00.000+00:00"
+    days = {"a": "2026-01-01", "b": "2026-01-02", "c": "2026-01-03"}
+    for name, day in days.items():
+        generation = made / name
+        make_tagged(generation)
+        built = f"{day}T00:00:00.000+00:00"
         record = ENTRY.model_copy(update={"built": built})
-        write_record(made / name, record, Seal({}, {}, stamp=stamp(made / name)))
+        seal = Seal({}, {}, stamp=stamp(generation))
+        write_record(generation, record, seal)
     make_tagged(made / "unfinished")
     (made / "foreign").mkdir()
     swap_link(made / CURRENT, made / "b")
@@ -60,6 +64,16 @@ def home(tmp_path: Path) -> Path:
 
 def left(home: Path) -> set[str]:
     return {path.name for path in home.iterdir()} - {".lock", ".used", ".seals"}
+
+
+def go_back(root: Path) -> str:
+    """Roll back, and return the name of the generation that is current then."""
+    result = rollback(Project(root), "t", Silent())
+    return result.now.folder.name
+
+
+def cleaned(root: Path, target: str = "t", *, keep: int, everything: bool) -> Cleaned:
+    return clean(Project(root), target, Silent(), keep=keep, everything=everything)
 
 
 def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -> None:
@@ -72,7 +86,7 @@ def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -
 def test_rollback_of_the_oldest_is_refused(home: Path, tmp_path: Path) -> None:
     swap_link(home / CURRENT, home / "a")
     with pytest.raises(UsageError, match="no earlier generation"):
-        rollback(Project(tmp_path), "t", Silent())
+        go_back(tmp_path)
     assert read_link(home / CURRENT) == home / "a"
 
 
@@ -87,27 +101,26 @@ def test_rollback_goes_by_use_and_not_by_build(home: Path, tmp_path: Path) -> No
     build_again(home, "a", "b")
     (home / ".used").unlink()  # as an earlier version left it
     build_again(home, "a")
-    project, went = Project(tmp_path), list[str]()
-    for _ in range(2):
-        went.append(rollback(project, "t", Silent()).now.folder.name)
+    for before in ("b", "a"):
+        assert go_back(tmp_path) == before
         build_again(home, "a", "c")
-    assert went == ["b", "a"]
     # Each goes one further back, and what it left is forgotten.
-    ends = [rollback(project, "t", Silent()).now.folder.name for _ in range(3)]
-    assert ends == ["a", "b", "a"]
+    for before in ("a", "b", "a"):
+        assert go_back(tmp_path) == before
     with pytest.raises(UsageError, match="no earlier generation") as caught:
-        rollback(project, "t", Silent())
+        go_back(tmp_path)
     assert "in use before a" in caught.value.cause
 
 
 def test_what_rollback_goes_back_to_is_kept_first(home: Path, tmp_path: Path) -> None:
     build_again(home, "a", "b", "a", "c")
-    clean(Project(tmp_path), "t", Silent(), keep=1, everything=False)
+    cleaned(tmp_path, keep=1, everything=False)
     assert left(home) == {"a", "c", "current", "foreign"}
-    assert (home / ".used").read_text().split() == ["a", "c"]
-    assert rollback(Project(tmp_path), "t", Silent()).now.folder.name == "a"
-    clean(Project(tmp_path), "t", Silent(), keep=0, everything=True)
-    assert not (home / ".used").exists()
+    used = home / ".used"
+    assert used.read_text().split() == ["a", "c"]
+    assert go_back(tmp_path) == "a"
+    cleaned(tmp_path, keep=0, everything=True)
+    assert not used.exists()
 
 
 def test_a_kill_between_link_and_note_loses_no_way_back(
@@ -115,7 +128,7 @@ def test_a_kill_between_link_and_note_loses_no_way_back(
 ) -> None:
     build_again(home, "a", "b")
     swap_link(home / CURRENT, home / "c")  # killed then
-    assert rollback(Project(tmp_path), "t", Silent()).now.folder.name == "b"
+    assert go_back(tmp_path) == "b"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +143,10 @@ def test_a_kill_between_link_and_note_loses_no_way_back(
 def test_clean_keeps(
     home: Path, tmp_path: Path, *, keep: int, everything: bool, stays: set[str]
 ) -> None:
-    result = clean(Project(tmp_path), "t", Silent(), keep=keep, everything=everything)
+    result = cleaned(tmp_path, keep=keep, everything=everything)
     assert left(home) == stays
-    assert {name for name, _ in result.removed} == {"a", "b", "c"} - stays
+    removed = {name for name, _ in result.removed}
+    assert removed == {"a", "b", "c"} - stays
     for _, size in (*result.removed, *result.kept):
         assert size == ENTRY.size
 
@@ -141,28 +155,34 @@ def test_what_has_no_spec_is_named_and_only_what_is_ours_is_removed(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``t`` has no spec; beside it lie a target, and folders that are not ours."""
+    specs = tmp_path / "envs"
+    specs.mkdir()
+    (specs / "known.toml").touch()
     envs = tmp_path / ".envs"
-    (tmp_path / "envs").mkdir()
-    (tmp_path / "envs" / "known.toml").touch()
     make_tagged(envs / "known" / "a")
     (envs / "verdicts").mkdir()
-    (envs / "somebody" / "data").mkdir(parents=True)
-    (envs / "linked").symlink_to(envs / "somebody", target_is_directory=True)
+    somebody = envs / "somebody"
+    data = somebody / "data"
+    data.mkdir(parents=True)
+    (envs / "linked").symlink_to(somebody, target_is_directory=True)
     (envs / "file").touch()
     project = Project(tmp_path)
+    console = Console("provision")
     assert abandoned(project) == ["t"]
-    result = clean(project, "t", Silent(), keep=0, everything=False)
+    result = cleaned(tmp_path, keep=0, everything=False)
     assert result.abandoned is True
-    assert [name for name, _ in result.kept] == ["b"]
-    show_cleaned(result, Console("provision"))
+    ((kept, _),) = result.kept
+    assert kept == "b"
+    show_cleaned(result, console)
     assert "`provision clean t --all` removes" in capsys.readouterr().out
-    assert not clean(project, "known", Silent(), keep=0, everything=False).abandoned
-    result = clean(project, "t", Silent(), keep=0, everything=True)
-    show_cleaned(result, Console("provision"))
+    known = cleaned(tmp_path, "known", keep=0, everything=False)
+    assert not known.abandoned
+    result = cleaned(tmp_path, keep=0, everything=True)
+    show_cleaned(result, console)
     assert "--all" not in capsys.readouterr().out
     assert left(home) == {"foreign"}
     assert abandoned(project) == []
-    assert (envs / "somebody" / "data").is_dir()
+    assert data.is_dir()
 
 
 BEFORE = "the stamp of another time"
@@ -189,7 +209,8 @@ def build_with_another_interpreter(lab: Lab) -> Path:
 @pytest.mark.machine
 def test_attack_rollback_to_a_replaced_interpreter(ready: Lab) -> None:
     first = build_with_another_interpreter(ready)
-    ready.relock(*ready.wheels, ready.wheel("gamma"))
+    gamma = ready.wheel("gamma")
+    ready.relock(*ready.wheels, gamma)
     ready.build()
     with pytest.raises(UsageError, match="no earlier generation"):
         rollback(ready.project, TARGET, ready.listener)
@@ -235,14 +256,16 @@ def test_own_packages_are_those_of_the_build_and_not_of_the_lock(lab: Lab) -> No
     lab.relock(*lab.wheels, lab.wheel("gamma"))
     order = lab.order(smoke=False)
     plain = order.lock
-    own = replace(plain, header=plain.header | {"local": "gamma"})
+    header = plain.header | {"local": "gamma"}
+    own = replace(plain, header=header)
     build(replace(order, lock=own), run, lab.listener)
     built = current(lab)
     assert built.record.local == ("gamma",)
     edit(built.folder, "gamma.py")
     for lock in (own, plain, None):
         assert difference_of(built, lock) == ""
-    earlier = replace(built, record=built.record.model_copy(update={"local": None}))
+    record = built.record.model_copy(update={"local": None})
+    earlier = replace(built, record=record)
     assert difference_of(earlier, own) == ""
     assert difference_of(earlier, plain) == UNKNOWN
     assert difference_of(earlier, None) == UNKNOWN

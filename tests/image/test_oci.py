@@ -28,13 +28,17 @@ def tar(files: dict[str, bytes]) -> bytes:
 
 
 # Two layers of the base image, one as its maker ordered it; two added ones, one of them equal.
-BASE = [tar({"a": b"one"}), tar({"b": b"two", "a": b"one"})]
-LAYERS = [*BASE, tar({"a": b"one"}), tar({"d": b"two", "c": b"one"})]
-SORTED = [*LAYERS[:3], tar({"c": b"one", "d": b"two"})]
+ONE = tar({"a": b"one"})
+OF_ITS_MAKER = tar({"b": b"two", "a": b"one"})
+ADDED = tar({"d": b"two", "c": b"one"})
+ADDED_SORTED = tar({"c": b"one", "d": b"two"})
+LAYERS = [ONE, OF_ITS_MAKER, ONE, ADDED]
+SORTED = [ONE, OF_ITS_MAKER, ONE, ADDED_SORTED]
 
 
 def saved(path: Path, *, created: str, pack: bool = False) -> Path:
     """Write what an engine saves: four layers, two of them equal."""
+    digests = [digest(layer) for layer in LAYERS]
     config = {
         "architecture": "amd64",
         "os": "linux",
@@ -42,9 +46,9 @@ def saved(path: Path, *, created: str, pack: bool = False) -> Path:
         "config": {"User": "10001:10001"},
         "docker_version": "20.10",
         "history": [{"created": created, "created_by": "COPY"}],
-        "rootfs": {"type": "layers", "diff_ids": [digest(layer) for layer in LAYERS]},
+        "rootfs": {"type": "layers", "diff_ids": digests},
     }
-    names = [f"{number}/layer.tar" for number in range(len(LAYERS))]
+    names = ["0/layer.tar", "1/layer.tar", "2/layer.tar", "3/layer.tar"]
     reported = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": names}]
     files = {
         "config.json": json.dumps(config).encode(),
@@ -69,18 +73,22 @@ def blob(digest: str) -> str:
 
 
 def members(path: Path) -> dict[str, bytes]:
-    files = {}
+    files: dict[str, bytes] = {}
     with tarfile.open(path) as archive:
-        entries = archive.getmembers()
+        blobs, sha256, *entries = archive.getmembers()
         for entry in entries:
+            assert entry.isfile()
             assert entry.mtime == EPOCH
             assert entry.name not in files
-            if entry.isfile():
-                files[entry.name] = archive.extractfile(entry).read()  # type: ignore[union-attr]
+            stream = archive.extractfile(entry)
+            assert stream is not None
+            files[entry.name] = stream.read()
     # Some readers, apptainer and Syft among them, need the folders, and before their files.
-    assert [entry.name for entry in entries[:2]] == ["blobs", "blobs/sha256"]
-    assert not any(entry.isdir() for entry in entries[2:])
-    assert len(files) == len(entries) - 2
+    assert blobs.name == "blobs"
+    assert sha256.name == "blobs/sha256"
+    for folder in (blobs, sha256):
+        assert folder.isdir()
+        assert folder.mtime == EPOCH
     return files
 
 
@@ -91,8 +99,10 @@ def parsed(files: dict[str, bytes], name: str) -> Any:  # noqa: ANN401
 def test_builds_at_different_times_give_the_same_file(tmp_path: Path) -> None:
     first = saved(tmp_path / "1.tar", created="2026-11-20T01:02:03.4Z")
     later = saved(tmp_path / "2.tar", created="2027-01-01T00:00:00Z", pack=True)
-    layout, again = tmp_path / "1.oci.tar", tmp_path / "2.oci.tar"
-    assert write(first, layout) == write(later, again)
+    layout = tmp_path / "1.oci.tar"
+    again = tmp_path / "2.oci.tar"
+    first_digest = write(first, layout)
+    assert write(later, again) == first_digest
     assert layout.read_bytes() == again.read_bytes()
 
 
@@ -110,13 +120,16 @@ def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(
     (entry,) = parsed(files, "index.json")["manifests"]
     assert entry["digest"] == reported
     manifest = parsed(files, blob(reported))
-    digests = list(map(digest, SORTED))
-    assert [layer["digest"] for layer in manifest["layers"]] == digests
+    digests = [digest(layer) for layer in SORTED]
+    layers = manifest["layers"]
+    assert [layer["digest"] for layer in layers] == digests
     config = parsed(files, blob(manifest["config"]["digest"]))
     assert config["rootfs"] == {"type": "layers", "diff_ids": digests}
-    for part in (entry, manifest["config"], *manifest["layers"]):
-        assert len(blobs[blob(part["digest"])]) == part["size"]
+    for part in (entry, manifest["config"], *layers):
+        content = blobs[blob(part["digest"])]
+        assert len(content) == part["size"]
     assert parsed(files, "oci-layout") == {"imageLayoutVersion": "1.0.0"}
     (archive,) = parsed(files, "manifest.json")  # what engines before 25 read
     assert archive["RepoTags"] == ["x:1"]
-    assert {archive["Config"], *archive["Layers"]} <= blobs.keys()
+    for name in (archive["Config"], *archive["Layers"]):
+        assert name in blobs

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 QUICK = Declared("a.quick", "Quick.", full=False, on_device=True)
 FULL = Declared("a.full", "Full.", full=True, on_device=False)
 ALL = Plan(full=True, only=frozenset(), devices=(0,))
+ON_BOTH = Plan(full=True, only=frozenset(), devices=(0, 1))
 
 
 def result(identifier: str, outcome: str = "passed") -> dict[str, Any]:
@@ -37,8 +38,10 @@ def head(declared: Declared) -> dict[str, str]:
 
 
 def told(journal: Journal, plan: Plan) -> dict[str, tuple[bool, str]]:
-    entries = missing(journal, [QUICK, FULL], plan)
-    return {entry["id"]: (entry["required"], entry["reason"]) for entry in entries}
+    found = {}
+    for entry in missing(journal, [QUICK, FULL], plan):
+        found[entry["id"]] = entry["required"], entry["reason"]
+    return found
 
 
 @pytest.fixture
@@ -54,7 +57,8 @@ def test_a_worker_that_says_nothing_owes_everything(journal: Journal) -> None:
 
 
 def test_without_torch_the_rest_is_owed_because_of_that(journal: Journal) -> None:
-    journal.write(result=result(IMPORT["id"], "failed"))
+    failed = result(IMPORT["id"], "failed")
+    journal.write(result=failed)
     quick = Plan(full=False, only=frozenset(), devices=(0,))
     assert told(journal, quick) == {
         "a.quick": (True, NO_TORCH),
@@ -69,7 +73,8 @@ def test_a_worker_that_runs_fewer_than_it_collected_is_told(journal: Journal) ->
 
 
 def test_what_was_not_asked_for_is_not_owed(journal: Journal) -> None:
-    plan = Plan(full=False, only=frozenset({"a.full"}), devices=(0,))
+    only = frozenset({"a.full"})
+    plan = Plan(full=False, only=only, devices=(0,))
     assert told(journal, plan) == {
         "a.full": (True, NOT_COLLECTED),
         "a.quick": (False, NOT_ASKED),
@@ -80,26 +85,24 @@ def test_each_device_owes_the_checks_of_devices(journal: Journal) -> None:
     journal.write(required=[head(QUICK), head(FULL)], not_required=[])
     journal.write(result=result("a.quick"))
     journal.write(result=result("a.full"))
-    plan = Plan(full=True, only=frozenset(), devices=(0, 1))
-    assert told(journal, plan) == {"a.quick@1": (True, NOT_COLLECTED)}
+    assert told(journal, ON_BOTH) == {"a.quick@1": (True, NOT_COLLECTED)}
 
 
 def test_a_reason_is_not_repeated_for_each_device(journal: Journal) -> None:
-    lacks = [
-        {"id": name, "title": "t", "required": False, "reason": "no wings"}
-        for name in ("a.quick", "a.quick@1")
-    ]
-    journal.write(required=[head(FULL)], not_required=lacks)
+    lack = {"title": "t", "required": False, "reason": "no wings"}
+    on_first = lack | {"id": "a.quick"}
+    on_second = lack | {"id": "a.quick@1"}
+    journal.write(required=[head(FULL)], not_required=[on_first, on_second])
     journal.write(result=result("a.full"))
-    assert told(journal, Plan(full=True, only=frozenset(), devices=(0, 1))) == {
-        "a.quick": (False, "no wings")
-    }
+    assert told(journal, ON_BOTH) == {"a.quick": (False, "no wings")}
 
 
 def test_every_check_is_declared() -> None:
-    found = declared(check_files())
-    assert {each.id for each in found} == check_ids() - {IMPORT["id"]}
-    assert all(each.title.endswith(".") for each in found)
-    ready = next(each for each in found if each.id == "device.ready")
+    checks = {}
+    for check in declared(check_files()):
+        assert check.title.endswith(".")
+        checks[check.id] = check
+    assert checks.keys() == check_ids() - {IMPORT["id"]}
+    ready = checks["device.ready"]
     assert ready.on(0) == "device.ready"
     assert ready.on(1) == "device.ready@1"
