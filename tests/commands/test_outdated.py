@@ -61,14 +61,16 @@ class Shop:
 
     def page(self, name: str) -> list[dict[str, object]]:
         files = []
+        beginning = name.replace("-", "_") + "-"
         for wheel, day, more in self.files.values():
-            if wheel.name.startswith(f"{name.replace('-', '_')}-"):
-                digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+            if wheel.name.startswith(beginning):
+                content = wheel.read_bytes()
+                digest = hashlib.sha256(content).hexdigest()
                 entry = {
                     "filename": wheel.name,
                     "url": f"{self.url}/files/{wheel.name}",
                     "hashes": {"sha256": digest},
-                    "size": wheel.stat().st_size,
+                    "size": len(content),
                     "upload-time": day,
                 }
                 files.append(entry | more)
@@ -81,12 +83,17 @@ class Handler(Answering):
     def do_GET(self) -> None:  # noqa: N802 - the name is the library's
         *_, place, leaf = self.path.strip("/").split("/")
         if place == "files" and leaf in self.shop.files:
-            return self.answer(200, self.shop.files[leaf][0].read_bytes())
-        return self.page(leaf, self.shop.page(leaf) if place == "simple" else [])
+            wheel, _, _ = self.shop.files[leaf]
+            return self.answer(200, wheel.read_bytes())
+        if place == "simple":
+            return self.page(leaf, self.shop.page(leaf))
+        return self.page(leaf, [])
 
     def do_POST(self) -> None:  # noqa: N802 - the name is the library's
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        found = {"vulns": self.shop.known.get(asked["package"]["name"], [])}
+        length = int(self.headers["Content-Length"])
+        asked = json.loads(self.rfile.read(length))
+        name = asked["package"]["name"]
+        found = {"vulns": self.shop.known.get(name, [])}
         self.answer(200, json.dumps(found).encode())
 
 
@@ -103,9 +110,12 @@ def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
         monkeypatch.setenv("PIP_INDEX_URL", f"{made.url}/simple/")
         monkeypatch.setenv("PIP_AUDIT_VULNERABILITY_SERVICE", "osv")
         monkeypatch.setenv("PIP_AUDIT_OSV_URL", f"{made.url}/v1/query")
-        argv = ["lock", TARGET, "--project", str(lab.project.root)]
-        assert main.main(argv) == Exit.OK
+        assert call(lab, "lock", TARGET) == Exit.OK
         yield made
+
+
+def call(lab: Lab, *words: str) -> int:
+    return main.main([*words, "--project", str(lab.project.root)])
 
 
 @pytest.fixture
@@ -115,8 +125,12 @@ def without_audit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def state(lab: Lab) -> dict[str, bytes]:
-    files = [*lab.project.specs.rglob("*"), *lab.project.lock(TARGET).rglob("*")]
-    return {str(path): path.read_bytes() for path in files if path.is_file()}
+    files = {}
+    for folder in (lab.project.specs, lab.project.lock(TARGET)):
+        for path in folder.rglob("*"):
+            if path.is_file():
+                files[str(path)] = path.read_bytes()
+    return files
 
 
 def compare(
@@ -125,10 +139,10 @@ def compare(
     """Run the verb, which writes nothing; return its one document."""
     before = state(lab)
     capsys.readouterr()
-    argv = ["outdated", TARGET, *words, "--json", "--project", str(lab.project.root)]
-    found = main.main(argv)
+    found = call(lab, "outdated", TARGET, *words, "--json")
+    document = json.loads(capsys.readouterr().out)
     result: dict[str, Any]
-    (result,) = json.loads(capsys.readouterr().out)["result"]
+    (result,) = document["result"]
     assert found == code, result
     assert state(lab) == before
     return result
@@ -154,19 +168,18 @@ RANGE = {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.5"}]}
 
 
 def vulnerability(number: int) -> dict[str, object]:
+    affected = {
+        "package": {"name": "alpha", "ecosystem": "PyPI"},
+        "versions": ["1.0"],
+        "ranges": [RANGE],
+    }
     return {
         "id": f"PYSEC-2026-{number}",
         "aliases": [f"CVE-2026-{number}"],
         "details": "d",
         "published": OLD,
         "modified": OLD,
-        "affected": [
-            {
-                "package": {"name": "alpha", "ecosystem": "PyPI"},
-                "versions": ["1.0"],
-                "ranges": [RANGE],
-            }
-        ],
+        "affected": [affected],
     }
 
 
@@ -184,12 +197,11 @@ def test_an_audit_that_reaches_no_service_is_not_green(
 def test_an_audit_without_pip_audit_is_not_green(
     lab: Lab, shop: Shop, without_audit: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = ["outdated", TARGET, "--project", str(lab.project.root)]
-    assert main.main([*argv, "--audit"]) == Exit.TOOL
+    assert call(lab, "outdated", TARGET, "--audit") == Exit.TOOL
     shown = "".join(capsys.readouterr())
     assert "known vulnerabilities of 1 target: not looked up (pip-audit" in shown
     assert "newer" not in shown
-    main.main(argv)
+    call(lab, "outdated", TARGET)
     shown = "".join(capsys.readouterr())
     assert f"nothing is newer for {TARGET}\n" in shown
     assert shown.count("pip-audit is not installed") == 1
@@ -213,15 +225,13 @@ def test_what_the_target_can_install_is_newer_also_after_the_cut_off(
     assert alpha["requirement"] == "alpha==1.0"
     assert gamma["newest"] == "1.5"
     assert gamma["uploaded"] == "2026-11-05"
-    main.main(["outdated", TARGET, "--project", str(lab.project.root)])
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == [
-        *("package", "locked", "newest", "uploaded", "required", "as", "targets")
-    ]
-    assert rows[0].split()[:3] == ["alpha", "1.0", "2.5"]
-    assert rows[1].split() == [
-        *("gamma", "1.0", "1.5", "2026-11-05", "gamma>=1", TARGET)
-    ]
+    call(lab, "outdated", TARGET)
+    head, first, second, *_ = capsys.readouterr().out.splitlines()
+    columns = "package locked newest uploaded required as targets"
+    assert head.split() == columns.split()
+    assert first.split()[:3] == ["alpha", "1.0", "2.5"]
+    row = f"gamma 1.0 1.5 2026-11-05 gamma>=1 {TARGET}"
+    assert second.split() == row.split()
 
 
 def test_a_vulnerability_is_open_accepted_or_expired(
@@ -231,12 +241,14 @@ def test_a_vulnerability_is_open_accepted_or_expired(
     shop.known["alpha"] = [vulnerability(number) for number in numbers.values()]
     spec = lab.project.specs / f"{TARGET}.toml"
     text = spec.read_text()
-    for number, until in ((2, "2999-01-01"), (3, "2026-01-01")):
-        accepted = f'id = "CVE-2026-{number}"\nreason = "not reached"\nuntil = {until}'
-        text += f"\n[[pip.accepted]]\n{accepted}\n"
+    ends = {2: "2999-01-01", 3: "2026-01-01"}
+    for number, until in ends.items():
+        text += "\n[[pip.accepted]]\n"
+        text += f'id = "CVE-2026-{number}"\n'
+        text += 'reason = "not reached"\n'
+        text += f"until = {until}\n"
     spec.write_text(text)
-    argv = ["lock", TARGET, "--check", "--project", str(lab.project.root)]
-    assert main.main(argv) == 0
+    assert call(lab, "lock", TARGET, "--check") == 0
     result = compare(lab, capsys, "--audit")
     entries = {entry["state"]: entry for entry in result["vulnerabilities"]}
     assert entries.keys() == numbers.keys()
@@ -244,7 +256,8 @@ def test_a_vulnerability_is_open_accepted_or_expired(
         entry = entries[state]
         assert entry["package"] == "alpha"
         assert entry["version"] == "1.0"
-        assert f"CVE-2026-{number}" in (entry["id"], *entry["aliases"])
+        names = [entry["id"], *entry["aliases"]]
+        assert f"CVE-2026-{number}" in names
         assert entry["fixed"] == ["1.5"]
     assert result["not_looked_up"] == ""
     assert result["newer"] is None
