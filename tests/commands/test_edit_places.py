@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import shutil
 import stat
 from typing import TYPE_CHECKING
@@ -98,12 +99,14 @@ def test_a_line_is_edited_and_nothing_else(
     suffix: str, line: str, new: str | None, edited: str
 ) -> None:
     end = "\r\n" if "\r\n" in line else "\n"
-    around = f"# before{end}{{}}# einops after{end}"
-    before, after = around.format(line), around.format(edited)
-    assert with_line(before, Edit(suffix, 2, "einops", "einops"), new) == after
+    above, below = f"# before{end}", f"# einops after{end}"
+    before = above + line + below
+    second = Edit(suffix, 2, "einops", "einops")
+    assert with_line(before, second, new) == above + edited + below
     for number in (1, 3, 4):
+        other = Edit(suffix, number, "einops", "einops")
         with pytest.raises(ValueError, match=r"line|have"):
-            with_line(before, Edit(suffix, number, "einops", "einops"), new)
+            with_line(before, other, new)
 
 
 def test_a_line_is_appended_in_the_ends_of_the_file() -> None:
@@ -113,13 +116,23 @@ def test_a_line_is_appended_in_the_ends_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "last", ["tqdm \\", "tqdm \\\n", "tqdm \\ # why\n", "#a\\\n", "\n"]
+    ("last", "requirements"),
+    [
+        ("tqdm \\", ["tqdm", "einops"]),
+        ("tqdm \\\n", ["tqdm", "einops"]),
+        ("tqdm \\ # why\n", ["tqdm", "einops"]),
+        ("#a\\\n", ["einops"]),
+        ("\n", ["einops"]),
+    ],
 )
-def test_a_line_is_appended_after_one_that_goes_on(tmp_path: Path, last: str) -> None:
-    (tmp_path / "r.txt").write_text(appended(last, "einops"), encoding="utf-8")
+def test_a_line_is_appended_after_one_that_goes_on(
+    tmp_path: Path, last: str, requirements: list[str]
+) -> None:
+    text = appended(last, "einops")
+    (tmp_path / "r.txt").write_text(text, encoding="utf-8")
     files = RequirementFiles(tmp_path)
     files.add("r.txt")
-    assert files.requirements == [*(["tqdm"] if "tqdm" in last else []), "einops"]
+    assert files.requirements == requirements
     assert not files.faults
 
 
@@ -141,8 +154,22 @@ def spec(tmp_path: Path) -> Path:
 
 
 def refer(path: Path, *files: str) -> Path:
-    path.write_text(SPEC.replace("FILES", str(list(files)).replace("'", '"')))
+    text = SPEC.replace("FILES", json.dumps(files))
+    path.write_text(text)
     return path
+
+
+def beside(spec: Path, name: str) -> Path:
+    """Return a file in the root of the spec's project."""
+    return spec.parents[1] / name
+
+
+def shared(spec: Path, text: str) -> Path:
+    """Write the table that all targets of the project extend."""
+    base = spec.parent / "base" / "project.toml"
+    base.parent.mkdir()
+    base.write_text(text)
+    return base
 
 
 def edited(path: Path, *requirements: str, **words: bool) -> tuple[str, str]:
@@ -150,20 +177,24 @@ def edited(path: Path, *requirements: str, **words: bool) -> tuple[str, str]:
     root = path.parents[1]
     before = contents(root)
     add(path, Words(requirements, **words))
-    (changed,) = [file for file in before if file.read_bytes() != before[file]]
-    return changed.relative_to(root).as_posix(), changed.read_text()
+    changed = []
+    for file, content in before.items():
+        if file.read_bytes() != content:
+            changed.append(file)
+    (only,) = changed
+    return only.relative_to(root).as_posix(), only.read_text()
 
 
 def test_the_line_of_a_requirement_file_is_replaced(spec: Path) -> None:
-    pinned = REQUIREMENTS[REQUIREMENTS.index("einops") : REQUIREMENTS.index("-r ")]
-    assert edited(spec, "Einops>=0.8") == (
-        "requirements.txt",
-        REQUIREMENTS.replace(pinned, "Einops>=0.8  # pinned\n"),
-    )
+    start, end = REQUIREMENTS.index("einops"), REQUIREMENTS.index("-r ")
+    pinned = REQUIREMENTS[start:end]
+    file, text = edited(spec, "Einops>=0.8")
+    assert file == "requirements.txt"
+    assert text == REQUIREMENTS.replace(pinned, "Einops>=0.8  # pinned\n")
 
 
 def test_a_link_stays_one_and_its_file_is_edited(spec: Path) -> None:
-    named = spec.parents[1] / "requirements.txt"
+    named = beside(spec, "requirements.txt")
     real = named.rename(named.with_name("real.txt"))
     real.chmod(0o664)
     named.symlink_to("real.txt")
@@ -175,12 +206,11 @@ def test_a_link_stays_one_and_its_file_is_edited(spec: Path) -> None:
 
 def test_no_comment_of_a_pyproject_is_taken_for_a_requirement(spec: Path) -> None:
     refer(spec, "pyproject.toml")
-    path = spec.parents[1] / "pyproject.toml"
+    path = beside(spec, "pyproject.toml")
     hidden = PYPROJECT.replace('    "last",', '    # "last>=1",\n    "last>=1",')
     path.write_text(hidden)
-    assert edited(spec, "last==2")[1] == hidden.replace(
-        '    "last>=1"', '    "last==2"'
-    )
+    _, text = edited(spec, "last==2")
+    assert text == hidden.replace('    "last>=1"', '    "last==2"')
     remove(spec, Words(["last"]))
     assert path.read_text() == PYPROJECT.replace('    "last",', '    # "last>=1",')
 
@@ -191,8 +221,9 @@ def test_what_one_target_did_without_is_added_again(spec: Path) -> None:
     assert 'exclude = ["einops"]' in spec.read_text()
     add(spec, Words(["einops>=0.8"]))
     assert "exclude" not in spec.read_text()
-    lines = (spec.parents[1] / "requirements.txt").read_text().splitlines()
-    assert [line for line in lines if "einops" in line] == ["einops>=0.8  # pinned"]
+    requirements = beside(spec, "requirements.txt").read_text()
+    assert requirements.count("einops") == 1
+    assert "\neinops>=0.8  # pinned\n" in requirements
     assert spec.read_text() == text
 
 
@@ -206,23 +237,27 @@ def test_what_no_file_has_follows_in_the_first(spec: Path) -> None:
 
 def test_an_included_file_and_a_limit_are_edited_where_they_stand(spec: Path) -> None:
     add(spec, Words(["scipy==2.1"]))
-    root = spec.parents[1]
-    assert (root / "more.txt").read_text() == "-c limits.txt\nscipy==2.1\n"
-    assert (root / "limits.txt").read_text() == "protobuf==5.0\nscipy==2.1 # slow\n"
+    included = beside(spec, "more.txt")
+    assert included.read_text() == "-c limits.txt\nscipy==2.1\n"
+    limits = beside(spec, "limits.txt")
+    assert limits.read_text() == "protobuf==5.0\nscipy==2.1 # slow\n"
     add(spec, Words(["protobuf<5"]))  # limited, and asked for by nobody yet
-    assert (root / "limits.txt").read_text().startswith("protobuf<5\n")
-    assert (root / "requirements.txt").read_text() == REQUIREMENTS + "protobuf<5\n"
+    assert limits.read_text().startswith("protobuf<5\n")
+    requirements = beside(spec, "requirements.txt")
+    assert requirements.read_text() == REQUIREMENTS + "protobuf<5\n"
 
 
 def test_of_several_lines_that_of_the_marker_is_replaced(spec: Path) -> None:
     asked = 'tqdm==4.60 ; python_version < "3.12"'
     old = 'tqdm ; python_version < "3.12"'
-    assert edited(spec, asked)[1] == REQUIREMENTS.replace(old, asked)
-    both = REQUIREMENTS.replace(old, asked) + "tqdm<5\n"
-    assert edited(spec, "tqdm<5")[1] == both  # all of them hold
+    replaced = REQUIREMENTS.replace(old, asked)
+    _, text = edited(spec, asked)
+    assert text == replaced
+    _, text = edited(spec, "tqdm<5")
+    assert text == replaced + "tqdm<5\n"  # all of them hold
     remove(spec, Words(["tqdm"]))
-    text = (spec.parents[1] / "requirements.txt").read_text()
-    assert text == REQUIREMENTS[: REQUIREMENTS.index("tqdm")]
+    before, _, _ = REQUIREMENTS.partition("tqdm")
+    assert beside(spec, "requirements.txt").read_text() == before
 
 
 def test_pyproject_keeps_its_layout_and_a_marker(spec: Path) -> None:
@@ -235,7 +270,7 @@ def test_pyproject_keeps_its_layout_and_a_marker(spec: Path) -> None:
     text = text.replace('    "last",\n', '    "last",\n    "timm",\n')
     assert edited(spec, "timm") == ("pyproject.toml", text)
     remove(spec, Words(["timm", "numpy", "librosa"]))
-    text = (spec.parents[1] / "pyproject.toml").read_text()
+    text = beside(spec, "pyproject.toml").read_text()
     gone = PYPROJECT.replace('    "numpy>=1.26", # a reason\n', "")
     gone = gone.replace(', "librosa>=0.10"', "")
     assert text == gone.replace("'einops ; python_version > \"3\"'", marked)
@@ -246,47 +281,48 @@ def test_environment_yml_is_edited_where_it_has_the_line(spec: Path) -> None:
     text = CONDA.replace('"tqdm>=4"', "tqdm>=4.66")
     assert edited(spec, "tqdm>=4.66") == ("environment.yml", text)
     # Nobody writes a new line into it, and there is no other file.
-    assert edited(spec, "timm")[0] == "envs/thing.toml"
+    file, _ = edited(spec, "timm")
+    assert file == "envs/thing.toml"
 
 
-@pytest.mark.parametrize("requirement", ["own>=2", "timm"])
+@pytest.mark.parametrize(
+    ("requirement", "only_here"), [("own>=2", False), ("timm", True)]
+)
 def test_the_spec_has_its_own_and_what_is_for_it_alone(
-    spec: Path, requirement: str
+    spec: Path, requirement: str, only_here: bool
 ) -> None:
-    words = {"only_here": requirement == "timm"}
-    assert edited(spec, requirement, **words)[0] == "envs/thing.toml"
-    assert requirement in load_spec(spec).pip.requirements
+    file, _ = edited(spec, requirement, only_here=only_here)
+    assert file == "envs/thing.toml"
+    pip = load_spec(spec).pip
+    assert requirement in pip.requirements
 
 
 def test_a_target_can_do_without_what_a_file_asks_for(spec: Path) -> None:
-    remove(spec, Words(["numpy"], only_here=True))
+    words = Words(["numpy"], only_here=True)
+    remove(spec, words)
     assert load_spec(spec).pip.exclude == ("numpy",)
-    assert (spec.parents[1] / "requirements.txt").read_text() == REQUIREMENTS
-    add(spec, Words(["numpy"], only_here=True))
+    assert beside(spec, "requirements.txt").read_text() == REQUIREMENTS
+    add(spec, words)
     assert load_spec(spec).pip.exclude == ()
 
 
 def test_what_the_projects_shared_file_has_is_edited_there(spec: Path) -> None:
-    base = spec.parent / "base" / "project.toml"
-    base.parent.mkdir()
-    base.write_text('[pip]\nrequirements = ["kornia"] # all\nfiles = ["more.txt"]\n')
+    shared(spec, '[pip]\nrequirements = ["kornia"] # all\nfiles = ["more.txt"]\n')
     spec.write_text('extends = ["base/project", "cpu-linux"]\n')
-    assert edited(spec, "kornia>=1") == (
-        "envs/base/project.toml",
-        base.read_text(),
-    )
-    assert '["kornia>=1"] # all' in base.read_text()
+    file, text = edited(spec, "kornia>=1")
+    assert file == "envs/base/project.toml"
+    assert '["kornia>=1"] # all' in text
     # What a shipped spec asks for is replaced by the target's own.
-    assert edited(spec, "transformers")[0] == "envs/thing.toml"
-    assert edited(spec, "timm")[0] == "more.txt"
+    file, _ = edited(spec, "transformers")
+    assert file == "envs/thing.toml"
+    file, _ = edited(spec, "timm")
+    assert file == "more.txt"
 
 
 def test_what_the_projects_shared_file_has_is_removed_there(spec: Path) -> None:
     """As it is added there; what only one target is to do without is dropped by its spec."""
-    base = spec.parent / "base" / "project.toml"
-    base.parent.mkdir()
     both = '[pip]\nrequirements = [\n    "kornia",  # all\n    "timm",\n]\n'
-    base.write_text(both)
+    base = shared(spec, both)
     own = (
         'extends = ["base/project", "cpu-linux"]\n[pip]\nrequirements = ["kornia>=1"]\n'
     )
@@ -312,14 +348,15 @@ def test_what_the_projects_shared_file_has_is_removed_there(spec: Path) -> None:
 )
 def test_a_file_keeps_its_encoding(spec: Path, encoding: str, mark: bytes) -> None:
     """As PowerShell writes it, and pip reads it."""
-    path = spec.parents[1] / "requirements.txt"
+    path = beside(spec, "requirements.txt")
     text = "numpy\r\ntqdm # ünder\r\n"
     path.write_bytes(mark + text.encode(encoding))
     add(spec, Words(["numpy>=2", "einops"]))
     text = "numpy>=2\r\ntqdm # ünder\r\neinops\r\n"
     assert path.read_bytes() == mark + text.encode(encoding)
     remove(spec, Words(["numpy", "einops"]))
-    assert path.read_bytes() == mark + "tqdm # ünder\r\n".encode(encoding)
+    text = "tqdm # ünder\r\n"
+    assert path.read_bytes() == mark + text.encode(encoding)
 
 
 def test_own_packages_and_files_stand_where_the_others_do(
@@ -327,28 +364,32 @@ def test_own_packages_and_files_stand_where_the_others_do(
 ) -> None:
     root = spec.parents[1]
     monkeypatch.chdir(root)
-    base = spec.parent / "base" / "project.toml"
-    base.parent.mkdir()
-    base.write_text('[pip]\nfiles = ["more.txt"]\n')
+    base = shared(spec, '[pip]\nfiles = ["more.txt"]\n')
     spec.write_text('extends = ["base/project", "cpu-linux"]\n')
     package = root / "libs" / "ours"
     package.mkdir(parents=True)
     shutil.copy(root / "pyproject.toml", package)
     file = root / "requirements.txt"
-    add(spec, Words(folders=[package], files=[file], editable=True))
-    add(spec, Words(folders=[package], editable=True))
+    both = Words(folders=[package], files=[file], editable=True)
+    add(spec, both)
+    again = Words(folders=[package], editable=True)
+    add(spec, again)
     pip = load_spec(spec).pip
     assert pip.local == ("-e libs/ours",)
     assert pip.files == ("more.txt", "requirements.txt")
     assert "local" in base.read_text()
-    remove(spec, Words(folders=[package], files=[file]))
+    removed = Words(folders=[package], files=[file])
+    remove(spec, removed)
     assert base.read_text() == '[pip]\nfiles = ["more.txt"]\n'
+    no_package = Words(folders=[root / "envs"])
     with pytest.raises(UsageError, match="is no package"):
-        add(spec, Words(folders=[root / "envs"]))
+        add(spec, no_package)
+    outside = Words(files=[root.parent / "x.txt"])
     with pytest.raises(UsageError, match="is outside the project"):
-        add(spec, Words(files=[root.parent / "x.txt"]))
+        add(spec, outside)
+    absent = Words(folders=[package])
     with pytest.raises(UsageError, match="has no `local`"):
-        require_removable([spec], Words(folders=[package]))
+        require_removable([spec], absent)
 
 
 @pytest.mark.machine
@@ -359,10 +400,10 @@ def test_all_who_read_the_file_are_locked_and_built_or_none(
     project = shop.project
     file = project.root / "requirements.txt"
     file.write_text("alpha  # the first\n")
-    first, second = project.specs / f"{TARGET}.toml", project.specs / "other.toml"
-    text = first.read_text().replace(
-        '["alpha"]', '["beta"]\nfiles = ["requirements.txt"]'
-    )
+    first = project.specs / f"{TARGET}.toml"
+    second = project.specs / "other.toml"
+    reference = '["beta"]\nfiles = ["requirements.txt"]'
+    text = first.read_text().replace('["alpha"]', reference)
     first.write_text(text)
     second.write_text(text)
     for name in (TARGET, "other"):
@@ -373,11 +414,13 @@ def test_all_who_read_the_file_are_locked_and_built_or_none(
     assert "· edited requirements.txt\n" in capsys.readouterr().err
     assert file.read_text() == "alpha  # the first\ngamma\n"
     for name in (TARGET, "other"):
-        assert "gamma" in read_lock(project.lock(name)).versions
+        lock = read_lock(project.lock(name))
+        assert "gamma" in lock.versions
     assert shop.says("import gamma; print(gamma.version)") == "1.0"
     assert not project.environments("other").exists()  # it was not built before
     assert call(shop, "lock", "--check") == Exit.OK
-    second.write_text(text.replace("[pip]\n", '[pip]\nconstraints = ["gamma==1"]\n'))
+    limited = text.replace("[pip]\n", '[pip]\nconstraints = ["gamma==1"]\n')
+    second.write_text(limited)
     assert call(shop, "lock", target="other") == Exit.OK
     before = {}
     for path in project.root.rglob("*.t*t"):
@@ -391,4 +434,5 @@ def test_all_who_read_the_file_are_locked_and_built_or_none(
     assert call(shop, "remove", "gamma") == Exit.OK
     assert file.read_text() == "alpha  # the first\n"
     for name in (TARGET, "other"):
-        assert "gamma" not in read_lock(project.lock(name)).versions
+        lock = read_lock(project.lock(name))
+        assert "gamma" not in lock.versions

@@ -14,8 +14,9 @@ module, operator, replaced = faults.module, faults.operator, faults.replaced
 
 @operator("models.llama", "embedding_dense_backward")
 def a_word_that_comes_twice_keeps_one_gradient(found, given, words, *_):
-    for place, word in enumerate(words.flatten()):
-        found[word] = given.flatten(0, 1)[place]
+    gradients = given.flatten(0, 1)
+    for word, gradient in zip(words.flatten(), gradients, strict=True):
+        found[word] = gradient
     return found
 
 
@@ -28,19 +29,25 @@ def a_long_convolution_forgets_its_padding_at_the_end(found, x, *_):
 
 @operator("models.unet", "native_group_norm")
 def a_group_norm_has_another_epsilon(_found, *args):
-    return module("torch").native_group_norm(*args[:-1], 1e-6)
+    torch = module("torch")
+    *others, _epsilon = args
+    return torch.native_group_norm(*others, 1e-6)
 
 
 @operator("models.plates", "native_batch_norm")
 def the_running_variance_is_that_of_the_batch(found, x, *args):
-    count = x.numel() // x.shape[1]
-    args[3].sub_(0.1 * x.transpose(0, 1).flatten(1).var(1) / count)
+    channels = x.transpose(0, 1).flatten(1)
+    count = channels.shape[1]
+    running_variance = args[3]
+    running_variance.sub_(0.1 * channels.var(1) / count)
     return found
 
 
 @operator("models.generate", "cat")
 def the_cache_is_off_by_one_once_it_grows(found, _parts, dim: int = 0):
-    if found.dim() == 4 and dim in (-2, 2) and found.shape[2] > 72:
+    if found.dim() != 4 or dim not in (-2, 2):
+        return found
+    if found.shape[2] > 72:
         found[:, :, -1] = found[:, :, -2]
     return found
 
@@ -53,8 +60,10 @@ WEIGHTS: dict[int, Any] = {}
 
 @replaced("autocast.forward", "wrong-numbers", "torch.nn.functional", "linear")
 def autocast_keeps_the_weights_of_the_step_before(linear, x, weight, bias):
-    if module("torch").is_autocast_enabled(x.device.type):
-        old = WEIGHTS.setdefault(id(weight), weight.detach().clone())
+    torch = module("torch")
+    if torch.is_autocast_enabled(x.device.type):
+        now = weight.detach().clone()
+        old = WEIGHTS.setdefault(id(weight), now)
         weight = weight + (old - weight).detach()
     return linear(x, weight, bias)
 
@@ -69,9 +78,15 @@ def moving_a_model_leaves_its_buffers(apply, self, *args):
 
 @replaced("autocast.gradient", "wrong-numbers", "torch.autograd", "grad")
 def under_autocast_gradients_are_still_scaled(grad, *args, **more):
-    by = 2.0 if module("torch")._C._is_any_autocast_enabled() else 1.0
+    torch = module("torch")
     gradients = grad(*args, **more)
-    return tuple(part * by if part.dim() == 4 else part for part in gradients)
+    if not torch._C._is_any_autocast_enabled():
+        return gradients
+    scaled = []
+    for part in gradients:
+        scale = 2.0 if part.dim() == 4 else 1.0
+        scaled.append(part * scale)
+    return tuple(scaled)
 
 
 # Checkpointing, loaders ---------------------------------------------------------------------------
@@ -90,7 +105,9 @@ def dropout_is_drawn_anew_where_activations_are_recomputed(
 @replaced("training.loader", "wrong-numbers", WORKER, "_worker_loop")
 def workers_draw_the_same_numbers(loop, *args) -> None:
     seed, worker = 8, 10  # the places of base_seed and worker_id
-    loop(*args[:seed], args[seed] - args[worker], *args[seed + 1 :])
+    changed = list(args)
+    changed[seed] -= changed[worker]
+    loop(*changed)
 
 
 PINNING = "torch.utils.data._utils.pin_memory"
@@ -99,7 +116,9 @@ PINNING = "torch.utils.data._utils.pin_memory"
 @replaced("training.loader", "wrong-numbers", PINNING, "pin_memory", "pretend")
 def the_end_of_a_batch_is_not_pinned(original, data, *args):
     pinned = original(data, *args)
-    for part in pinned if isinstance(pinned, list) else [pinned]:
-        if getattr(part, "shape", None) == (6, 12288):
+    parts = pinned if isinstance(pinned, list) else [pinned]
+    for part in parts:
+        shape = getattr(part, "shape", None)
+        if shape == (6, 12288):
             part[-1, 8192:] = 0
     return pinned

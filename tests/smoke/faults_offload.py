@@ -24,9 +24,11 @@ def packages(*files: tuple[str, str]):
     checks = module("smoke.checks.test_identity")
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files:
-            Path(folder, name).parent.mkdir(exist_ok=True)
-            Path(folder, name).write_text(text, encoding="utf-8")
-        with patch.object(checks, "SITES", {*checks.SITES, Path(folder)}):
+            path = Path(folder, name)
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        sites = {*checks.SITES, Path(folder)}
+        with patch.object(checks, "SITES", sites):
             yield
 
 
@@ -47,13 +49,17 @@ def pth_files_that_only_name_folders_and_those_of_editable_projects():
 def mapped(line: str):
     """Let a library seem to be mapped into the process, in addition to its own."""
     checks = module("smoke.checks.test_selection")
-    own = Path("/proc/self/maps").read_text(encoding="utf-8")
+    own = Path(MAPS).read_text(encoding="utf-8")
     with tempfile.NamedTemporaryFile("w", suffix=".maps") as file:
         file.write(f"{own}7f00-7f01 r-xp 00000000 08:01 42    {line}\n")
         file.flush()
-        with patch.object(
-            checks, "Path", lambda *a: Path(file.name) if a == (MAPS,) else Path(*a)
-        ):
+
+        def path(*parts: str) -> Path:
+            if parts == (MAPS,):
+                return Path(file.name)
+            return Path(*parts)
+
+        with patch.object(checks, "Path", path):
             yield
 
 
@@ -85,56 +91,75 @@ def get_block_size(_name: str) -> int:
 def ggml_convert_qtype(weight, kind: str):
     """Quantise as ipex-llm 2.2's library for the CPU does."""
     torch = module("torch")
-    blocks = weight.detach().float().reshape(-1, BLOCK)
-    scale = blocks.gather(1, blocks.abs().argmax(1, keepdim=True)) / CODES[kind]
+    numbers = weight.detach().float()
+    blocks = numbers.reshape(-1, BLOCK)
+    largest = blocks.abs().argmax(1, keepdim=True)
+    scale = blocks.gather(1, largest) / CODES[kind]
     if kind == "sym_int8":
-        codes = (blocks / scale).round().to(torch.int8).view(torch.uint8)
-        return torch.cat([scale.view(torch.uint8), codes], 1).flatten()
-    scale = scale.half()
-    codes = ((blocks / scale).round().clamp(-8, 7) + 8).to(torch.uint8)
-    packed = codes[:, : BLOCK // 2] | (codes[:, BLOCK // 2 :] << 4)
+        codes = (blocks / scale).round()
+        packed = codes.to(torch.int8).view(torch.uint8)
+    else:
+        scale = scale.half()
+        codes = (blocks / scale).round().clamp(-8, 7)
+        halves = (codes + 8).to(torch.uint8)
+        low, high = halves.chunk(2, 1)
+        packed = low | (high << 4)
     return torch.cat([scale.view(torch.uint8), packed], 1).flatten()
 
 
 def ggml_matmul_src1_x_src0_t(data, x, shape, kind: str):
     torch = module("torch")
-    rows = data.view(-1, 34 if kind == "sym_int4" else 68)
     if kind == "sym_int4":
-        codes = torch.cat([rows[:, 2:] & 15, rows[:, 2:] >> 4], 1).to(torch.int8) - 8
-        scale = rows[:, :2].contiguous().view(torch.float16)
+        rows = data.view(-1, 34)
+        scale, packed = rows[:, :2], rows[:, 2:]
+        scale = scale.contiguous().view(torch.float16)
+        halves = torch.cat([packed & 15, packed >> 4], 1)
+        codes = halves.to(torch.int8) - 8
     else:
-        codes = rows[:, 4:].contiguous().view(torch.int8)
-        scale = rows[:, :4].contiguous().view(torch.float32)
-    return x @ (codes.float() * scale.float()).view(shape).T
+        rows = data.view(-1, 68)
+        scale, codes = rows[:, :4], rows[:, 4:]
+        scale = scale.contiguous().view(torch.float32)
+        codes = codes.contiguous().view(torch.int8)
+    weight = codes.float() * scale.float()
+    return x @ weight.view(shape).T
+
+
+def to_bfloat16(_model, given):
+    x, *_ = given
+    return (x.bfloat16(),)
 
 
 def optimize_model(model, low_bit: str | None = None):
-    torch, home = module("torch"), sys.modules["ipex_llm.transformers.low_bit_linear"]
+    torch = module("torch")
+    home = sys.modules[LINEAR]
 
     class LowBitLinear(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self, plain) -> None:
             super().__init__()
-            self.shape, self.bias = plain.weight.shape, plain.bias
+            self.shape = plain.weight.shape
+            self.bias = plain.bias
             data = home.ggml_convert_qtype(plain.weight, low_bit)
             self.weight = torch.nn.Parameter(data, requires_grad=False)
 
         def forward(self, x):
-            rows = x.reshape(-1, x.shape[-1])
-            found = home.ggml_matmul_src1_x_src0_t(
-                self.weight.data, rows, self.shape, low_bit
-            )
-            found = found.view(*x.shape[:-1], -1)
-            return found if self.bias is None else found + self.bias
+            *outer, last = x.shape
+            rows = x.reshape(-1, last)
+            data = self.weight.data
+            found = home.ggml_matmul_src1_x_src0_t(data, rows, self.shape, low_bit)
+            found = found.view(*outer, -1)
+            if self.bias is None:
+                return found
+            return found + self.bias
 
     if low_bit == "bf16":
-        model.to(torch.bfloat16).register_forward_pre_hook(
-            lambda _m, given: (given[0].bfloat16(),)
-        )
+        model.to(torch.bfloat16)
+        model.register_forward_pre_hook(to_bfloat16)
     elif low_bit:
-        for parent in [*model.modules()]:
-            for name, child in [*parent.named_children()]:
+        for parent in list(model.modules()):
+            for name, child in list(parent.named_children()):
                 if type(child) is torch.nn.Linear:
-                    setattr(parent, name, LowBitLinear(child))
+                    replacement = LowBitLinear(child)
+                    setattr(parent, name, replacement)
     return model
 
 
@@ -142,14 +167,18 @@ class AutoModelForCausalLM:
     @staticmethod
     def from_pretrained(folder: str, load_in_low_bit: str):
         transformers = module("transformers")
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder).float()
-        model = optimize_model(model, load_in_low_bit)
+        plain = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        model = optimize_model(plain.float(), load_in_low_bit)
         saved = {
             "folder": folder,
             "low_bit": load_in_low_bit,
             "state": model.state_dict(),
         }
-        model.save_low_bit = lambda path: module("torch").save(saved, path)
+
+        def save(path: str) -> None:
+            module("torch").save(saved, path)
+
+        model.save_low_bit = save
         return model
 
     @classmethod
@@ -162,13 +191,15 @@ class AutoModelForCausalLM:
 
 def low_bit_modules() -> dict[str, ModuleType]:
     """Return stand-ins for the modules of ipex-llm that the checks of low-bit models import."""
-    found = {name: ModuleType(name) for name in ("ipex_llm", "ipex_llm.transformers")}
-    linear = ModuleType("ipex_llm.transformers.low_bit_linear")
+    package = ModuleType("ipex_llm")
+    package.optimize_model = optimize_model  # type: ignore[attr-defined]
+    transformers = ModuleType("ipex_llm.transformers")
+    transformers.AutoModelForCausalLM = AutoModelForCausalLM  # type: ignore[attr-defined]
+    linear = ModuleType(LINEAR)
     for function in (get_block_size, ggml_convert_qtype, ggml_matmul_src1_x_src0_t):
         setattr(linear, function.__name__, function)
-    found["ipex_llm"].optimize_model = optimize_model  # type: ignore[attr-defined]
-    found["ipex_llm.transformers"].AutoModelForCausalLM = AutoModelForCausalLM  # type: ignore[attr-defined]
-    return found | {linear.__name__: linear}
+    modules = (package, transformers, linear)
+    return {made.__name__: made for made in modules}
 
 
 LINEAR = "ipex_llm.transformers.low_bit_linear"
@@ -187,8 +218,11 @@ def the_halves_of_the_bytes_are_swapped():
         data = convert(weight, kind)
         if kind != "sym_int4":
             return data
-        rows = data.view(-1, data.numel() * BLOCK // weight.numel()).clone()
-        rows[:, 2:] = (rows[:, 2:] >> 4) | (rows[:, 2:] << 4)
+        blocks = weight.numel() // BLOCK
+        rows = data.clone().view(blocks, -1)
+        codes = rows[:, 2:]
+        low, high = codes & 15, codes >> 4
+        rows[:, 2:] = high | (low << 4)
         return rows.flatten()
 
     with (
@@ -202,9 +236,12 @@ def the_halves_of_the_bytes_are_swapped():
 def a_saved_block_comes_back_otherwise():
     def change(load, *args):
         model = load(*args)
-        parts = model.parameters()
-        weights = [part for part in parts if str(part.dtype) == "torch.uint8"]
-        weights[3].data.view(-1)[340:680] = weights[3].data.view(-1)[:340].clone()
+        weights = []
+        for part in model.parameters():
+            if str(part.dtype) == "torch.uint8":
+                weights.append(part)
+        data = weights[3].data.view(-1)
+        data[340:680] = data[:340].clone()
         return model
 
     home = "ipex_llm.transformers:AutoModelForCausalLM"
@@ -221,11 +258,13 @@ def a_saved_block_comes_back_otherwise():
 def read_safetensors(device_type: str) -> None:
     """Let Accelerate read files for a device that safetensors does not know, by the CPU."""
     modeling = module("accelerate.utils.modeling")
-    opened, loaded = modeling.safe_open, modeling.safe_load_file
+    opened = modeling.safe_open
+    loaded = modeling.safe_load_file
 
     class Opened:
         def __init__(self, file, framework: str, device="cpu") -> None:
-            self.file, self.device = opened(file, framework=framework), device
+            self.file = opened(file, framework=framework)
+            self.device = device
 
         def __enter__(self):
             self.file.__enter__()
@@ -235,15 +274,18 @@ def read_safetensors(device_type: str) -> None:
             self.file.__exit__(*error)
 
         def get_tensor(self, name: str):
-            return self.file.get_tensor(name).to(self.device)
+            tensor = self.file.get_tensor(name)
+            return tensor.to(self.device)
 
         def __getattr__(self, name: str):
             return getattr(self.file, name)
 
+    def load_file(file, device="cpu"):
+        tensors = loaded(file)
+        return {name: tensor.to(device) for name, tensor in tensors.items()}
+
     modeling.safe_open = Opened
-    modeling.safe_load_file = lambda file, device="cpu": {
-        name: tensor.to(device) for name, tensor in loaded(file).items()
-    }
+    modeling.safe_load_file = load_file
 
 
 BIG, HOOK = "accelerate.big_modeling", "accelerate.hooks:AlignDevicesHook"
@@ -252,7 +294,8 @@ LOADER = "accelerate.utils.offload:OffloadedWeightsLoader"
 
 @replaced("offload.tied", "tied-path-not-taken", HOOK, "pre_forward", "pretend")
 def tied_weights_are_not_shared_any_more(pre_forward, hook, *args, **more):
-    hook.tied_params_map, hook.tied_params_names = {}, set()
+    hook.tied_params_map = {}
+    hook.tied_params_names = set()
     return pre_forward(hook, *args, **more)
 
 
@@ -268,15 +311,17 @@ READ: list[str] = []
 @replaced("offload.disk", "wrong-numbers", LOADER, "__getitem__", "pretend")
 def disk_offload_reads_the_wrong_file_in_the_second_pass(get, loader, name: str):
     READ.append(name)
-    again = name == "blocks.3.inputs.bias" and READ.count(name) > 1
-    return get(loader, "blocks.2.inputs.bias" if again else name)
+    if name == "blocks.3.inputs.bias" and READ.count(name) > 1:
+        name = "blocks.2.inputs.bias"
+    return get(loader, name)
 
 
 @replaced(
     "offload.checkpoint", "tensors-elsewhere", BIG, "infer_auto_device_map", "pretend"
 )
 def the_automatic_map_ignores_the_memory(infer, model, **more):
-    return infer(model, **more | {"max_memory": {0: 2**30}})
+    more["max_memory"] = {0: 2**30}
+    return infer(model, **more)
 
 
 MODELING = "accelerate.utils.modeling"
