@@ -49,11 +49,13 @@ def look(lab: Lab, *, deep: bool = True) -> Verification:
 
 
 def codes(lab: Lab, *, deep: bool = True) -> set[str]:
-    return {finding.code for finding in look(lab, deep=deep).findings}
+    findings = look(lab, deep=deep).findings
+    return {finding.code for finding in findings}
 
 
 def mend(lab: Lab) -> None:
-    assert repair(look(lab), lab.order(), run, lab.listener).generation
+    repaired = repair(look(lab), lab.order(), run, lab.listener)
+    assert repaired.generation
     assert codes(lab) == set()
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
 
@@ -70,14 +72,16 @@ def site(lab: Lab) -> Path:
 def edit_with_record(file: Path, info: Path, text: str = "version = 'evil'\n") -> None:
     """Edit a file of a wheel and its line in RECORD, as a careful enemy does."""
     file.write_text(text)
-    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    digest = hashlib.sha256(text.encode()).digest()
+    encoded = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    record = info / "RECORD"
     lines = []
-    for line in (info / "RECORD").read_text().splitlines():
-        path = line.split(",")[0]
-        if path.rpartition("/")[2] == file.name:
-            line = f"{path},sha256={digest.rstrip('=')},{len(text)}"  # noqa: PLW2901
-        lines.append(f"{line}\n")
-    (info / "RECORD").write_text("".join(lines))
+    for line in record.read_text().splitlines():
+        path, _, recorded = line.partition(",")
+        if path.split("/")[-1] == file.name:
+            recorded = f"sha256={encoded},{len(text)}"
+        lines.append(f"{path},{recorded}\n")
+    record.write_text("".join(lines))
 
 
 def edit_alpha(folder: Path) -> None:
@@ -86,17 +90,13 @@ def edit_alpha(folder: Path) -> None:
 
 def test_a_fresh_and_a_used_environment_have_no_finding(lab: Lab) -> None:
     lab.build()
-    assert codes(lab) == codes(lab, deep=False) == set()
-    for level in ("", "-O", "-OO"):  # Python writes bytecode of each
-        run(
-            [
-                environment_python(prefix(lab)),
-                *filter(None, [level]),
-                "-c",
-                "import alpha",
-            ]
-        )
-    assert len(list(site(lab).rglob("*.pyc"))) == 3
+    assert codes(lab) == set()
+    assert codes(lab, deep=False) == set()
+    python = environment_python(prefix(lab))
+    for levels in ([], ["-O"], ["-OO"]):  # Python writes bytecode of each
+        run([python, *levels, "-c", "import alpha"])
+    bytecode = list(site(lab).rglob("*.pyc"))
+    assert len(bytecode) == 3
     assert codes(lab) == set()
 
 
@@ -104,13 +104,15 @@ def test_attack_a_file_edited_together_with_its_record(lab: Lab) -> None:
     lab.build()
     edit_alpha(site(lab))
     found = look(lab)
-    assert [f.code for f in found.findings] == ["foreign-record"]
+    (finding,) = found.findings
+    assert finding.code == "foreign-record"
     assert found.drifted == ("alpha",)
     mend(lab)
 
 
 def _poison_cache(lab: Lab) -> None:
-    (module,) = (lab.project.root.parent / "cache").rglob("alpha.py")
+    cache = lab.project.root.parent / "cache"
+    (module,) = cache.rglob("alpha.py")
     edit_alpha(module.parent)
     shutil.rmtree(lab.home)
 
@@ -121,14 +123,13 @@ def test_attack_a_cache_with_file_and_record_edited_does_not_build(lab: Lab) -> 
     lab.index.asked.clear()
     assert lab.build().generation is not None
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
-    assert [p for p in lab.index.asked if p.endswith(".whl")] == [
-        "/default/alpha-1.0-py3-none-any.whl"
-    ]
+    wheels = [path for path in lab.index.asked if path.endswith(".whl")]
+    assert wheels == ["/default/alpha-1.0-py3-none-any.whl"]
     assert codes(lab) == set()
 
 
 def _add_program(lab: Lab) -> None:
-    (prefix(lab) / "bin" / "git").write_text("#!/bin/sh\n")
+    _stray_program(prefix(lab))
 
 
 def _system_site(lab: Lab) -> None:
@@ -144,7 +145,7 @@ def _edit_launcher(lab: Lab) -> None:
 
 
 def _drop_seal(lab: Lab) -> None:
-    beside(prefix(lab)).unlink()
+    _no_seal(prefix(lab))
 
 
 def test_attack_the_environment_itself_edited(lab: Lab) -> None:
@@ -152,7 +153,8 @@ def test_attack_the_environment_itself_edited(lab: Lab) -> None:
         "tool.py": "def main(): print('tool')\n",
         "tool-1.0.dist-info/entry_points.txt": "[console_scripts]\ntool = tool:main\n",
     }
-    tool = make_wheel(lab.index.root / "default", "tool", "1.0", entry)
+    folder = lab.index.root / "default"
+    tool = make_wheel(folder, "tool", "1.0", entry)
     lab.relock(*lab.wheels, tool)
     lab.build()
     for attack, code, named in (
@@ -161,11 +163,13 @@ def test_attack_the_environment_itself_edited(lab: Lab) -> None:
         (_system_site, "changed-prefix", "pyvenv.cfg"),
         (_drop_seal, "unsealed", ".seals/"),
     ):
-        assert run([prefix(lab) / "bin" / "tool"]).stdout == "tool\n"
+        launcher = prefix(lab) / "bin" / "tool"
+        assert run([launcher]).stdout == "tool\n"
         attack(lab)
         assert code in codes(lab, deep=False)
-        (finding,) = [f for f in look(lab).findings if f.code == code]
-        assert any(named in text for text in finding.evidence)
+        findings = look(lab).findings
+        (finding,) = [found for found in findings if found.code == code]
+        assert named in "\n".join(finding.evidence)
         mend(lab)
     python = prefix(lab) / "bin" / "python"
     python.unlink()
@@ -175,8 +179,7 @@ def test_attack_the_environment_itself_edited(lab: Lab) -> None:
 
 def test_attack_an_edited_manifest_is_not_sealed_again(lab: Lab) -> None:
     lab.build(smoke=False)
-    path = prefix(lab) / RECORD
-    path.write_text(path.read_text().replace('"tree": "', '"tree": "0'))
+    _edited_manifest(prefix(lab))
     now = current_generation(lab.home)
     assert now is not None
     mark_proof(now, "proven", "")
@@ -185,33 +188,38 @@ def test_attack_an_edited_manifest_is_not_sealed_again(lab: Lab) -> None:
 
 def test_attack_a_wheel_that_replaces_files_of_the_environment(lab: Lab) -> None:
     wheels = lab.wheels
-    for member in ("data/pyvenv.cfg", "scripts/activate"):
-        files = {"evil.py": "", f"evil-1.0.data/{member}": "home = /tmp\n"}
-        evil = make_wheel(lab.index.root / "default", "evil", "1.0", files)
+    folder = lab.index.root / "default"
+    for place, name in (("data", "pyvenv.cfg"), ("scripts", "activate")):
+        files = {"evil.py": "", f"evil-1.0.data/{place}/{name}": "home = /tmp\n"}
+        evil = make_wheel(folder, "evil", "1.0", files)
         lab.relock(*wheels, evil)
         with pytest.raises(ToolError, match="of the environment itself") as caught:
             lab.build()
-        assert Path(member).name in caught.value.what
+        assert name in caught.value.what
         assert lab.left() == []
 
 
 def _pyc(source: Path, code: str, flags: int) -> Path:
     """Write bytecode that Python takes for that of a source."""
-    cache = Path(importlib.util.cache_from_source(str(source)))
+    path = str(source)
+    cache = Path(importlib.util.cache_from_source(path))
     cache.parent.mkdir(exist_ok=True)
-    state, tail = source.stat(), b"\0" * 8
+    kind = struct.pack("<I", flags)
+    checked = b"\0" * 8
     if not flags:
-        tail = struct.pack("<II", int(state.st_mtime), state.st_size)
-    body = marshal.dumps(compile(code, str(source), "exec"))
-    head = importlib.util.MAGIC_NUMBER + struct.pack("<I", flags)
-    cache.write_bytes(head + tail + body)
+        state = source.stat()
+        checked = struct.pack("<II", int(state.st_mtime), state.st_size)
+    compiled = compile(code, path, "exec")
+    header = importlib.util.MAGIC_NUMBER + kind + checked
+    cache.write_bytes(header + marshal.dumps(compiled))
     return cache
 
 
 def test_attack_bytecode_of_another_source_or_of_none(lab: Lab) -> None:
     lab.build()
+    source = site(lab) / "alpha.py"
     for flags in (0, 1):  # by time, and unchecked
-        cache = _pyc(site(lab) / "alpha.py", "version = 'evil'", flags)
+        cache = _pyc(source, "version = 'evil'", flags)
         # Python believes it.
         assert lab.says("import alpha; print(alpha.version)") == "evil"
         (finding,) = look(lab).findings
@@ -219,7 +227,8 @@ def test_attack_bytecode_of_another_source_or_of_none(lab: Lab) -> None:
         assert finding.evidence == (f"__pycache__/{cache.name}",)
     # A name may be two lines.
     for name in ("ghost.cpython-311.pyc", "a\nb.cpython-311.pyc"):
-        cache.with_name(name).write_bytes(b"garbage")
+        ghost = cache.with_name(name)
+        ghost.write_bytes(b"garbage")
     (finding,) = look(lab).findings
     assert len(finding.evidence) == 3
     mend(lab)
@@ -237,15 +246,17 @@ def test_bytecode_of_other_tools_is_no_finding(lab: Lab) -> None:
 
 
 def _outside(lab: Lab) -> None:
-    shutil.copytree(prefix(lab), lab.project.root.parent / "outside", symlinks=True)
-    (lab.home / CURRENT).unlink()
-    (lab.home / CURRENT).symlink_to(lab.project.root.parent / "outside")
+    outside = lab.project.root.parent / "outside"
+    shutil.copytree(prefix(lab), outside, symlinks=True)
+    current = lab.home / CURRENT
+    current.unlink()
+    current.symlink_to(outside)
 
 
 def _link_to_a_link(lab: Lab) -> None:
     folder = prefix(lab)
-    folder.rename(lab.project.root.parent / "moved")
-    folder.symlink_to(lab.project.root.parent / "moved")
+    moved = folder.rename(lab.project.root.parent / "moved")
+    folder.symlink_to(moved)
 
 
 @pytest.mark.parametrize("attack", [_outside, _link_to_a_link])
@@ -254,12 +265,14 @@ def test_attack_current_points_elsewhere(
 ) -> None:
     lab.build()
     attack(lab)
-    assert read_link(lab.home / CURRENT) is None
+    current = lab.home / CURRENT
+    assert read_link(current) is None
     assert current_generation(lab.home) is None
     built = lab.build().generation
     assert built is not None
-    assert (lab.home / CURRENT).readlink() == Path(built.folder.name)
-    assert built.folder.resolve().parent == lab.home.resolve()
+    assert current.readlink() == Path(built.folder.name)
+    folder = built.folder.resolve()
+    assert folder.parent == lab.home.resolve()
 
 
 def test_attack_an_edit_that_other_generations_share(lab: Lab) -> None:
@@ -268,14 +281,15 @@ def test_attack_an_edit_that_other_generations_share(lab: Lab) -> None:
     lab.relock(*lab.wheels, lab.wheel("gamma"))
     lab.build()
     module = site(lab) / "alpha.py"
-    assert (
-        module.stat().st_ino == next(first.rglob("alpha.py")).stat().st_ino
-    )  # one file
-    state, text = module.stat(), module.read_text().replace("1.0", "6.6")
-    module.write_text(text)
-    os.utime(module, ns=(state.st_atime_ns, state.st_mtime_ns))  # as its stamp has it
+    (of_first,) = first.rglob("alpha.py")
+    assert module.samefile(of_first)
+    state = module.stat()
+    text = module.read_text()
+    module.write_text(text.replace("1.0", "6.6"))
+    as_before = (state.st_atime_ns, state.st_mtime_ns)
+    os.utime(module, ns=as_before)
     mend(lab)
-    assert any(first.name in note for note in lab.listener.notes)
+    assert first.name in "\n".join(lab.listener.notes)
     other = read_generation(first)
     assert other is not None
     assert other.record.proof == "unproven"
@@ -296,11 +310,13 @@ def _edited_module(folder: Path) -> None:
 
 def _stray_module(folder: Path) -> None:
     (found,) = folder.rglob("site-packages")
-    (found / "sitecustomize.py").write_text("")
+    module = found / "sitecustomize.py"
+    module.touch()
 
 
 def _stray_program(folder: Path) -> None:
-    (folder / "bin" / "git").write_text("#!/bin/sh\n")
+    program = folder / "bin" / "git"
+    program.write_text("#!/bin/sh\n")
 
 
 def _other_interpreter(folder: Path) -> None:
@@ -314,7 +330,12 @@ def _other_interpreter(folder: Path) -> None:
 
 def _edited_manifest(folder: Path) -> None:
     path = folder / RECORD
-    path.write_text(path.read_text().replace('"tree": "', '"tree": "0'))
+    text = path.read_text()
+    path.write_text(text.replace('"tree": "', '"tree": "0'))
+
+
+def _no_seal(folder: Path) -> None:
+    beside(folder).unlink()
 
 
 EDITS = (
@@ -323,22 +344,27 @@ EDITS = (
     _stray_program,
     _other_interpreter,
     _edited_manifest,
-    lambda folder: beside(folder).unlink(),
+    _no_seal,
 )
 
 
 def test_attack_rollback_to_an_edited_generation(lab: Lab) -> None:
     """It goes to the last one that is as it was built, whatever was edited in the others."""
+    alpha, beta = lab.wheels
     folders = []
     for number in range(len(EDITS) + 2):
-        lab.relock(*lab.wheels[:2], lab.wheel("gamma", f"1.{number}"))
+        gamma = lab.wheel("gamma", f"1.{number}")
+        lab.relock(alpha, beta, gamma)
         lab.build()
         folders.append(prefix(lab))
-    for folder, edit in zip(folders[1:-1], EDITS, strict=True):
+    first, *edited, _last = folders
+    for folder, edit in zip(edited, EDITS, strict=True):
         edit(folder)
-    assert rollback(lab.project, TARGET, lab.listener).now.folder == folders[0]
-    assert len([note for note in lab.listener.notes if EDITED in note]) == len(EDITS)
-    assert prefix(lab) == folders[0]
+    done = rollback(lab.project, TARGET, lab.listener)
+    assert done.now.folder == first
+    notes = [note for note in lab.listener.notes if EDITED in note]
+    assert len(notes) == len(EDITS)
+    assert prefix(lab) == first
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -389,42 +415,46 @@ def test_the_tree_is_the_same_in_short_and_long_and_odd_paths(tmp_path: Path) ->
     trees = set()
     for name in ("with a space", "long" * 40):
         with open_lab(tmp_path / name) as lab:
-            lab.relock(
-                *lab.wheels,
-                make_wheel(lab.index.root / "default", "thing", "1.0", DATA),
-            )
+            folder = lab.index.root / "default"
+            thing = make_wheel(folder, "thing", "1.0", DATA)
+            lab.relock(*lab.wheels, thing)
             built = lab.build().generation
             assert built is not None
             assert codes(lab) == set()
-            assert "script" in run([prefix(lab) / "bin" / "script"]).stdout
+            script = prefix(lab) / "bin" / "script"
+            assert "script" in run([script]).stdout
             trees.add(built.record.tree)
-            path = prefix(lab) / "bin" / "script"
-            path.write_text(path.read_text().replace("print", "exec"))
-            assert {"changed-file", "foreign-record", "changed-prefix"} <= codes(lab)
+            text = script.read_text()
+            script.write_text(text.replace("print", "exec"))
+            found = codes(lab)
+            assert {"changed-file", "foreign-record", "changed-prefix"} <= found
     assert len(trees) == 1
 
 
 def test_records_are_read_from_a_server_by_ranges(lab: Lab) -> None:
     wheel = lab.wheel("alpha", text="# much\n" * 40_000)
     locked = artifact(wheel)
-    url = f"{lab.index.url}/default/{wheel.name}"
+    urls = {locked.sha256: f"{lab.index.url}/default/{wheel.name}"}
     lab.index.ranges.clear()
-    found = remote_records([locked], {locked.sha256: url}, None)
+    found = remote_records([locked], urls, None)
     assert found == {locked.sha256: wheel_record(wheel)}
-    assert sum(stop - start for start, stop in lab.index.ranges) < locked.size // 2  # type: ignore[operator]
+    asked = sum(stop - start for start, stop in lab.index.ranges)
+    assert asked < locked.size // 2  # type: ignore[operator]
     for fault in (403, "truncate", "no-ranges"):
         lab.index.fault = fault
-        assert remote_records([locked], {locked.sha256: url}, None) == {}
+        assert remote_records([locked], urls, None) == {}
 
 
 def _open_lock(lab: Lab) -> None:
     """Take the RECORDs out of the lock, as where a vendor's server could not be reached."""
     from provision.lockfile.pip import PIP_LAYER, sealed
 
-    path = lab.project.lock(TARGET) / PIP_LAYER
-    lines = [line for line in path.read_text().splitlines() if "# record:" not in line]
-    path.write_text(sealed("\n".join(lines) + "\n"))
-    assert len(read_lock(lab.project.lock(TARGET)).open) == 2
+    folder = lab.project.lock(TARGET)
+    path = folder / PIP_LAYER
+    lines = path.read_text().splitlines(keepends=True)
+    without = [line for line in lines if "# record:" not in line]
+    path.write_text(sealed("".join(without)))
+    assert len(read_lock(folder).open) == 2
 
 
 def test_attack_a_poisoned_cache_where_only_a_wheelhouse_knows_the_record(
@@ -437,16 +467,16 @@ def test_attack_a_poisoned_cache_where_only_a_wheelhouse_knows_the_record(
     house.mkdir()
     for wheel in lab.wheels:
         shutil.copy(wheel, house)
-    assert lab.build(wheelhouses=(house,), offline=True).generation is not None
+    built = lab.build(wheelhouses=(house,), offline=True)
+    assert built.generation is not None
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
 
 
 def test_attack_an_edited_record_that_the_lock_does_not_know(lab: Lab) -> None:
     _open_lock(lab)
     lab.build()
-    assert any(
-        "no RECORD is known of alpha, beta" in note for note in lab.listener.notes
-    )
+    notes = "\n".join(lab.listener.notes)
+    assert "no RECORD is known of alpha, beta" in notes
     assert codes(lab) == set()
     edit_alpha(site(lab))
     assert codes(lab) == {"foreign-record"}  # the build kept the digest, outside of it
@@ -455,50 +485,53 @@ def test_attack_an_edited_record_that_the_lock_does_not_know(lab: Lab) -> None:
 def test_attack_a_file_of_the_standard_library_edited(tmp_path: Path) -> None:
     base = tmp_path / "base"
     library = base / "lib" / "python3.11"
-    (library / "json").mkdir(parents=True)
-    (library / "__pycache__").mkdir()
-    (base / "bin").mkdir()
-    for path in (
-        library / "os.py",
-        library / "json" / "__init__.py",
-        base / "bin" / "python3.11",
-        base / "lib" / "libpython3.11.so.1.0",
-    ):
+    module = library / "json" / "__init__.py"
+    shared = base / "lib" / "libpython3.11.so.1.0"
+    program = base / "bin" / "python3.11"
+    for path in (library / "os.py", module, shared, program):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("content")
-    env = tmp_path / "env" / "bin"
-    env.mkdir(parents=True)
-    (env / "python").symlink_to(base / "bin" / "python3.11")
-    before = interpreter.read_interpreter(env.parent, "3.11.9")
-    (library / "__pycache__" / "os.cpython-311.pyc").write_text("bytecode")
-    assert interpreter.read_interpreter(env.parent, "3.11.9") == before
+    env = tmp_path / "env"
+    link = env / "bin" / "python"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(program)
+    before = interpreter.read_interpreter(env, "3.11.9")
+    cache = library / "__pycache__"
+    cache.mkdir()
+    bytecode = cache / "os.cpython-311.pyc"
+    bytecode.write_text("bytecode")
+    assert interpreter.read_interpreter(env, "3.11.9") == before
     for path, field in (
-        (library / "json" / "__init__.py", "stdlib"),
-        (base / "lib" / "libpython3.11.so.1.0", "stdlib"),
-        (base / "bin" / "python3.11", "sha256"),
+        (module, "stdlib"),
+        (shared, "stdlib"),
+        (program, "sha256"),
     ):
         path.write_text("edited")
-        (finding,) = interpreter.interpreter_findings(env.parent, before)
+        (finding,) = interpreter.interpreter_findings(env, before)
         assert field in finding.evidence[0]
         path.write_text("content")
-    assert list(interpreter.interpreter_findings(env.parent, before)) == []
-    os.unlink(env / "python")  # noqa: PTH108
-    (finding,) = interpreter.interpreter_findings(env.parent, before)
+    assert list(interpreter.interpreter_findings(env, before)) == []
+    link.unlink()
+    (finding,) = interpreter.interpreter_findings(env, before)
     assert finding.level == "error"
 
 
 def test_a_spec_may_pin_the_exact_python_which_is_not_replaced(lab: Lab) -> None:
     path = lab.project.specs / f"{TARGET}.toml"
-    text, wheels = path.read_text(), lab.wheels
+    text = path.read_text()
+    wheels = lab.wheels
 
     def pin(version: str) -> None:
-        path.write_text(text.replace(f'python = "{PYTHON}"', f'python = "{version}"'))
+        pinned = text.replace(f'python = "{PYTHON}"', f'python = "{version}"')
+        path.write_text(pinned)
         lab.relock(*wheels)
 
     pin(f"{PYTHON}.99")
     with pytest.raises(ToolError, match=rf"with Python {PYTHON}\.99"):
         lab.build()
     assert lab.left() == []
-    exact = ".".join(map(str, sys.version_info[:3]))
+    major, minor, micro, *_ = sys.version_info
+    exact = f"{major}.{minor}.{micro}"
     pin(exact)
     built = lab.build().generation
     assert built is not None
