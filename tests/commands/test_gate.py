@@ -42,8 +42,14 @@ def gate(lab: Lab, *words: str) -> int:
 def stored(lab: Lab) -> dict[str, Any]:
     path = lab.project.root / ".envs/verdicts" / f"n1.{TARGET}.gate.json"
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.validate(found, schema)
     return found
+
+
+def suite_with(numbers: str) -> str:
+    """Return the suite whose check measures other numbers."""
+    return SUITE.replace(NUMBER, numbers)
 
 
 @pytest.mark.machine
@@ -56,8 +62,9 @@ def test_a_fit_node_is_kept_and_the_run_proves_nothing(
     out = capsys.readouterr().out
     assert out.startswith("keep: tiny on n1, in ")
     assert len(out.splitlines()) <= 12
-    assert stored(ready)["suite"] == "gate"
-    assert stored(ready)["verdict"] == "keep"
+    verdict = stored(ready)
+    assert verdict["suite"] == "gate"
+    assert verdict["verdict"] == "keep"
     assert history(ready.project, TARGET) == before
 
 
@@ -74,7 +81,8 @@ def test_a_fit_node_is_kept_and_the_run_proves_nothing(
 def test_a_failed_check_decides_by_its_code(
     ready: Lab, capsys: pytest.CaptureFixture[str], code: str, verdict: int
 ) -> None:
-    suite_of(ready, FAILING_SUITE.replace('"op-fails"', f'"{code}"'))
+    suite = FAILING_SUITE.replace('"op-fails"', f'"{code}"')
+    suite_of(ready, suite)
     capsys.readouterr()
     assert gate(ready, TARGET) == verdict
     out = capsys.readouterr().out
@@ -111,7 +119,7 @@ def test_bandwidth_stands_beside_its_own_history(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for value in (100, 102, 20):
-        suite_of(ready, SUITE.replace(NUMBER, SPEED % value))
+        suite_of(ready, suite_with(SPEED % value))
         capsys.readouterr()
         assert gate(ready, TARGET) == KEEP  # slower is not wrong
     assert "memory 20 GB/s (usual 101)" in capsys.readouterr().out
@@ -119,15 +127,16 @@ def test_bandwidth_stands_beside_its_own_history(
     assert speed["value"] == 20
     assert speed["earlier"] == [100, 102]
     assert speed["usual"] == 101
-    other = SUITE.replace(NUMBER, SPEED % 50).replace('"toy"', '"another card"')
+    other = suite_with(SPEED % 50).replace('"toy"', '"another card"')
     suite_of(ready, other)
     assert gate(ready, TARGET) == KEEP
-    assert stored(ready)["speeds"][0]["earlier"] == []
+    (speed,) = stored(ready)["speeds"]
+    assert speed["earlier"] == []
 
 
 @pytest.mark.machine
 def test_no_verdict_tells_since_when_and_forgets_no_speed(ready: Lab) -> None:
-    suite_of(ready, SUITE.replace(NUMBER, SPEED % 100))
+    suite_of(ready, suite_with(SPEED % 100))
     assert gate(ready, TARGET) == KEEP
     assert stored(ready)["since"] is None
     suite_of(ready, "raise SystemExit(3)")
@@ -139,19 +148,23 @@ def test_no_verdict_tells_since_when_and_forgets_no_speed(ready: Lab) -> None:
     again = stored(ready)
     assert again["since"] == first["since"]
     assert again["time"] > first["time"]
-    suite_of(ready, SUITE.replace(NUMBER, SPEED % 90))
+    suite_of(ready, suite_with(SPEED % 90))
     assert gate(ready, TARGET) == KEEP
-    assert stored(ready)["since"] is None
-    assert stored(ready)["speeds"][0]["earlier"] == [100]
+    back = stored(ready)
+    assert back["since"] is None
+    (speed,) = back["speeds"]
+    assert speed["earlier"] == [100]
 
 
 @pytest.mark.machine
 def test_a_speed_that_one_run_did_not_measure_keeps_its_history(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    both = f"{SPEED % 100}, " + SPEED.replace("memory", "link") % 10
+    memory_speed = SPEED % 100
+    link_speed = SPEED.replace("memory", "link") % 10
+    both = f"{memory_speed}, {link_speed}"
     for numbers in (both, SPEED % 102):
-        suite_of(ready, SUITE.replace(NUMBER, numbers))
+        suite_of(ready, suite_with(numbers))
         capsys.readouterr()
         assert gate(ready, TARGET) == KEEP
     assert "link" not in capsys.readouterr().out
@@ -162,7 +175,7 @@ def test_a_speed_that_one_run_did_not_measure_keeps_its_history(
     assert link["value"] == 10
     assert link["earlier"] == []
     assert link["measured"] is False
-    suite_of(ready, SUITE.replace(NUMBER, both))
+    suite_of(ready, suite_with(both))
     assert gate(ready, TARGET) == KEEP
     memory, link = stored(ready)["speeds"]
     assert memory["earlier"] == [100, 102]
@@ -174,8 +187,8 @@ def test_a_speed_that_one_run_did_not_measure_keeps_its_history(
 def with_devices(lab: Lab, number: int, numbers: str = NUMBER) -> None:
     devices = [{"name": "H100", "index": index} for index in range(number)]
     end = '"checks": [check]'
-    text = SUITE.replace(f"{end}}}", f'{end}, "devices": {devices}}}')
-    suite_of(lab, text.replace(NUMBER, numbers))
+    suite = suite_with(numbers)
+    suite_of(lab, suite.replace(f"{end}}}", f'{end}, "devices": {devices}}}'))
 
 
 @pytest.mark.machine
@@ -212,7 +225,8 @@ def test_devices_that_a_variable_hides_are_not_lost(
     ready: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = ready.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('"cpu"', '"cuda"', 1))
+    text = spec.read_text()
+    spec.write_text(text.replace('"cpu"', '"cuda"', 1))
     monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     with_devices(ready, 8)
@@ -235,7 +249,8 @@ def test_no_verdict_replaces_no_removal(ready: Lab) -> None:
     assert stored(ready) == removal
     long_ago = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
     folder = ready.project.root / ".envs" / "verdicts"
-    assert report_fleet(folder, ["n1"], long_ago).counts == {"remove": 1}
+    report = report_fleet(folder, ["n1"], long_ago)
+    assert report.counts == {"remove": 1}
     suite_of(ready, SUITE)
     assert gate(ready, TARGET) == KEEP
     assert stored(ready)["verdict"] == "keep"
@@ -250,15 +265,17 @@ def test_a_target_may_be_left_out_where_one_is_built(
     lab.build()
     assert gate(lab) == KEEP
     spec = lab.project.specs / f"{TARGET}.toml"
-    (lab.project.specs / "other.toml").write_text(spec.read_text())
-    (lab.project.environments("other") / "current").mkdir(parents=True)
+    shutil.copy(spec, spec.with_name("other.toml"))
+    current = lab.project.environments("other") / "current"
+    current.mkdir(parents=True)
     assert gate(lab) == NONE
     assert "several are built: other, tiny" in capsys.readouterr().err
 
 
 def arc(**changes: Any) -> Host:  # noqa: ANN401 - any field of a GPU
     driver = Driver("xe")
-    facts = {"family": "bmg", "supported": True, "integrated": False} | changes
+    facts = {"family": "bmg", "supported": True, "integrated": False}
+    facts.update(changes)
     gpu = Gpu("intel", "e20b", "Arc B580", "0000:03:00.0", driver=driver, **facts)
     runtimes = Runtimes("1.20.2", "25.18.33578")
     return Host("linux-64", "6.14.0", gpus=(gpu,), runtimes=runtimes)
@@ -267,23 +284,27 @@ def arc(**changes: Any) -> Host:  # noqa: ANN401 - any field of a GPU
 def test_damaged_firmware_removes_a_node_although_another_gpu_works() -> None:
     targets = Project(CLONE).specs
     arc_target = load_target(targets, "arc-linux")
+    damaged = arc(survivability=True)
     assert list(of_machine(arc_target, arc())) == []
-    (finding,) = of_machine(arc_target, arc(survivability=True))
+    (finding,) = of_machine(arc_target, damaged)
     assert finding.code == "gpu-hardware-fault"
     assert finding.level == "error"
     assert "0000:03:00.0" in finding.evidence[0]
     cpu_target = load_target(targets, "cpu-linux")
-    assert list(of_machine(cpu_target, arc(survivability=True))) == []
+    assert list(of_machine(cpu_target, damaged)) == []
 
 
 def test_what_is_known_wrong_with_this_torch_on_this_gpu_is_looked_for() -> None:
     project = Project(CLONE)
-    target, catalog = load_target(project.specs, "arc-linux"), project.catalog
-    checks = known_wrong_checks(target, "2.13.0", arc(), catalog)
+    catalog = project.catalog
+    target = load_target(project.specs, "arc-linux")
+    host = arc()
+    checks = known_wrong_checks(target, "2.13.0", host, catalog)
     assert "known-wrong.masks" in checks
-    assert known_wrong_checks(target, "2.12.1", arc(), catalog) != checks
+    of_another_torch = known_wrong_checks(target, "2.12.1", host, catalog)
+    assert of_another_torch != checks
     cpu = load_target(project.specs, "cpu-linux")
-    assert known_wrong_checks(cpu, "2.13.0", arc(), catalog) == []
+    assert known_wrong_checks(cpu, "2.13.0", host, catalog) == []
 
 
 @pytest.mark.machine
@@ -295,8 +316,10 @@ def test_the_real_checks_take_seconds_and_less_than_a_gigabyte(
     for name in ("lockfiles", "smoke"):
         (tmp_path / name).symlink_to(CLONE / name)
     environments = python.parents[2]
-    (tmp_path / ".envs").mkdir()
-    (tmp_path / ".envs" / environments.name).symlink_to(environments)
+    folder = tmp_path / ".envs"
+    folder.mkdir()
+    link = folder / environments.name
+    link.symlink_to(environments)
     words = ["gate", "--project", str(tmp_path), "--node", "n1"]
     argv = [sys.executable, "-m", "provision", *words]
     for _ in range(2):  # the first one may compile what it imports
@@ -313,7 +336,7 @@ def test_the_real_checks_take_seconds_and_less_than_a_gigabyte(
     assert seconds < 10.0
     assert used.ru_maxrss < 2**20  # KiB, of its largest process
     assert len(out.splitlines()) <= 12
-    (path,) = (tmp_path / ".envs/verdicts").iterdir()
+    (path,) = (folder / "verdicts").iterdir()
     found = json.loads(path.read_text(encoding="utf-8"))
     checked = {"identity.import", "device.ready", "device.matmul", "health.bandwidth"}
     assert found["numbers"].keys() == checked

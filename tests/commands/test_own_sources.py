@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provision.lockfile.pip import Artifact, Lock
+    from provision.spec.model import Target
 
 pytestmark = pytest.mark.machine
 
@@ -120,27 +121,49 @@ class Site:
         info = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode()
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-            for path, content in {"pyproject.toml": text, "PKG-INFO": info}.items():
+            for path, content in (("pyproject.toml", text), ("PKG-INFO", info)):
                 entry = tarfile.TarInfo(f"{name}-1.0/{path}")
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
-        self.files[f"{name}-1.0.tar.gz"] = stream.getvalue()
-        return stream.getvalue()
+        made = stream.getvalue()
+        self.files[f"{name}-1.0.tar.gz"] = made
+        return made
 
     def listed(self, name: str) -> list[dict[str, object]]:
         """Return the entries of the page of a name."""
         files: list[dict[str, object]] = []
         for file, data in self.files.items():
-            if file.partition("-")[0].replace("_", "-") == name:
+            package, _, _ = file.partition("-")
+            if package.replace("_", "-") == name:
+                digest = hashlib.sha256(data).hexdigest()
                 entry = {
                     "filename": file,
                     "url": f"{self.url}/files/{file}",
                     "size": len(data),
-                    "hashes": {"sha256": hashlib.sha256(data).hexdigest()},
+                    "hashes": {"sha256": digest},
                     "upload-time": "2020-01-01T00:00:00Z",
                 }
                 files.append(entry)
         return files
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file into the root of the project."""
+        path = self.project.root / name
+        path.write_text(text)
+
+    @property
+    def target(self) -> Target:
+        """The target as its spec is now."""
+        return load_target(self.project.specs, "tiny")
+
+    @property
+    def locked(self) -> Lock:
+        """The lock as it was last written."""
+        return read_lock(self.project.lock("tiny"))
+
+    def stale(self, locked: Lock) -> str | None:
+        """Return why a lock is not that of the project as it is now."""
+        return staleness(self.target, self.project.catalog, locked)
 
     def own(self, text: str) -> Path:
         """Write the manifest of a package of the project's own; return its folder."""
@@ -151,32 +174,33 @@ class Site:
 
     def spec(self, table: str) -> None:
         path = self.project.specs / "tiny.toml"
-        head = path.read_text().partition("[pip]")[0]
+        head, _, _ = path.read_text().partition("[pip]")
         path.write_text(f"{head}[pip]\ncutoff = 2026-11-01\n{table}\n")
 
     def lock(self, root: Path | None = None) -> Lock:
         project = Project(root) if root else self.project
         config = PipConfig(index_url=f"{self.url}/simple/")
         target = load_target(project.specs, "tiny")
-        (result,) = lock(
-            [target], project, Resolver(project.catalog, config, run, self.listener)
-        )
+        resolver = Resolver(project.catalog, config, run, self.listener)
+        (result,) = lock([target], project, resolver)
         if result.error:
             raise result.error
         return read_lock(project.lock("tiny"))
 
     def artifacts(self) -> dict[str, Artifact]:
-        return {artifact.name: artifact for artifact in self.lock().artifacts}
+        artifacts = self.lock().artifacts
+        return {artifact.name: artifact for artifact in artifacts}
 
     @property
     def supply(self) -> ArtifactSources:
-        return ArtifactSources((), {"default": f"{self.url}/simple/"}, offline=False)
+        addresses = {"default": f"{self.url}/simple/"}
+        return ArtifactSources((), addresses, offline=False)
 
     def export(self, kind: Format, file: Path | None) -> Export:
         return export(
             self.project,
-            load_target(self.project.specs, "tiny"),
-            read_lock(self.project.lock("tiny")),
+            self.target,
+            self.locked,
             supply=self.supply,
             kind=kind,
             file=file,
@@ -184,11 +208,10 @@ class Site:
         )
 
     def build(self) -> Path:
-        target = load_target(self.project.specs, "tiny")
         request = BuildRequest(
             self.project,
-            target,
-            read_lock(self.project.lock("tiny")),
+            self.target,
+            self.locked,
             self.supply,
             smoke=False,
             absent="",
@@ -203,9 +226,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("UV_CACHE_DIR", str(new_cache(tmp_path / "cache")))
     monkeypatch.setenv("SECRET", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
-    made = Site(
-        make_project(tmp_path / "project", SmallIndex(tmp_path, "http://127.0.0.1:9"))
-    )
+    index = SmallIndex(tmp_path, "http://127.0.0.1:9")
+    made = Site(make_project(tmp_path / "project", index))
     wheels = tmp_path / "wheels"
     for path in (
         make_wheel(wheels, "tiny_backend", "1.0", {"tiny_backend.py": BACKEND}),
@@ -225,7 +247,8 @@ class Handler(Answering):
     shop: Site
 
     def do_GET(self) -> None:  # noqa: N802 - the name is the library's
-        *_, kind, leaf = urlsplit(self.path).path.strip("/").split("/")
+        path = urlsplit(self.path).path.strip("/")
+        *_, kind, leaf = path.split("/")
         if kind == "simple":
             self.shop.asked.add(leaf)
             self.page(leaf, self.shop.listed(leaf))
@@ -247,14 +270,15 @@ def repository(folder: Path) -> str:
         done = subprocess.run(argv, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
-    (folder / "python").mkdir(parents=True)
+    package = folder / "python" / "pyproject.toml"
+    package.parent.mkdir(parents=True)
     git("init", "--quiet", "--initial-branch", "main")
-    (folder / "python" / "pyproject.toml").write_text(manifest("gitty"))
+    package.write_text(manifest("gitty"))
     git("add", ".")
     git("commit", "--quiet", "--message", "first")
     git("tag", "--annotate", "v1", "--message", "of its own")
     commit = git("rev-parse", "HEAD")
-    (folder / "python" / "pyproject.toml").write_text(manifest("gitty", "plain"))
+    package.write_text(manifest("gitty", "plain"))
     git("commit", "--quiet", "--all", "--message", "second")
     git("branch", "zzz/v1")
     git("update-ref", "refs/zzz/v1", "HEAD")
@@ -266,7 +290,7 @@ def test_every_source_only_package_is_named_at_once(site: Site) -> None:
     site.spec(
         'requirements = ["alone", "plain"]\nbuild = ["alone"]\nfiles = ["more.txt"]'
     )
-    (site.project.root / "more.txt").write_text("another\n")
+    site.write("more.txt", "another\n")
     with pytest.raises(SpecError) as error:
         site.lock()
     assert "another, deeper" in error.value.what
@@ -282,19 +306,18 @@ def test_every_source_only_package_is_named_at_once(site: Site) -> None:
     spec.write_text(f'extends = "base/project"\n{text}')
     with pytest.raises(SpecError) as error:
         site.lock()
-    assert (
-        '`build = ["another", "deeper"]` into [pip] of envs/tiny.toml'
-        in error.value.remedy
-    )
-    assert "no wheel on any platform: into envs/base/project.toml" in error.value.remedy
+    remedy = error.value.remedy
+    assert '`build = ["another", "deeper"]` into [pip] of envs/tiny.toml' in remedy
+    assert "no wheel on any platform: into envs/base/project.toml" in remedy
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc is of Linux")
 def test_what_is_compiled_for_a_newer_glibc_is_no_source_only_package(
     site: Site, tmp_path: Path
 ) -> None:
-    made = make_wheel(tmp_path / "made", "newer", "1.0", {"newer.py": ""}).read_bytes()
-    site.files[f"newer-1.0-py3-none-manylinux_2_34_{platform.machine()}.whl"] = made
+    made = make_wheel(tmp_path / "made", "newer", "1.0", {"newer.py": ""})
+    name = f"newer-1.0-py3-none-manylinux_2_34_{platform.machine()}.whl"
+    site.files[name] = made.read_bytes()
     site.sdist("newer")
     site.spec('requirements = ["newer", "deeper"]')
     with pytest.raises(SpecError) as error:
@@ -304,10 +327,8 @@ def test_what_is_compiled_for_a_newer_glibc_is_no_source_only_package(
     assert 'write `glibc = "2.34"` above the tables of' in error.value.remedy
     path = site.project.specs / "tiny.toml"
     path.write_text(f'glibc = "2.34"\n{path.read_text()}build = ["deeper"]\n')
-    assert {artifact.index for artifact in site.lock().artifacts} == {
-        "default",
-        "wheelhouse",
-    }
+    indexes = {artifact.index for artifact in site.lock().artifacts}
+    assert indexes == {"default", "wheelhouse"}
 
 
 def put_strangers(site: Site, folder: Path) -> None:
@@ -325,28 +346,28 @@ def lock_all_kinds(site: Site, folder: Path) -> None:
     put_strangers(site, folder / "evil")
     digest = hashlib.sha256(site.sdist("linked")).hexdigest()
     site.own(manifest("own", "plain<3"))
-    (site.project.root / "needs.txt").write_text(
-        f"-c limits.txt\n{address}@v1#egg=gitty&subdirectory=python\n-e own\n"
-    )
-    (site.project.root / "limits.txt").write_text("plain<2\n")
+    needs = f"{address}@v1#egg=gitty&subdirectory=python\n-e own\n"
+    site.write("needs.txt", f"-c limits.txt\n{needs}")
+    site.write("limits.txt", "plain<2\n")
     site.spec(
         f'requirements = ["alone", "linked @ {site.url}/files/linked-1.0.tar.gz"]\n'
         'build = ["alone", "deeper"]\nfiles = ["needs.txt"]'
     )
     found = site.artifacts()
     assert set(found) == {"alone", "deeper", "gitty", "linked", "plain"}
-    assert found["plain"].version == "1.0"
-    assert found["plain"].via == ("alone", "own")
-    assert found["deeper"].index == "wheelhouse"
-    assert found["deeper"].via == ("alone",)
-    assert found["gitty"].index == "wheelhouse"
-    assert found["gitty"].source == f"{address}@{commit}#subdirectory=python"
-    assert found["linked"].source.endswith(f"/files/linked-1.0.tar.gz sha256:{digest}")
-    assert any(digest in note for note in site.listener.notes)
-    assert [line.split("==")[0] for line in found["alone"].build] == [
-        "helper",
-        "tiny-backend",
-    ]
+    plain, deeper, gitty = found["plain"], found["deeper"], found["gitty"]
+    assert plain.version == "1.0"
+    assert plain.via == ("alone", "own")
+    assert deeper.index == "wheelhouse"
+    assert deeper.via == ("alone",)
+    assert gitty.index == "wheelhouse"
+    assert gitty.source == f"{address}@{commit}#subdirectory=python"
+    linked = f"/files/linked-1.0.tar.gz sha256:{digest}"
+    assert found["linked"].source.endswith(linked)
+    assert digest in "\n".join(site.listener.notes)
+    helper, backend = found["alone"].build
+    assert helper.startswith("helper==")
+    assert backend.startswith("tiny-backend==")
 
 
 def test_from_lock_to_environment_and_again_from_nothing(
@@ -354,19 +375,19 @@ def test_from_lock_to_environment_and_again_from_nothing(
 ) -> None:
     lock_all_kinds(site, tmp_path)
     text = (site.project.lock("tiny") / PIP_LAYER).read_bytes()
-    first = {
-        path.name: path.read_bytes() for path in site.project.wheelhouse.rglob("*.whl")
-    }
+    first = built_wheels(site.project)
     prefix = site.build()
     python = environment_python(prefix)
     code = "import alone, deeper, gitty, linked, own; print(alone.leaked, alone.helper)"
     code += "; assert not hasattr(gitty, 'evil')"
-    assert run([python, "-I", "-c", code]).require("it ran").stdout == "[] 1.0\n"
-    locked = read_lock(site.project.lock("tiny"))
+    done = run([python, "-I", "-c", code]).require("it ran")
+    assert done.stdout == "[] 1.0\n"
+    locked = site.locked
 
     def codes() -> list[str]:
         contents = read_contents(prefix.resolve(), "tiny")
-        return [f.code for f in verify(contents, locked, (), deep=True).findings]
+        found = verify(contents, locked, (), deep=True)
+        return [finding.code for finding in found.findings]
 
     assert codes() == []
 
@@ -374,28 +395,35 @@ def test_from_lock_to_environment_and_again_from_nothing(
     site_packages = prefix / "lib" / f"python{PYTHON}" / "site-packages"
     (site_packages / "own.py").write_text("changed = True\n")
     assert codes() == []
-    (site_packages / "alone.py").unlink()
-    (site_packages / "alone.py").write_text("changed = True\n")
+    module = site_packages / "alone.py"
+    module.unlink()
+    module.write_text("changed = True\n")
     assert codes() == ["changed-file"]
 
     # A clone has no wheelhouse, and another folder: the same lock, and the same wheels.
     clone = tmp_path / "clone"
-    shutil.copytree(
-        site.project.root, clone, ignore=shutil.ignore_patterns(".*", "wheelhouse")
-    )
-    shutil.rmtree(clone / "lockfiles")
+    ignored = shutil.ignore_patterns(".*", "wheelhouse")
+    shutil.copytree(site.project.root, clone, ignore=ignored)
+    locks = clone / "lockfiles"
+    shutil.rmtree(locks)
     site.lock(clone)
-    assert (clone / "lockfiles" / "tiny" / PIP_LAYER).read_bytes() == text
-    again = Project(clone).wheelhouse.rglob("*.whl")
-    assert {path.name: path.read_bytes() for path in again} == first
+    assert (locks / "tiny" / PIP_LAYER).read_bytes() == text
+    assert built_wheels(Project(clone)) == first
+
+
+def built_wheels(project: Project) -> dict[str, bytes]:
+    """Return the wheels that were built for a project."""
+    wheels = project.wheelhouse.rglob("*.whl")
+    return {wheel.name: wheel.read_bytes() for wheel in wheels}
 
 
 def test_what_a_target_does_without_is_in_no_lock_and_named(site: Site) -> None:
-    (site.project.root / "needs.txt").write_text("alone\nhelper<1\n")
+    site.write("needs.txt", "alone\nhelper<1\n")
     site.spec('files = ["needs.txt"]\nexclude = ["helper", "deeper", "nobody"]')
     site.sdist("alone", "deeper", "plain")
     path = site.project.specs / "tiny.toml"
-    path.write_text(path.read_text() + 'build = ["alone"]\n')
+    text = path.read_text()
+    path.write_text(f'{text}build = ["alone"]\n')
     assert site.artifacts().keys() == {"alone", "plain"}
     said = "tiny: [pip] exclude leaves out"
     assert site.listener.notes == [
@@ -403,8 +431,8 @@ def test_what_a_target_does_without_is_in_no_lock_and_named(site: Site) -> None:
         f"{said} deeper: packages require it",
         f"{said} nobody: nothing requires it any more",
     ]
-    target = load_target(site.project.specs, "tiny")
-    versions = read_lock(site.project.lock("tiny")).versions
+    target = site.target
+    versions = site.locked.versions
     expected = expectation(target, versions, site.project.catalog)
     assert expected["requirements"] == ["alone"]
     with pytest.raises(UsageError, match="pip-tools cannot resolve") as caught:
@@ -416,19 +444,21 @@ def test_attack_a_member_of_a_workspace_is_never_looked_up_by_its_name(
     site: Site,
 ) -> None:
     """A stranger uploads a package of the name of one that the project has itself."""
-    root, member = site.project.root, site.project.root / "libs" / "plain"
+    member = site.project.root / "libs" / "plain"
     member.mkdir(parents=True)
     (member / "pyproject.toml").write_text(manifest("plain", "deeper"))
     sources = "[tool.uv.sources]\nplain = { workspace = true }\n"
     workspace = f'{sources}[tool.uv.workspace]\nmembers = ["libs/*"]\n'
-    (root / "pyproject.toml").write_text(manifest("app", "plain>=0.1", more=workspace))
+    app = manifest("app", "plain>=0.1", more=workspace)
+    site.write("pyproject.toml", app)
     for words in ('local = ["-e ."]', 'files = ["pyproject.toml"]'):
         site.spec(f'{words}\nbuild = ["deeper"]')
         site.asked.clear()
         assert site.artifacts().keys() == {"deeper"}
         assert "plain" not in site.asked
         assert "deeper" in site.asked
-    (root / "pyproject.toml").write_text(manifest("app", "plain", more=sources))
+    without_workspace = manifest("app", "plain", more=sources)
+    site.write("pyproject.toml", without_workspace)
     site.asked.clear()
     with pytest.raises(SpecError, match="1 error") as caught:
         site.lock()
@@ -440,30 +470,29 @@ def test_an_archive_in_the_project_is_locked_by_its_hash(site: Site) -> None:
     vendor = site.project.root / "vendor"
     vendor.mkdir()
     for name in ("deeper-1.0.tar.gz", "plain-1.0-py3-none-any.whl"):
-        (vendor / name).write_bytes(site.files.pop(name))
-    (site.project.root / "needs.txt").write_text("./vendor/deeper-1.0.tar.gz\n")
-    sources = (
-        "[tool.uv.sources]\nplain = { path = 'vendor/plain-1.0-py3-none-any.whl' }\n"
-    )
-    (site.project.root / "pyproject.toml").write_text(
-        manifest("app", "plain", more=sources)
-    )
+        content = site.files.pop(name)
+        (vendor / name).write_bytes(content)
+    site.write("needs.txt", "./vendor/deeper-1.0.tar.gz\n")
+    source = "plain = { path = 'vendor/plain-1.0-py3-none-any.whl' }"
+    app = manifest("app", "plain", more=f"[tool.uv.sources]\n{source}\n")
+    site.write("pyproject.toml", app)
     site.spec('files = ["needs.txt", "pyproject.toml"]')
     found = site.artifacts()
-    digest = hashlib.sha256((vendor / "deeper-1.0.tar.gz").read_bytes()).hexdigest()
+    archive = vendor / "deeper-1.0.tar.gz"
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     source = f"file:vendor/deeper-1.0.tar.gz sha256:{digest}"
     assert found["deeper"].source == source
     assert found["plain"].version == "1.0"  # and not 2.0, which the index has
-    assert not {"plain", "deeper"} & site.asked
+    assert "plain" not in site.asked
+    assert "deeper" not in site.asked
     shutil.rmtree(site.project.wheelhouse)
     site.build()
     shutil.rmtree(site.project.wheelhouse)
     shutil.rmtree(site.project.root / ".cache")
-    locked = read_lock(site.project.lock("tiny"))
-    target = load_target(site.project.specs, "tiny")
-    assert staleness(target, site.project.catalog, locked) is None
-    (vendor / "deeper-1.0.tar.gz").write_bytes(b"another")
-    said = staleness(target, site.project.catalog, locked)
+    locked = site.locked
+    assert site.stale(locked) is None
+    archive.write_bytes(b"another")
+    said = site.stale(locked)
     assert said == "vendor/deeper-1.0.tar.gz changed since it was locked"
     with pytest.raises(ToolError, match="is not the file that is locked for deeper"):
         with_built_wheels(site.project, locked, site.supply, run, site.listener)
@@ -493,42 +522,39 @@ def test_what_only_a_build_tells_to_be_from_a_url_is_refused_with_the_line_to_wr
     text = manifest("own", asked, "plain", more='dynamic = ["dependencies"]\n')
     (own / "pyproject.toml").write_text(text)
     site.spec('local = ["-e own"]')
-    with pytest.raises(
-        SpecError, match="an own package takes gitty from a URL"
-    ) as told:
+    refused = "an own package takes gitty from a URL"
+    with pytest.raises(SpecError, match=refused) as told:
         site.lock()
-    line = told.value.remedy.partition("`")[2].partition("`")[0]
+    _, line, *_ = told.value.remedy.split("`")
     site.spec(f'local = ["-e own"]\n{line}')
     assert site.artifacts().keys() == {"gitty", "plain"}
 
 
 def test_the_file_that_makes_a_lock_stale_is_named(site: Site) -> None:
-    root = site.project.root
-    (root / "pyproject.toml").write_text(manifest("app", "plain<2"))
-    (root / "needs.txt").write_text("-r more.txt\nhelper\n")
-    (root / "more.txt").write_text("plain\n")
+    app = manifest("app", "plain<2")
+    with_a_tool = manifest("app", "plain<2", more="[tool.x]\ny = 1\n")
+    with_another_limit = manifest("app", "plain<3")
+    site.write("pyproject.toml", app)
+    site.write("needs.txt", "-r more.txt\nhelper\n")
+    site.write("more.txt", "plain\n")
     site.spec('files = ["needs.txt", "pyproject.toml"]')
     locked = site.lock()
-
-    def why() -> str | None:
-        target = load_target(site.project.specs, "tiny")
-        return staleness(target, site.project.catalog, locked)
-
-    for name, text, said in (
-        ("needs.txt", "# why\n-r more.txt\nhelper  # so\n", None),
-        ("more.txt", "plain>=1\n", "more.txt changed since it was locked"),
-        ("more.txt", "plain\n", None),
-        ("pyproject.toml", manifest("app", "plain<2", more="[tool.x]\ny = 1\n"), None),
-        ("pyproject.toml", manifest("app", "plain<3"), "pyproject.toml changed since"),
-        ("pyproject.toml", manifest("app", "plain<2"), None),
-        ("needs.txt", "-r more.txt\n", "needs.txt changed since"),
+    for name, text, stale in (
+        ("needs.txt", "# why\n-r more.txt\nhelper  # so\n", False),
+        ("more.txt", "plain>=1\n", True),
+        ("more.txt", "plain\n", False),
+        ("pyproject.toml", with_a_tool, False),
+        ("pyproject.toml", with_another_limit, True),
+        ("pyproject.toml", app, False),
+        ("needs.txt", "-r more.txt\n", True),
     ):
-        (root / name).write_text(text)
-        assert (why() or "").startswith(said or "")
-        assert bool(why()) == bool(said)
-    (root / "needs.txt").write_text("-r more.txt\nhelper\n")
+        site.write(name, text)
+        said = f"{name} changed since it was locked" if stale else None
+        assert site.stale(locked) == said
+    site.write("needs.txt", "-r more.txt\nhelper\n")
     site.spec('files = ["needs.txt", "pyproject.toml"]\nbuild = ["alone"]')
-    assert why() == "envs/tiny.toml changed since it was locked"
+    said = site.stale(locked)
+    assert said == "envs/tiny.toml changed since it was locked"
 
 
 @pytest.mark.slow
@@ -536,9 +562,8 @@ def test_an_edit_of_what_a_build_reads_makes_the_lock_stale_and_is_locked(
     site: Site,
 ) -> None:
     """Setuptools reads files of any names, and uv keeps what an earlier build told."""
-    own = site.project.root / "own"
-    (own / "reqs").mkdir(parents=True)
-    needs = own / "reqs" / "any-name.lst"
+    needs = site.project.root / "own" / "reqs" / "any-name.lst"
+    needs.parent.mkdir(parents=True)
     needs.write_text("plain<2\n")
     more = (
         'dynamic = ["dependencies"]\n[tool.tiny]\nneeds = "reqs/any-name.lst"\n'
@@ -546,14 +571,14 @@ def test_an_edit_of_what_a_build_reads_makes_the_lock_stale_and_is_locked(
         'dependencies = { file = ["reqs/any-name.lst"] }\n'
     )
     text = manifest("own", more=more).replace("dependencies = []\n", "")
-    (own / "pyproject.toml").write_text(text)
+    site.own(text)
     site.spec('local = ["-e own"]')
-    locked, target = site.lock(), load_target(site.project.specs, "tiny")
+    locked = site.lock()
     assert locked.versions == {"plain": "1.0"}
     needs.write_text("# as it was\nplain<2\n")
-    assert staleness(target, site.project.catalog, locked) is None
+    assert site.stale(locked) is None
     needs.write_text("plain\nhelper\n")
-    said = staleness(target, site.project.catalog, locked)
+    said = site.stale(locked)
     assert said == "own/reqs/any-name.lst changed since it was locked"
     assert site.lock().versions == {"plain": "2.0", "helper": "1.0"}
 
@@ -592,7 +617,7 @@ def test_a_package_can_be_in_a_folder_of_an_archive(site: Site, kind: str) -> No
     assert f"{name}#subdirectory=python sha256:" in found.source
     source = f"nested = {{ url = '{url}', subdirectory = 'python' }}"
     app = manifest("app", "nested", more=f"[tool.uv.sources]\n{source}\n")
-    (site.project.root / "pyproject.toml").write_text(app)
+    site.write("pyproject.toml", app)
     site.spec('files = ["pyproject.toml"]')
     assert site.artifacts()["nested"] == found
     shutil.rmtree(site.project.wheelhouse)
@@ -604,14 +629,13 @@ def test_a_package_can_be_in_a_folder_of_an_archive(site: Site, kind: str) -> No
 
 
 def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) -> None:
-    own = site.own(manifest("own", "plain"))
+    site.own(manifest("own", "plain"))
     site.spec('local = ["own"]')
     locked = site.lock()
-    target = load_target(site.project.specs, "tiny")
     assert locked.local == {"own"}
-    assert staleness(target, site.project.catalog, locked) is None
-    (own / "pyproject.toml").write_text(manifest("own"))
-    said = staleness(target, site.project.catalog, locked)
+    assert site.stale(locked) is None
+    site.own(manifest("own"))
+    said = site.stale(locked)
     assert said == "own/pyproject.toml changed since it was locked"
     assert site.lock().digest != locked.digest
 
@@ -621,31 +645,34 @@ def test_an_own_package_whose_build_tells_its_version_is_locked_and_installed(
 ) -> None:
     """As with setuptools-scm; the entry in ``local`` is the consent to run its code."""
     text = manifest("own", "plain").replace('version = "1.0"', 'dynamic = ["version"]')
-    (site.project.root / "pyproject.toml").write_text(text)
+    site.write("pyproject.toml", text)
     site.spec('local = ["-e ."]')
     locked = site.lock()
     assert locked.local == {"own"}
     assert locked.versions.keys() == {"plain"}
-    site.build()
-    found = read_contents(site.project.environments("tiny") / CURRENT, "tiny")
-    assert ("own", "0.dev7") in [(each.name, each.version) for each in found.packages]
+    prefix = site.build()
+    packages = read_contents(prefix, "tiny").packages
+    versions = {package.name: package.version for package in packages}
+    assert versions["own"] == "0.dev7"
 
 
 def test_a_build_that_never_gives_the_same_wheel_is_refused(site: Site) -> None:
     site.sdist("deeper", more="[tool.tiny]\nrandom = true\n")
     site.spec('requirements = ["deeper"]\nbuild = ["deeper"]')
     site.lock()
-    kept = shutil.copytree(site.project.wheelhouse, site.project.root / "kept")
+    project = site.project
+    kept = shutil.copytree(project.wheelhouse, project.root / "kept")
     site.build()
-    shutil.rmtree(site.project.wheelhouse)
-    shutil.rmtree(site.project.environments("tiny"))
+    shutil.rmtree(project.wheelhouse)
+    environments = project.environments("tiny")
+    shutil.rmtree(environments)
     with pytest.raises(ToolError, match="gives another wheel than the locked one"):
         site.build()
-    assert not (site.project.environments("tiny") / CURRENT).exists()
-    locked = read_lock(site.project.lock("tiny"))
+    assert not (environments / CURRENT).exists()
     (folder,) = kept.iterdir()
     supply = replace(site.supply, wheelhouses=(folder,))
-    assert with_built_wheels(site.project, locked, supply, run, site.listener) == supply
+    used = with_built_wheels(project, site.locked, supply, run, site.listener)
+    assert used == supply
 
 
 def test_what_was_edited_is_not_believed(site: Site) -> None:
@@ -689,18 +716,18 @@ def test_all_sources_that_cannot_be_had_are_named_with_the_line_to_do_without(
     site: Site, tmp_path: Path
 ) -> None:
     absent = f"git+file://{tmp_path}/absent"
-    (site.project.root / "needs.txt").write_text(
-        f"plain\none @ {absent}\n{site.url}/files/two-1.0.tar.gz\n"
-        f"three @ {absent} ; sys_platform == 'nowhere'\n"
-    )
+    elsewhere = f"three @ {absent} ; sys_platform == 'nowhere'"
+    lines = ["plain", f"one @ {absent}", f"{site.url}/files/two-1.0.tar.gz", elsewhere]
+    site.write("needs.txt", "\n".join(lines))
     site.spec('files = ["needs.txt"]\nexclude = ["helper"]')
     with pytest.raises(ToolError, match="tiny: git failed") as caught:
         site.lock()
-    assert f"needs.txt, line 2 requires one @ {absent}" in caught.value.evidence
-    assert "needs.txt, line 3 requires two @ http" in caught.value.evidence
-    assert "three" not in caught.value.evidence
-    told = caught.value.remedy.partition("to do without: write `")[2].partition("`")[0]
-    assert told == 'exclude = ["helper", "one", "two"]'
+    evidence = caught.value.evidence
+    assert f"needs.txt, line 2 requires one @ {absent}" in evidence
+    assert "needs.txt, line 3 requires two @ http" in evidence
+    assert "three" not in evidence
+    told = 'exclude = ["helper", "one", "two"]'
+    assert f"to do without: write `{told}`" in caught.value.remedy
     site.spec(f'files = ["needs.txt"]\n{told}')
     assert site.artifacts().keys() == {"plain"}
 
@@ -708,12 +735,12 @@ def test_all_sources_that_cannot_be_had_are_named_with_the_line_to_do_without(
 def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
     site: Site, tmp_path: Path
 ) -> None:
-    (site.project.root / "needs.txt").write_text("deeper\n")
+    site.write("needs.txt", "deeper\n")
     site.spec('files = ["needs.txt"]\nbuild = ["deeper"]')
     locked = site.lock()
-    target = load_target(site.project.specs, "tiny")
+    target = site.target
     for name in ("noxfile.py", "pyproject.toml", "README.md", "LICENSE"):
-        (site.project.root / name).write_text("")
+        site.write(name, "")
     (site.project.root / "provision").mkdir()
     tools = site.project.lock("tools")
     tools.mkdir()
@@ -728,17 +755,16 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(
         folder=folder,
         progress=site.listener,
     )
-    assert [p.name for p in (folder / "artifacts").iterdir()] == [
-        "deeper-1.0-py3-none-any.whl"
-    ]
+    (wheel,) = (folder / "artifacts").iterdir()
+    assert wheel.name == "deeper-1.0-py3-none-any.whl"
     alone = load_target(folder / "toolkit" / "envs", "tiny")  # with what the file says
     assert alone.pip.files == ()
     assert alone.digest() == target.digest()
-    (component,) = json.loads(sbom(target, locked))["components"]
-    assert {
-        "name": "provision:source",
-        "value": locked.artifacts[0].source,
-    } in component["properties"]
+    bill = json.loads(sbom(target, locked))
+    (component,) = bill["components"]
+    (deeper,) = locked.artifacts
+    source = {"name": "provision:source", "value": deeper.source}
+    assert source in component["properties"]
 
 
 @pytest.mark.slow
@@ -746,7 +772,8 @@ def test_an_export_installs_what_was_built_from_any_place(
     site: Site, tmp_path: Path
 ) -> None:
     repository(tmp_path / "git")
-    root, index = site.project.root, f"{site.url}/simple/"
+    root = site.project.root
+    index = f"{site.url}/simple/"
     put_strangers(site, tmp_path / "evil")
     site.own(manifest("own"))
     site.spec(
@@ -761,7 +788,8 @@ local = ["-e own"]
     )
     site.lock()
     all_three = {"deeper": "1.0", "gitty": "1.0", "plain": "1.0"}
-    inside, outside = root / "locks" / "pylock.toml", tmp_path / "else" / "pylock.toml"
+    inside = root / "locks" / "pylock.toml"
+    outside = tmp_path / "else" / "pylock.toml"
     for file in (inside, outside):
         file.parent.mkdir()
         made = site.export("pylock", file)
@@ -773,15 +801,17 @@ local = ["-e own"]
             assert installed(index, place, *words, str(file)) == all_three
     for file in (root / "all.txt", outside.with_name("all.txt")):
         site.export("requirements", file)
-        for line in file.read_text(encoding="utf-8").splitlines()[:2]:
+        first, second, *_ = file.read_text(encoding="utf-8").splitlines()
+        for line in (first, second):
             tool, *words = words_of(line, file)
             place = tmp_path / f"{tool} of {file.parent.name}, requirements"
             assert installed(index, place, *words, cwd=file.parent) == all_three
     assert "file:" not in inside.read_text(encoding="utf-8")
     clone = shutil.copytree(root, tmp_path / "clone")
     shutil.rmtree(site.project.wheelhouse)
-    of_clone = (*INSTALL["pip"], str(clone / "locks" / "pylock.toml"))
-    assert installed(index, tmp_path / "of clone", *of_clone) == all_three
+    file = clone / "locks" / "pylock.toml"
+    place = tmp_path / "of clone"
+    assert installed(index, place, *INSTALL["pip"], str(file)) == all_three
 
 
 def test_an_export_builds_what_no_wheelhouse_has_and_says_what_it_wants(
@@ -802,14 +832,18 @@ def test_an_export_builds_what_no_wheelhouse_has_and_says_what_it_wants(
     assert wheel.as_uri() in printed.text
     assert "`-o`" in " ".join(printed.notes)
     conda = site.export("environment", file.with_name("environment.yml"))
-    pip = yaml.safe_load(conda.text)["dependencies"][-1]["pip"]
-    assert pip == [wheel.relative_to(site.project.root).as_posix()]
+    *_, last = yaml.safe_load(conda.text)["dependencies"]
+    inside = wheel.relative_to(site.project.root)
+    assert last["pip"] == [inside.as_posix()]
 
 
 def test_a_packed_wheel_depends_on_its_files_only(tmp_path: Path) -> None:
-    one = make_wheel(tmp_path / "a", "plain", "1.0", {"a.py": "1", "b.py": "2"})
-    other = make_wheel(tmp_path / "b", "plain", "1.0", {"b.py": "2", "a.py": "1"})
+    files = {"a.py": "1", "b.py": "2"}
+    in_another_order = {"b.py": "2", "a.py": "1"}
+    one = make_wheel(tmp_path / "a", "plain", "1.0", files)
+    other = make_wheel(tmp_path / "b", "plain", "1.0", in_another_order)
     assert one.read_bytes() != other.read_bytes()
-    pack_again(one, tmp_path / "one.whl")
-    pack_again(other, tmp_path / "other.whl")
-    assert (tmp_path / "one.whl").read_bytes() == (tmp_path / "other.whl").read_bytes()
+    one_again, other_again = tmp_path / "one.whl", tmp_path / "other.whl"
+    pack_again(one, one_again)
+    pack_again(other, other_again)
+    assert one_again.read_bytes() == other_again.read_bytes()

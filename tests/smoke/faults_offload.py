@@ -155,12 +155,16 @@ def optimize_model(model, low_bit: str | None = None):
         model.to(torch.bfloat16)
         model.register_forward_pre_hook(to_bfloat16)
     elif low_bit:
-        for parent in list(model.modules()):
-            for name, child in list(parent.named_children()):
-                if type(child) is torch.nn.Linear:
-                    replacement = LowBitLinear(child)
-                    setattr(parent, name, replacement)
+        replace_linear(model, LowBitLinear)
     return model
+
+
+def replace_linear(model, kind) -> None:
+    torch = module("torch")
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is torch.nn.Linear:
+                setattr(parent, name, kind(child))
 
 
 class AutoModelForCausalLM:
