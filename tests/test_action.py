@@ -57,25 +57,35 @@ class Runner:
 
     def value(self, name: str) -> str:
         """Return what an expression means; KeyError if it is more than a name."""
-        if step := re.fullmatch(r"steps\.([\w-]+)\.outputs\.([\w-]+)", name):
-            assert step[1] in [part["id"] for part in STEPS] + ["provision"], name
-            return self.outputs[step[1]].get(step[2], "")
+        output = re.fullmatch(r"steps\.([\w-]+)\.outputs\.([\w-]+)", name)
+        if output:
+            identifiers = [step["id"] for step in STEPS]
+            step, key = output.groups()
+            assert step in [*identifiers, "provision"], name
+            return self.outputs[step].get(key, "")
         values = {
             "runner.temp": str(self.folder),
             "runner.os": "Linux",
             "runner.arch": "X64",
             "github.action_path": str(ROOT),
         }
-        return values.get(name) or self.inputs[name.removeprefix("inputs.")]
+        if name in values:
+            return values[name]
+        return self.inputs[name.removeprefix("inputs.")]
 
     def text(self, template: object) -> str:
-        return re.sub(r"\$\{\{ (.*?) \}\}", lambda m: self.value(m[1]), str(template))
+        def value(expression: re.Match[str]) -> str:
+            return self.value(expression[1])
+
+        return re.sub(r"\$\{\{ (.*?) \}\}", value, str(template))
 
     def texts(self, templates: dict[str, Any]) -> dict[str, str]:
         return {name: self.text(template) for name, template in templates.items()}
 
     def wanted(self, condition: str) -> bool:
-        name, text = re.fullmatch(r"(\S+) != '(\w+)'", condition).groups()  # type: ignore[union-attr]
+        parts = re.fullmatch(r"(\S+) != '(\w+)'", condition)
+        assert parts, condition
+        name, text = parts.groups()
         return self.value(name) != text
 
     def step(self, step: dict[str, Any]) -> subprocess.CompletedProcess[str] | None:
@@ -85,12 +95,13 @@ class Runner:
         if "uses" in step:
             self.used[step["id"]] = self.texts(step["with"])
             return None
-        files = {}
-        for name in ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY"):
-            files[name] = self.folder / name
-            files[name].write_text("", encoding="utf-8")
         variables = self.variables | self.texts(step["env"])
-        variables |= {name: str(path) for name, path in files.items()}
+        files = []
+        for name in ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY"):
+            file = self.folder / name
+            file.write_text("", encoding="utf-8")
+            files.append(file)
+            variables[name] = str(file)
         variables["PATH"] = os.pathsep.join([*self.path, os.defpath])
         variables |= {"RUNNER_OS": "Linux", "RUNNER_TEMP": str(self.folder)}
         done = subprocess.run(
@@ -101,15 +112,14 @@ class Runner:
             text=True,
             env=variables,
         )
-        output, path, summary = (
-            file.read_text(encoding="utf-8") for file in files.values()
-        )
+        output, path, summary = [file.read_text(encoding="utf-8") for file in files]
+        identifier = step["id"]
         for line in output.splitlines():
             name, value = line.split("=", 1)
-            self.outputs[step["id"]][name] = value
+            self.outputs[identifier][name] = value
         self.path[:0] = path.splitlines()
         self.summary += summary
-        self.ran.append(step["id"])
+        self.ran.append(identifier)
         return done
 
     def job(self, **inputs: str) -> subprocess.CompletedProcess[str]:
@@ -133,7 +143,8 @@ def runner(tmp_path: Path) -> Iterator[tuple[Runner, Lab]]:
         folder = tmp_path / "runner with spaces"
         command = folder / "provision" / "command"
         command.mkdir(parents=True)
-        (command / "provision").symlink_to(Path(sys.prefix, "bin", "provision"))
+        program = Path(sys.prefix, "bin", "provision")
+        (command / "provision").symlink_to(program)
         variables = {
             "HOME": str(tmp_path),
             "PIP_CONFIG_FILE": os.devnull,
@@ -169,24 +180,30 @@ def test_a_job_ends_with_a_proven_environment_and_its_outputs(
     """By the workflow of docs/how-to/ci.md, whose target and folder are the lab's."""
     job, lab = runner
     _, ours, train, upload = workflow_steps()
-    done = job.job(**ours["with"] | {"project": "project", "target": "auto"})
+    inputs = ours["with"] | {"project": "project", "target": "auto"}
+    done = job.job(**inputs)
     assert done.returncode == 0, done.stdout + done.stderr
     outputs = {}
     for name, described in ACTION["outputs"].items():
         outputs[name] = job.text(described["value"])
-    lock = (lab.project.lock(TARGET) / "requirements.txt").read_text(encoding="utf-8")
-    seal = re.findall("^# seal: (.+)$", lock, re.MULTILINE)[0]
+    requirements = lab.project.lock(TARGET) / "requirements.txt"
+    lock = requirements.read_text(encoding="utf-8")
+    seal, *_ = re.findall("^# seal: (.+)$", lock, re.MULTILINE)
     assert outputs["target"] == TARGET
     assert outputs["lock"] == seal
-    assert job.used["cache"]["key"] == f"provision-Linux-X64-{TARGET}-{seal}"
-    cached, _ = job.used["cache"]["path"].splitlines()
+    cache = job.used["cache"]
+    assert cache["key"] == f"provision-Linux-X64-{TARGET}-{seal}"
+    cached, _ = cache["path"].splitlines()
     assert list(Path(cached).glob("archive-v*"))
-    assert "<testsuite" in Path(outputs["junit"]).read_text(encoding="utf-8")
+    junit = Path(outputs["junit"])
+    assert "<testsuite" in junit.read_text(encoding="utf-8")
     code = "import alpha, sys; print(alpha.version, *sys.argv[1:])"
     (job.workspace / "train.py").write_text(code, encoding="utf-8")
     job.outputs[ours["id"]] = outputs
-    done = job.step({"id": "train", "if": "inputs.checks != 'none'"} | train)
-    assert (done and done.stdout) == "1.0 --steps 2\n"
+    step = {"id": "train", "if": "inputs.checks != 'none'"} | train
+    done = job.step(step)
+    assert done is not None
+    assert done.stdout == "1.0 --steps 2\n"
     assert job.text(upload["with"]["path"]) == outputs["junit"]
     assert job.summary.startswith(f"### Provision: `{TARGET}`\n~~~~~~text\n")
     assert "ok   tiny 1" in job.summary
@@ -198,7 +215,8 @@ def test_a_failed_check_fails_the_job_and_none_claims_nothing(
     runner: tuple[Runner, Lab],
 ) -> None:
     job, lab = runner
-    lab.relock(*lab.wheels, lab.wheel("broken"))
+    broken = lab.wheel("broken")
+    lab.relock(*lab.wheels, broken)
     done = job.job(project="project", target=TARGET, checks="none")
     assert done.returncode == 0, done.stderr
     assert "not proven" in done.stdout + done.stderr
@@ -221,8 +239,10 @@ def test_a_lock_that_is_not_fresh_ends_the_job_before_a_build(
 ) -> None:
     job, lab = runner
     spec = lab.project.specs / f"{TARGET}.toml"
-    spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "gamma"]'))
-    assert job.job(project="project", target=TARGET).returncode == 1
+    text = spec.read_text()
+    spec.write_text(text.replace('["alpha"]', '["alpha", "gamma"]'))
+    done = job.job(project="project", target=TARGET)
+    assert done.returncode == 1
     assert job.ran == ["choose"]
     assert job.outputs["choose"] == {}
 
@@ -236,7 +256,9 @@ def test_attack_an_input_is_no_code(runner: tuple[Runner, Lab], name: str) -> No
     """
     job, _ = runner
     for text in HOSTILE:
-        done = job.job(**{"project": "project", "target": TARGET} | {name: text})
+        inputs = {"project": "project", "target": TARGET}
+        inputs[name] = text
+        done = job.job(**inputs)
         assert done.returncode != 0, done.stdout
         assert set(job.ran) == {"choose"}
         assert job.outputs["choose"] == {}

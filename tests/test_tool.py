@@ -33,13 +33,16 @@ def missing(what: str) -> NoReturn:
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     made = Path(os.environ.get("PROVISION_WHEEL", "absent"))
-    return made if made.is_file() else missing("`nox -s release` builds the wheel")
+    if not made.is_file():
+        missing("`nox -s release` builds the wheel")
+    return made
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(PYTHONS[0], marks=pytest.mark.case), *PYTHONS[1:]],
-)
+OLDEST, *NEWER = PYTHONS
+CASE = pytest.param(OLDEST, marks=pytest.mark.case)
+
+
+@pytest.fixture(scope="module", params=[CASE, *NEWER])
 def installed(
     request: pytest.FixtureRequest,
     wheel: Path,
@@ -48,14 +51,17 @@ def installed(
     """The command of an environment with nothing but the wheel, for one Python."""
     prefix = tmp_path_factory.mktemp("tool") / "env"
     uv = [uv_program(), "--no-config"]
-    others = sorted(Path.home().glob(f".pyenv/versions/{request.param}.*/bin/python"))
-    python = others[-1] if others else request.param
+    version = request.param
+    others = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    python = others[-1] if others else version
     venv = [*uv, "venv", "--no-python-downloads", "--python", python, prefix]
-    if subprocess.run(venv, capture_output=True, check=False).returncode:
-        missing(f"this machine has no Python {request.param}")
+    made = subprocess.run(venv, capture_output=True, check=False)
+    if made.returncode:
+        missing(f"this machine has no Python {version}")
     install = [*uv, "pip", "install", "--python", prefix]
     install.append(f"{NAME}[nox] @ {wheel.as_uri()}")
-    if index := read_pip_config().index_url:
+    index = read_pip_config().index_url
+    if index:
         install += ["--default-index", index]
     subprocess.run(install, check=True, capture_output=True)
     return prefix / "bin" / "provision"
@@ -82,43 +88,52 @@ def succeed(command: Path, *words: str | Path, cwd: Path, **variables: str) -> s
 
 
 def test_the_wheel_holds_what_a_checkout_has(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
-    tracked = subprocess.run(
-        [shutil.which("git") or "git", "ls-files", *SHIPPED[:4], "provision"],
+    held = set()
+    for name in zipfile.ZipFile(wheel).namelist():
+        assert "__pycache__" not in name
+        held.add(name.removeprefix("provision/shipped/"))
+    git = shutil.which("git") or "git"
+    done = subprocess.run(
+        [git, "ls-files", *SHIPPED[:4], "provision"],
         cwd=CLONE,
         check=True,
         capture_output=True,
         text=True,
-    ).stdout.split()
+    )
+    tracked = done.stdout.split()
     assert len(tracked) > 300
-    held = {name.removeprefix("provision/shipped/") for name in names}
-    assert {name for name in tracked if (CLONE / name).is_file()} <= held
-    for name in names:
-        assert "__pycache__" not in name
+    for name in tracked:
+        if (CLONE / name).is_file():
+            assert name in held
 
 
 def test_the_parts_and_the_checksums_are_those_of_the_wheel(wheel: Path) -> None:
     held = wheel.parent
     program = shutil.which("sha256sum") or ""
     subprocess.run([program, "--check", "SHA256SUMS"], cwd=held, check=True)
-    listed = (held / "SHA256SUMS").read_text(encoding="utf-8").split()[1::2]
-    assert len(listed) == len(set(listed))
-    assert {*listed, "SHA256SUMS"} == {path.name for path in held.iterdir()}
+    sums = held / "SHA256SUMS"
+    listed = [sums.name]
+    for line in sums.read_text(encoding="utf-8").splitlines():
+        _, name = line.split()
+        listed.append(name)
+    assert sorted(listed) == sorted(path.name for path in held.iterdir())
     (file,) = held.glob("*.cdx.json")
     text = file.read_text(encoding="utf-8")
     parts = json.loads(text)
-    version = wheel.name.split("-")[1]
+    distribution, version, *_ = wheel.name.split("-")
     whole = parts["metadata"]["component"]
     assert whole["name"] == NAME
     assert whole["version"] == version
-    info = f"{wheel.name.partition('-')[0]}-{version}.dist-info/METADATA"
+    info = f"{distribution}-{version}.dist-info/METADATA"
     stated = zipfile.ZipFile(wheel).read(info).decode()
     needed = set()
     for line in re.findall(r"^Requires-Dist: (.+)$", stated, re.MULTILINE):
         if "extra ==" not in line:
-            needed.add(canonicalize_name(Requirement(line).name))
+            requirement = Requirement(line)
+            needed.add(canonicalize_name(requirement.name))
     assert len(needed) > 15
-    assert needed <= {canonicalize_name(part["name"]) for part in parts["components"]}
+    components = {canonicalize_name(part["name"]) for part in parts["components"]}
+    assert needed <= components
     for private in ("file:", str(CLONE), str(Path.home())):
         assert private not in text
 
@@ -131,7 +146,8 @@ def test_without_a_project_it_says_what_it_knows(
     detected = json.loads(succeed(installed, "detect", "--json", cwd=tmp_path))
     targets = {fit["target"] for fit in detected["result"]["fits"]}
     assert {"cpu-linux", "arc-windows"} <= targets
-    assert call(installed, "doctor", cwd=tmp_path).returncode in {0, 1}
+    diagnosed = call(installed, "doctor", cwd=tmp_path)
+    assert diagnosed.returncode in {0, 1}
     refused = call(installed, "targets", cwd=tmp_path)
     assert refused.returncode == 2
     assert "init" in refused.stderr
@@ -143,12 +159,14 @@ def test_an_empty_folder_becomes_a_project_with_the_shipped_lock(
 ) -> None:
     targets = ("--target=cpu-linux", "--target=arc-linux")
     succeed(installed, "init", *targets, cwd=tmp_path)
-    assert succeed(installed, "lock", "--check", cwd=tmp_path).count("fresh") == 2
+    locks = succeed(installed, "lock", "--check", cwd=tmp_path)
+    assert locks.count("fresh") == 2
     nox = installed.with_name("nox")
     sessions = succeed(nox, "-l", "-t", "build", cwd=tmp_path)
     assert "* build-arc-linux [build] -> " in sessions
     succeed(nox, "-s", "targets", cwd=tmp_path)
-    assert succeed(installed, "sbom", "cpu-linux", cwd=tmp_path).startswith("{")
+    sbom = succeed(installed, "sbom", "cpu-linux", cwd=tmp_path)
+    assert sbom.startswith("{")
 
 
 def test_a_repository_becomes_a_proven_environment(
@@ -158,18 +176,22 @@ def test_a_repository_becomes_a_proven_environment(
     # With pip's configuration, and uv's cache.
     names = [name for name in os.environ if name.startswith(("PIP_", "UV_"))]
     reaching = {name: os.environ[name] for name in [*names, "HOME"]}
-    (tmp_path / "requirements.txt").write_text("einops\ntorch\n", encoding="utf-8")
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("einops\ntorch\n", encoding="utf-8")
     # The checks run in the target's Python, which is the same for each Python of the toolkit.
     proven = request.node.callspec.params["installed"] == PYTHONS[-1]
-    code = "import einops, torch; print(torch.ones(2))"
-    for words in (
-        ("init", "--target", "cpu-linux"),
-        ("lock", "cpu-linux"),
-        ("build", "cpu-linux", *([] if proven else ["--no-smoke"])),
-        ("verify", "cpu-linux", "--deep"),
-        ("run", "cpu-linux", "--", "python", "-c", code),
+    build = "build cpu-linux" if proven else "build cpu-linux --no-smoke"
+    for line in (
+        "init --target cpu-linux",
+        "lock cpu-linux",
+        build,
+        "verify cpu-linux --deep",
     ):
-        printed = succeed(installed, *words, cwd=tmp_path, **reaching)
+        words = line.split()
+        succeed(installed, *words, cwd=tmp_path, **reaching)
+    code = "import einops, torch; print(torch.ones(2))"
+    command = ["run", "cpu-linux", "--", "python", "-c", code]
+    printed = succeed(installed, *command, cwd=tmp_path, **reaching)
     assert printed == "tensor([1., 1.])\n"
     listed = json.loads(succeed(installed, "targets", "--json", cwd=tmp_path))
     (row,) = listed["result"]["rows"]
