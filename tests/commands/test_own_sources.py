@@ -809,9 +809,8 @@ local = ["-e own"]
     assert "file:" not in inside.read_text(encoding="utf-8")
     clone = shutil.copytree(root, tmp_path / "clone")
     shutil.rmtree(site.project.wheelhouse)
-    file = clone / "locks" / "pylock.toml"
-    place = tmp_path / "of clone"
-    assert installed(index, place, *INSTALL["pip"], str(file)) == all_three
+    file = str(clone / "locks" / "pylock.toml")
+    assert installed(index, tmp_path / "of clone", *INSTALL["pip"], file) == all_three
 
 
 def test_an_export_builds_what_no_wheelhouse_has_and_says_what_it_wants(
