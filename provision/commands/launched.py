@@ -55,7 +55,8 @@ def read_launched(variables: Mapping[str, str]) -> Launched:
     _require_place(names, int(rank), int(size), local)
     store = "own"
     if variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        store = "launcher"
+        # It outlives an attempt, and so do the keys in it.
+        store = f"launcher/{variables.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     facts = {
         "rank": rank,
         "size": size,

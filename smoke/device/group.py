@@ -77,7 +77,7 @@ class Group:
             if "EADDRINUSE" in str(error) or "already in use" in str(error):
                 self._port_in_use(launched["port"], reason)
             self._no_network(f"rank 0 does not answer at {self.address}", reason)
-        return distributed.PrefixStore("provision", store)
+        return distributed.PrefixStore(f"provision/{launched['store']}", store)
 
     def _ask(self, method: Callable[..., Any], *arguments: object) -> Any:
         """Call a method of the store; SilentError where rank 0 does not answer, or did not before."""

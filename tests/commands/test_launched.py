@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ADDRESS = {"MASTER_ADDR": "n1", "MASTER_PORT": "4000"}
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"} | ADDRESS
+USES_AGENT, ATTEMPT = "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"
 SRUN = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"}
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "5",
@@ -32,7 +33,8 @@ BATCH = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "12034"}
     ("variables", "address", "port", "store"),
     [
         (TORCHRUN, "n1", "4000", "own"),
-        (TORCHRUN | {"TORCHELASTIC_USE_AGENT_STORE": "True"}, "n1", "4000", "launcher"),
+        (TORCHRUN | {USES_AGENT: "True"}, "n1", "4000", "launcher/0"),
+        (TORCHRUN | {USES_AGENT: "True", ATTEMPT: "2"}, "n1", "4000", "launcher/2"),
         (TORCHRUN | BATCH, "n1", "4000", "own"),
         (SRUN | {"SLURM_STEP_NODELIST": "n[07-09,11],m1"}, "n07", "29500", "own"),
         (SRUN | {"SLURM_STEP_NODELIST": "n[7,9]-ib"}, "n7-ib", "29500", "own"),
