@@ -83,11 +83,15 @@ def _numbers(tree: ast.Module) -> list[str]:
     for statement in tree.body:
         if not isinstance(statement, ast.Assign):
             continue
-        names = ast.unparse(statement.targets[0]).strip("()")
+        names = _written(statement.targets[0])
         if names.isupper() and _is_of_numbers(statement.value):
-            value = ast.unparse(statement.value).strip("()")
-            numbers.append(f"`{names} = {value}`")
+            numbers.append(f"`{names} = {_written(statement.value)}`")
     return numbers
+
+
+def _written(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text[1:-1] if isinstance(node, ast.Tuple) else text
 
 
 def _is_of_numbers(value: ast.expr) -> bool:

@@ -69,13 +69,12 @@ REAL = (
 
 NO_BYTECODE = sys.dont_write_bytecode
 
-gc.disable()  # until all tests are collected: little of what they make is garbage
-
 
 def pytest_collectstart() -> None:
     # smoke/run.py forbids bytecode when it is imported: the rewritten asserts of all files after it
     # would be made anew by each process.
     sys.dont_write_bytecode = NO_BYTECODE
+    gc.disable()  # until all tests are collected: little of what that makes is garbage
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

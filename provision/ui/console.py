@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import get_ident
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from pydantic import BaseModel
@@ -62,7 +62,7 @@ class Console:
             self.alive = False
         self.told = set[str]()  # checks that the terminal of the results has shown
         self._steps: Steps | None = None
-        self._lines: ProgressLines | None = None  # of the step that lasts
+        self._lines: dict[int, ProgressLines] = {}  # of the step of each thread
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
         """Print a line of the result, or several: newlines are kept."""
@@ -123,15 +123,15 @@ class Console:
         if self.quiet or is_interrupted():
             return
         if not self.alive:
-            self._close_lines()
+            self._close_lines(get_ident())
             if text:
                 show(self.err, f"· {_indented(text)}", "dim")
-            # Of downloads side by side each is a line, when it begins.
-            if look() and current_thread() is main_thread():
+            if look():
                 from provision.ui.progress_lines import ProgressLines  # noqa: PLC0415 - as below
 
-                self._lines = ProgressLines(look, self.err)
-                self._lines.start()
+                lines = ProgressLines(_indented(text), look, self.err)
+                self._lines[get_ident()] = lines
+                lines.start()
             return
         from provision.ui.live import Steps  # noqa: PLC0415 - it imports this module
 
@@ -140,14 +140,14 @@ class Console:
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""
-        self._close_lines()
+        for thread in tuple(self._lines):
+            self._close_lines(thread)
         if self._steps:
             self._steps.close()
 
-    def _close_lines(self) -> None:
-        if self._lines and current_thread() is main_thread():
-            self._lines.close()
-            self._lines = None
+    def _close_lines(self, thread: int) -> None:
+        if lines := self._lines.pop(thread, None):
+            lines.close()
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""

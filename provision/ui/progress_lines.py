@@ -27,8 +27,9 @@ class ProgressLines(Thread):
     of a download how many bytes are here: what takes seconds needs no more than its step.
     """
 
-    def __init__(self, look: Look, screen: Console) -> None:
+    def __init__(self, text: str, look: Look, screen: Console) -> None:
         super().__init__(daemon=True)
+        self._text = text  # of the step
         self._look, self._screen, self._over = look, screen, Event()
         self._begun = time.monotonic()
         self._due = INTERVAL  # seconds since then
@@ -61,7 +62,7 @@ class ProgressLines(Thread):
         if "completed" in progress:
             yield _count(progress, seconds)
         elif progress["files"]:  # uv tells of none where it has no terminal
-            yield _bytes(progress["files"], seconds)
+            yield f"{self._text}: {_bytes(progress['files'], seconds)}"
 
 
 def _bytes(files: Mapping[str, tuple[int, int]], seconds: float) -> str:
@@ -70,6 +71,8 @@ def _bytes(files: Mapping[str, tuple[int, int]], seconds: float) -> str:
     for arrived, total in files.values():
         here += arrived
         whole += total
+    if whole < here:  # a server need not tell it
+        return f"{size(here)}, {seconds:.0f} s"
     return f"{size(here)} of {size(whole)}, {seconds:.0f} s"
 
 

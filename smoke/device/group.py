@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -151,11 +151,13 @@ class Group:
         facts = {}
         with self.step("compare what all processes have"):  # the store ends with rank 0
             self._ask(self._store.set, f"{topic}/{self.rank}", json.dumps(fact))
-            self._wait(topic, LIMIT)
+            self._wait(topic, LIMIT, end=_IS_OVER)
             if absent := self._without(topic):
                 self._part(absent)
                 names = ", ".join(map(self._name, absent))
                 self._no_network(f"{names} did not come within {LIMIT:.0f} s")
+            if self._ask(self._store.check, [_IS_OVER]):
+                self._no_network("another process has ended its wait for the group")
             for rank in range(self.size):
                 text = self._ask(self._store.get, f"{topic}/{rank}")
                 facts[rank] = json.loads(text)
@@ -163,19 +165,19 @@ class Group:
 
     def _part(self, absent: list[int]) -> None:
         """Let those who came later know that the time is up, before the store ends with rank 0."""
-        self._ask(self._store.set, _IS_OVER, "")
-        self._ask(self._store.set, f"parts/{self.rank}", "")
         present = [rank for rank in range(self.size) if rank not in absent]
-        self._wait_for([f"parts/{rank}" for rank in present], _LAST_WORDS)
+        with suppress(
+            RuntimeError
+        ):  # rank 0 has ended, and what is to be said is known
+            self._ask(self._store.set, _IS_OVER, "")
+            self._ask(self._store.set, f"parts/{self.rank}", "")
+            self._wait("parts", _LAST_WORDS, present)
 
-    def _wait(self, topic: str, seconds: float) -> None:
-        """Wait until all have told something on a topic, or one has waited long enough for others."""
-        self._wait_for(
-            [f"{topic}/{rank}" for rank in range(self.size)], seconds, _IS_OVER
-        )
-
-    def _wait_for(self, keys: list[str], seconds: float, end: str = "") -> None:
-        """Wait until the store has all keys, or the one that ends the wait."""
+    def _wait(
+        self, topic: str, seconds: float, ranks: Iterable[int] = (), end: str = ""
+    ) -> None:
+        """Wait until some ranks, or all, have told something on a topic, or ``end`` is a key."""
+        keys = [f"{topic}/{rank}" for rank in ranks or range(self.size)]
         until = time.monotonic() + seconds
         while not self._ask(self._store.check, keys) and time.monotonic() < until:
             if end and self._ask(self._store.check, [end]):

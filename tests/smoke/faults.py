@@ -434,22 +434,22 @@ def eight_devices_are_healthy():
         yield
 
 
-@fault("device.ready", "probe-hung", "devices", **on_devices("--limit", "10"))
-def the_first_of_two_devices_does_not_answer():
+@fault("device.ready@1", "probe-hung", "devices", **on_devices("--limit", "10"))
+def the_second_of_three_devices_does_not_answer():
     def act() -> None:
-        if os.environ["SMOKE_DEVICE"] == "0":
+        if os.environ["SMOKE_DEVICE"] == "1":
             sleep = module("time").sleep
-            # Silent once the second has ended, however late that comes on a busy machine.
+            # Silent once the third has ended, however late that comes on a busy machine.
             path = Path(module("json").loads(sys.argv[1])["journal"])
-            journal = module("smoke.engine.journal").Journal(path)
+            journal = module("smoke.engine.journal").Journal(path, 1)
             for _ in range(600):
-                if "device.ready@1" in journal.ended():
+                if "device.ready@2" in journal.ended():
                     break
                 journal.write(alive=True)
                 sleep(0.1)
             sleep(600)
 
-    with says(others=[{}]), first_operation(act):
+    with says(others=[{}] * 2), first_operation(act):
         yield
 
 

@@ -179,6 +179,7 @@ def test_a_process_that_contributes_wrong_numbers_is_named_by_all(
     for rank in "012":
         (check,) = json.loads((tmp_path / rank).read_text(encoding="utf-8"))
         symptom = f"rank 2 on {socket.gethostname()}: wrong numbers"
+        assert check["outcome"] == "failed"
         assert check["finding"]["code"] == CODES[wrong]
         assert check["finding"]["symptom"] == symptom
         assert check["finding"]["evidence"]

@@ -44,14 +44,16 @@ def checked(harness: Callable[..., None], base: dict[str, Any], tmp_path: Path) 
 
 @pytest.mark.machine
 def test_a_device_that_hangs_holds_no_other_and_is_named(checked: Any) -> None:
-    report, events = checked("the_first_of_two_devices_does_not_answer", "device.ready")
-    assert failures(report["checks"]) == [("device.ready", "probe-hung")]
+    report, events = checked(
+        "the_second_of_three_devices_does_not_answer", "device.ready"
+    )
+    assert failures(report["checks"]) == [("device.ready@1", "probe-hung")]
     ended = [event["result"]["id"] for event in events if "result" in event]
-    ids = ["identity.import", "device.ready", "device.ready@1"]
+    ids = ["identity.import", "device.ready", "device.ready@1", "device.ready@2"]
     assert [check["id"] for check in report["checks"]] == ids
     if side_by_side.at_once() > 1:
-        assert ended == [ids[0], ids[2], ids[1]]
-    assert [device["index"] for device in report["devices"]] == [1]
+        assert ended == [*ids[:2], ids[3], ids[2]]
+    assert [device["index"] for device in report["devices"]] == [0, 2]
 
 
 @pytest.mark.machine
@@ -59,8 +61,10 @@ def test_a_device_that_hangs_holds_no_other_and_is_named(checked: Any) -> None:
 def test_the_gate_of_eight_devices(checked: Any) -> None:
     before = side_by_side.at_once()
     report, events = checked("eight_devices_are_healthy", *ONLY["gate"])
-    # The speed of a pretend device is that of two busy cores.
-    assert {code for _, code in failures(report["checks"])} <= {"slow"}
+    for name, code in failures(report["checks"]):
+        # The speed of a pretend device is that of busy cores.
+        assert name.partition("@")[0] in {"transfer.speed", "health.bandwidth"}
+        assert code == "slow"
     assert [device["index"] for device in report["devices"]] == [*range(8)]
     names = [check["id"] for check in report["checks"]]
     for index in range(1, 8):
@@ -74,8 +78,9 @@ def test_the_gate_of_eight_devices(checked: Any) -> None:
         working += "start" in event
         working -= "result" in event or "excused" in event
         most = max(most, working)
-    assert most <= side_by_side.cores()
-    if min(before, side_by_side.at_once()) > 1:  # memory is short at times
+    after = side_by_side.at_once()  # the memory that is free can be another
+    assert most <= max(before, after)
+    if min(before, after) > 1:
         assert most > 1
 
 

@@ -101,7 +101,10 @@ driver = "newest"
         (('"torch==2.13.0+cpu"', '"torch @ https://u:p@x/torch.whl"'), "has a login"),
         (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),
         (
-            ("[pip]", "[conda]\nchannels=['https://x/y']\ndependencies=['a']\n[pip]"),
+            (
+                "[pip]",
+                "[conda]\nchannels=['https://u:secret@x']\ndependencies=['a']\n[pip]",
+            ),
             "is not the name of a channel's catalog",
         ),
     ],

@@ -7,7 +7,9 @@ import logging
 import os
 import re
 import shlex
+import time
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -123,3 +125,27 @@ def test_the_line_that_activates_an_environment_can_be_pasted(
         "source",
         str(folder.parent / "current" / "bin" / "activate"),
     ]
+
+
+def test_each_download_that_lasts_is_counted_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a server that does not tell how large a file is, only what is here."""
+    monkeypatch.setattr("provision.ui.progress_lines.INTERVAL", 0.1)
+    monkeypatch.setattr("provision.ui.progress_lines._PAUSE", 0.05)
+    console = Console("provision")
+
+    def download(name: str, whole: int) -> None:
+        console.step(f"  {name}", lambda: {"files": {name: (2_000_000, whole)}})
+        time.sleep(0.4)
+        console.step("")
+
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(download, "a.whl", 5_000_000)
+        pool.submit(download, "b.whl", 0)
+    console.close()
+    shown = capsys.readouterr().err
+    assert "·   a.whl: 2 MB of 5 MB, 0 s\n" in shown
+    assert "·   b.whl: 2 MB, 0 s\n" in shown
+    time.sleep(0.3)
+    assert capsys.readouterr().err == "", "it is over"

@@ -285,7 +285,8 @@ def test_off_a_terminal_a_download_that_lasts_counts_its_bytes(
         encoding="utf-8",
         check=True,
     )
-    counts = re.findall(r"^· \d+ [kM]?B of 1 MB, \d+ s$", done.stderr, re.MULTILINE)
+    line = r"^· downloading from the default index: \d+ [kM]?B of 1 MB, \d+ s$"
+    counts = re.findall(line, done.stderr, re.MULTILINE)
     assert len(set(counts)) > 2
 
 
