@@ -34,6 +34,7 @@ __all__ = [
     "run",
 ]
 log = logging.getLogger(__name__)
+_OFFLINE = "check the network, or set pip's index-url to a mirror that answers"
 _UNREACHED = re.compile("(?i)failed to fetch|connect|dns|timed out|network")
 _running: set[subprocess.Popen[str]] = set()
 
@@ -54,8 +55,8 @@ class Completed:
         text = self.stderr.strip() or self.stdout.strip()
         return "\n".join(text.splitlines()[-12:])
 
-    def require(self, what: str, *, remedy: str = "") -> Self:
-        """Return self if the process succeeded."""
+    def require(self, what: str, *, remedy: str = "", offline: str = _OFFLINE) -> Self:
+        """Return self if the process succeeded; ``offline``: the remedy where uv reached no server."""
         if self.returncode == 0:
             return self
         # Its options are internal, and in the log of --debug.
@@ -63,9 +64,7 @@ class Completed:
         command = " ".join([program, *takewhile(str.isalpha, self.argv[1:])])
         cause = f"`{command}` ended with {describe_exit(self.returncode)}"
         if program.startswith("uv") and _UNREACHED.search(self.stderr):
-            remedy = (
-                "check the network, or set pip's index-url to a mirror that answers"
-            )
+            remedy = offline
         raise ToolError(what, evidence=self.tail, cause=cause, remedy=remedy)
 
 

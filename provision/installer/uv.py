@@ -77,9 +77,11 @@ def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
         prompt,
         str(prefix),
     ]
-    remedy = f"install Python {python}, or check the network from which uv takes one"
+    remedy = f"install a Python {python} that is on PATH, or check the network from which uv takes one"
     run(argv).require(
-        f"could not make an environment with Python {python}", remedy=remedy
+        f"could not make an environment with Python {python}",
+        remedy=remedy,
+        offline=remedy,
     )
 
 

@@ -151,7 +151,8 @@ class PipFiles(Collected):
         self._runs_in = None
         if unused:
             names = ", ".join(unused)
-            self.ignored.append(f"{path}: packages of conda are not used: {names}")
+            beyond = "packages of conda are not installed beyond what the spec has"
+            self.ignored.append(f"{path}: {beyond}: {names}")
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

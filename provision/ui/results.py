@@ -374,7 +374,11 @@ def show_freshness(result: Freshness, console: Console) -> None:
     console.verdict(line, good=not result.stale)
     if result.without_record and not result.stale:
         names = ", ".join(result.without_record)
-        console.line(f"  no digest of their RECORD is known: {names}", "yellow")
+        console.line(
+            f"  it has no digest of the RECORD of {names}, whose files a build takes as uv has them; "
+            "`lock` adds it where their index answers",
+            "yellow",
+        )
 
 
 def show_changes(changes: Iterable[ArtifactChange], console: Console) -> None:

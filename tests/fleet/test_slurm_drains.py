@@ -34,7 +34,9 @@ def run(node: Machine, script: str, *settings: str) -> subprocess.CompletedProce
 def cluster(fleet: Fleet, first: Played) -> Iterator[Cluster]:
     """A controller and three nodes, which run no health check by themselves yet."""
     nodes = [fleet.lab.hosts[name] for name in ("good", "driver", "late")]
-    for node in nodes:  # a rollout of before may have broken one, and its first check would say so
+    for node in (
+        nodes
+    ):  # a rollout of before may have broken one, and its first check would say so
         environments = node.root / "opt/provision/toolkit/.envs"
         shutil.rmtree(environments / "poolxpu" / "reports", ignore_errors=True)
     return slurm.start(fleet.lab, nodes)

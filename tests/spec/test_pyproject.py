@@ -161,7 +161,7 @@ def test_environment_yml_gives_its_pip_part(tmp_path: Path) -> None:
     assert target.pip.local == ("-e ./own",)
     assert target.inputs.places["einops>=0.7"] == "environment.yml, line 7"
     notes = "\n".join(target.inputs.notes)
-    assert "packages of conda are not used: python=3.11, numpy=1.26" in notes
+    assert "not installed beyond what the spec has: python=3.11, numpy=1.26" in notes
     assert "line 10: --extra-index-url" in notes
 
 

@@ -52,6 +52,11 @@ def handle(call: Call) -> Outcome:
     has_notes = _note_locks(call)
     if options.project and not (environment or log or options.report):
         found = diagnose_repository(options.project.absolute(), call.project)
+        if not found:
+            call.console.note(
+                f"{options.project} has no file of another tool that the doctor examines: "
+                "this is about the machine"
+            )
     if not found and (environment or not log):
         found, host, prefix = diagnose(
             call.project, python=options.python, target=options.target
