@@ -69,8 +69,9 @@ def handle(call: Call) -> Outcome:
     if options.report:
         text = report(result, host, prefix, log)
         return Outcome(text, lambda text, _: print_text(text), code)
-    show = partial(show_diagnosis, log=options.log, has_notes=has_notes)
-    return Outcome(result, show, code)
+    return Outcome(
+        result, partial(show_diagnosis, log=options.log, has_notes=has_notes), code
+    )
 
 
 def _note_locks(call: Call) -> bool:
