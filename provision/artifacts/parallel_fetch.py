@@ -3,7 +3,6 @@
 A file gets its name only when its SHA-256 is the lock's, so every named file is verified.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
@@ -53,10 +52,8 @@ def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:
 
 
 def wanted_archive(package: CondaPackage) -> WantedFile:
-    """Return the archive of a conda package; ``$VARIABLES`` in its URL are expanded."""
-    # conda-lock writes credentials of private channels as variables, so that none is in a lock.
-    url = os.path.expandvars(package.url)
-    return WantedFile(package.filename, package.sha256, package.size, url, None)
+    """Return the archive of a conda package."""
+    return WantedFile(package.filename, package.sha256, package.size, package.url, None)
 
 
 def fetch_all(

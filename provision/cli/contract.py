@@ -40,9 +40,7 @@ from provision.ui.console import print_json, print_text
 
 _CODES = {"keep": Exit.OK, "remove": Exit.FINDINGS, "none": Exit.USAGE}
 _UNTIL_IDLE = 10.0  # seconds in which what an ended job left may go
-_UNTIL_ENDED = (
-    5.0  # seconds to end in: a driver that hangs may hold the main thread for ever
-)
+_UNTIL_ENDED = 5.0  # seconds: a driver that hangs may hold the main thread for ever
 _HUNG = "the run could not be ended: a driver may hang"
 _UNFIT = re.compile(r"^[^A-Za-z0-9]|[^A-Za-z0-9_.-]")  # in a part of a file's name
 

@@ -16,7 +16,7 @@ from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Lock, read_lock
 from provision.spec.model import Target
 
-# As os.path.expandvars() reads them, on Windows too.
+# As programs expand them, on Windows too.
 _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 
 
@@ -36,7 +36,7 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
     """Return the lock of a target; SpecError if the spec or catalog changed since it was made."""
     lock = read_lock(project.lock(target.name))
     remedy = f"lock it again: `{program_name()} lock {target.name}`"
-    why = staleness(target, project.catalog, lock) or _foreign_variables(target, lock)
+    why = staleness(target, project.catalog, lock) or _foreign_variables(lock)
     if why:
         what = f"the lock of {target.name} is stale"
         raise SpecError(what, cause=why, remedy=remedy)
@@ -51,16 +51,15 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
     return lock
 
 
-def _foreign_variables(target: Target, lock: Lock) -> str:
-    """Return why no file of a lock may be fetched: variables are expanded in its addresses."""
+def _foreign_variables(lock: Lock) -> str:
+    """Return why no file of a lock may be fetched: its addresses could send the caller's variables."""
     foreign = set[str]()
     for package in conda_packages(lock):
         foreign.update(_VARIABLE.findall(package.url))
-    foreign.difference_update(_VARIABLE.findall(" ".join(target.channels)))
     if not foreign:
         return ""
     names = ", ".join(sorted(foreign))
-    return f"its addresses name variables that the spec does not: {names}"
+    return f"its addresses name variables that no channel has: {names}"
 
 
 def _foreign_sources(project: Project, target: Target, lock: Lock) -> dict[str, str]:

@@ -53,7 +53,11 @@ def test_a_project_with_specs_alone_is_only_named(
 ) -> None:
     (tmp_path / "envs").mkdir()
     main(["doctor", "--project", str(tmp_path), "--json"])
-    assert json.loads(capsys.readouterr().out)["result"]["examined"] == "this machine"
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["result"]["examined"] == "this machine"
+    assert (
+        f"{tmp_path} has no file of another tool that the doctor examines" in shown.err
+    )
 
 
 @pytest.mark.parametrize(

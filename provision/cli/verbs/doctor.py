@@ -54,7 +54,7 @@ def handle(call: Call) -> Outcome:
         found = diagnose_repository(options.project.absolute(), call.project)
         if not found:
             call.console.note(
-                f"{options.project} has no file of another tool that the doctor examines: "
+                f"{options.project.absolute()} has no file of another tool that the doctor examines: "
                 "this is about the machine"
             )
     if not found and (environment or not log):
