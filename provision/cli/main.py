@@ -148,7 +148,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
     call = Call(arguments, project, console)
-    gc.enable()  # all that the verb needs is loaded; see provision.cli.isolated
+    gc.freeze()  # all that the verb needs is loaded; see provision.cli.isolated
+    gc.enable()
     if contract:
         from provision.cli.contract import Contract  # noqa: PLC0415 - as a verb
 

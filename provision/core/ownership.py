@@ -51,26 +51,29 @@ def require_own_project(project: Project, target: str | None) -> None:
 def _require_no_other_writer(root: Path, folders: Iterable[Path], trust: str) -> None:
     """Stop root at the first file of another user, or that every user can change."""
     trusted = _trusted(0)
-    for path, state in _below(root, folders):
+    for entry in _below(root, folders):
+        try:
+            state = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # another process has removed it meanwhile
+            continue
         if state.st_uid not in trusted:
-            require_own([Path(path)], trust)
-        _require_unwritable(path, state, root)
+            require_own([Path(entry.path)], trust)
+        if state.st_mode & stat.S_IWOTH:
+            _require_unwritable(entry.path, state, root)
 
 
-def _below(root: Path, folders: Iterable[Path]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the files of a project's root, and all that is in some folders, with their states."""
+def _below(root: Path, folders: Iterable[Path]) -> Iterator[os.DirEntry[str]]:
+    """Yield the files of a project's root, and all that is in some folders."""
     # An environment has 25,000 entries: a Path of each would take a second.
     waiting = [str(folder) for folder in (root, *folders) if folder.is_dir()]
     while waiting:
         folder = waiting.pop()
         for entry in _entries(folder):
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if is_folder and folder == str(root):
-                continue
-            if is_folder:
+            if not entry.is_dir(follow_symlinks=False):
+                yield entry
+            elif folder != str(root):
                 waiting.append(entry.path)
-            with contextlib.suppress(FileNotFoundError):
-                yield entry.path, entry.stat(follow_symlinks=False)
+                yield entry
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

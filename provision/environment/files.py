@@ -117,8 +117,8 @@ def tree_digest(contents: Contents, hashes: dict[str, str]) -> str:
 
 def record_digests(
     dist: InstalledDistribution, prefix: Path, site: Path
-) -> tuple[str, ...]:
-    """Return the digests that the RECORD of its wheel may have had; the first is the likely one."""
+) -> Iterator[str]:
+    """Yield the digests that the RECORD of its wheel may have had; the first is the likely one."""
     inside = site.relative_to(prefix).as_posix()
     launchers = _launchers(dist)
     first_line = _first_line(prefix)
@@ -135,13 +135,11 @@ def record_digests(
             scripts.append((place, match.string[match.end() :]))
         else:
             lines.append((place, line.hash))
-    digests = []
     for start in _PLACEHOLDERS:
         before = []
         for place, rest in scripts:
             before.append((place, encoded(hashlib.sha256(start + rest).digest())))
-        digests.append(record_digest([*lines, *before]))
-    return tuple(dict.fromkeys(digests))
+        yield record_digest([*lines, *before])
 
 
 def _launchers(dist: InstalledDistribution) -> set[str]:

@@ -116,7 +116,7 @@ def _compare_records(
             continue
         digests = files.record_digests(dist, contents.prefix, contents.site)
         if artifact.record is None:
-            unlocked_records[artifact.sha256] = digests[0]
+            unlocked_records[artifact.sha256] = next(digests)
         elif artifact.record not in digests:
             evidence = str(dist.folder / "RECORD")
             foreign[dist.name] = finding("foreign-record", evidence, dist=dist)

@@ -29,7 +29,7 @@ class Part(BaseModel):
     """The base of what is read of a report or a verdict."""
 
     # Written by the suite inside the environment, which may know more than this reader.
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Measurement(Part):
