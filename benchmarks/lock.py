@@ -9,6 +9,7 @@ from benchmarks.harness import Contestant, compare, interleave
 from benchmarks.workbench import UV, Workbench, call
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.digest import catalog_digest
+from provision.core.platforms import PLATFORMS
 from provision.resolver import local_index
 from provision.resolver.resolver import offered
 from provision.resolver.uv import compile_argv
@@ -36,6 +37,9 @@ def rows(bench: Workbench) -> list[Row]:
         commands = []
         for spec in sorted(project.specs.glob("*.toml")):
             target = load_target(project.specs, spec.stem)
+            if not project.lock(target.name).exists():  # its catalog is not complete
+                continue
+            env |= PLATFORMS[target.platform].resolver
             wheels = offered(target, project.catalog)
             digest = catalog_digest(project.catalog, target)
             indexes = stack.enter_context(local_index.serve(wheels, digest))
