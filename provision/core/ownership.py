@@ -40,9 +40,7 @@ def require_own_project(project: Project, target: str | None) -> None:
     trust = f"if you trust its owner, name the project: {naming(root)}"
     require_own(parts, trust)
     if sys.platform != "win32" and os.geteuid() == 0:
-        used = [root / "smoke", project.specs, lock]
-        if target:
-            used.append((home / "current").resolve())
+        used = [root / "smoke", project.specs, lock, (home / "current").resolve()]
         for part in filter(Path.exists, parts):
             _require_unwritable(str(part), part.stat(), root)
         _require_no_other_writer(root, used, trust)

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import stat
 import time
@@ -56,11 +57,16 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_before_it_end
 
     def record(descriptor: int) -> None:
         is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        assert is_folder or os.fstat(descriptor).st_size == len("text")
         flushed.append((is_folder, file.exists()))
 
     monkeypatch.setattr(os, "fsync", record)
     write_atomic(file, "text")
     assert flushed == [(False, False), (True, True)]
+    swap_link(file, tmp_path / "folder")
+    assert flushed[2:] == [(True, False)], (
+        "the link has its name, and points to nothing"
+    )
 
 
 def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:
@@ -96,7 +102,26 @@ def test_removal_takes_links_but_not_what_they_point_to(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "precious"]
 
 
+def test_the_tag_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_tagged(tmp_path / "ours")
+    (tmp_path / "ours" / "folder").mkdir()
+    (tmp_path / "ours" / "file").touch()
+    remove = shutil.rmtree
+
+    def killed(folder: str | Path) -> None:
+        if Path(folder).parent == tmp_path:
+            raise OSError
+        remove(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(ToolError, match="cannot remove"):
+        remove_tagged(tmp_path / "ours")
+    (left,) = tmp_path.iterdir()
+    assert [path.name for path in left.iterdir()] == ["provision.tag"]
+
+
 def test_a_link_is_swapped_in_one_step(tmp_path: Path) -> None:
+    (tmp_path / f".current-{os.getpid()}").symlink_to("of a killed process of this id")
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         swap_link(tmp_path / "current", tmp_path / name)

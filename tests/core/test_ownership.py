@@ -64,7 +64,18 @@ def test_attack_a_planted_project_is_refused(
     assert main.main(["targets", "--project", str(project)]) == Exit.OK
 
 
-@pytest.mark.parametrize("part", [f".envs/{TARGET}", f".envs/{TARGET}/made"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        f".envs/{TARGET}",
+        f".envs/{TARGET}/made",
+        ".envs",
+        "envs",
+        "lockfiles",
+        f"lockfiles/{TARGET}",
+        ".cache",
+    ],
+)
 def test_attack_an_environment_of_another_user_is_not_run(
     project: Path,
     give_away: Callable[[Path], None],
@@ -73,17 +84,27 @@ def test_attack_an_environment_of_another_user_is_not_run(
 ) -> None:
     (project / ".envs" / TARGET / "made").mkdir(parents=True)
     (project / ".envs" / TARGET / "current").symlink_to("made")
+    (project / part).mkdir(parents=True, exist_ok=True)
     give_away(project / part)
     assert main.main(["run", TARGET, "--", "true"]) == Exit.USAGE
     assert "belongs to another user" in capsys.readouterr().err
 
 
-FILES = ("smoke/check.py", f"envs/{TARGET}.toml", "noxfile.py", "deep.pth")
+FILES = (
+    "smoke/check.py",
+    "smoke",
+    f"envs/{TARGET}.toml",
+    f"lockfiles/{TARGET}/x",
+    "noxfile.py",
+    "deep.pth",
+)
 
 
 @ROOT_ALONE
 @pytest.mark.parametrize("how", ["foreign", "writable"])
-@pytest.mark.parametrize("name", [*FILES, "smoke/new", f".envs/{TARGET}/made/a/x.py"])
+@pytest.mark.parametrize(
+    "name", [*FILES, "smoke/new/", ".cache/", f".envs/{TARGET}/made/a/x.py"]
+)
 def test_attack_root_runs_no_file_that_others_can_change(
     project: Path, capsys: pytest.CaptureFixture[str], name: str, how: str
 ) -> None:
@@ -92,7 +113,7 @@ def test_attack_root_runs_no_file_that_others_can_change(
     (project / ".envs" / TARGET / "current").symlink_to("made")
     path = project / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir() if path.name == "new" else path.touch()
+    path.mkdir() if name.endswith("/") else path.touch()
     words = ["run", TARGET, "--", "true"]
     main.main(words)
     assert str(path) not in capsys.readouterr().err
@@ -133,9 +154,16 @@ def test_a_lock_that_all_may_take_is_no_file_that_runs(
     (made.parent / "current").symlink_to("made")
     (made / ".lock").touch()
     (made / ".lock").chmod(0o666)
-    (made / "link").symlink_to("nowhere")
+    (made / "link").symlink_to("..")
+    (made / "shared").mkdir()
+    (made / "shared").chmod(0o1777)
+    (project / "deep" / "unused").touch()
+    (project / "deep" / "unused").chmod(0o666)
     main.main(["run", TARGET, "--", "true"])
     assert "every user" not in capsys.readouterr().err
+    os.chown(made / "link", STRANGER, -1, follow_symlinks=False)
+    main.main(["run", TARGET, "--", "true"])
+    assert f"{made / 'link'} belongs to another" in capsys.readouterr().err
 
 
 def test_attack_a_link_to_a_project_is_judged_by_both(
@@ -144,7 +172,7 @@ def test_attack_a_link_to_a_project_is_judged_by_both(
     (tmp_path / "real").mkdir()
     link = tmp_path / "link"
     link.symlink_to("real")
-    require_own([link, tmp_path / "absent"], "")
+    require_own([tmp_path / "absent", link], "")
     give_away(link)
     with pytest.raises(UsageError, match="another user"):
         require_own([link], "")
@@ -160,6 +188,20 @@ def test_under_sudo_the_project_of_its_user_is_used(
     monkeypatch.setenv("SUDO_UID", str(STRANGER + 1))
     with pytest.raises(UsageError, match="another user"):
         require_own([tmp_path], "")
+    monkeypatch.setenv("SUDO_UID", str(STRANGER))
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER + 1)  # sudo of another user
+    with pytest.raises(UsageError, match="another user"):
+        require_own([tmp_path], "")
+
+
+@ROOT_ALONE
+def test_a_user_s_own_project_may_be_writable_by_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.chmod(0o777)
+    os.chown(project, STRANGER, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    assert main.main(["targets"]) == Exit.OK
 
 
 def test_what_the_owner_of_the_toolkit_has_is_used(
