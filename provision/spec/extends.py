@@ -118,7 +118,7 @@ def _extended(file: SpecFile, base: Data) -> Data:
         own = file.data[name]
         inherited = base[name]
         if isinstance(inherited, dict):
-            whole[name] = own | inherited | own
+            whole[name] = inherited | own
         if name == "conda":
             dependencies = _added(own, inherited, "dependencies", by_name=True)
             whole[name]["dependencies"] = dependencies
@@ -129,7 +129,7 @@ def _extended(file: SpecFile, base: Data) -> Data:
 
 def _extended_pip(file: SpecFile, inherited: Data) -> Data:
     own = file.data["pip"]
-    pip: Data = own | inherited | own
+    pip: Data = inherited | own
     if "cutoff" in own:  # single cut-offs would now hold their packages back
         inherited = inherited | {"cutoffs": {}}
     for key, value in inherited.items():

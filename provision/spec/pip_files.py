@@ -165,7 +165,7 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if length > LINE:
             raise ValueError(f"line {number}: it has more than {LINE} characters")
         goes_on = part.endswith("\\")
-        begun.append(part.removesuffix("\\").rstrip() if goes_on else part)
+        begun.append(part.removesuffix("\\").rstrip())
         if not goes_on:
             if whole := " ".join(begun).strip():
                 yield number, whole

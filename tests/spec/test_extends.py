@@ -115,6 +115,56 @@ def test_requirements_add_and_replace_by_distribution(specs: Path) -> None:
     assert (target.summary, target.smoke.speedup_over_cpu) == ("base", 2.0)
 
 
+def test_indexes_limits_and_days_add_to_those_of_a_base(specs: Path) -> None:
+    (specs / "middle.toml").write_text(
+        """
+        extends = "base"
+        [pip]
+        cutoffs = { numpy = 2026-11-08 }
+        constraints = ["protobuf<5"]
+        [pip.variants]
+        torchvision = "cu130"
+        """
+    )
+    text = """
+    extends = "middle"
+    [pip]
+    CUTOFF
+    constraints = ["protobuf>3"]
+    [pip.index]
+    mine = ["Torch"]
+    vendor = ["x"]
+    default = ["alpha"]
+    [pip.variants]
+    torch = "cu128"
+    """
+    pip = child(specs, text.replace("CUTOFF", "")).pip
+    assert pip.index == {"mine": ("torch",), "vendor": ("x", "torchvision")}
+    assert pip.variants == {"torchvision": "cu130", "torch": "cu128"}
+    assert pip.constraints == ("protobuf>3", "protobuf<5")
+    days = {name: day.day for name, day in pip.cutoffs.items()}
+    assert days == {"idna": 9, "numpy": 8}
+    pip = child(specs, text.replace("CUTOFF", "cutoff = 2026-11-10")).pip
+    assert (pip.cutoff.day, pip.cutoffs) == (10, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pip = 3", "pip: has to be a table"),
+        ("[pip]\nrequirements = 'torch'", "pip.requirements: has to be a list"),
+        ("[pip]\nindex = ['torch']", "pip.index: has to be a table"),
+        ("name = 'other'", "name: unknown key"),
+    ],
+)
+def test_what_cannot_be_added_to_a_base_is_a_fault(
+    specs: Path, text: str, said: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        child(specs, f'extends = "base"\n{text}')
+    assert said in f"{caught.value.what}\n{caught.value.evidence}"
+
+
 def test_several_levels_and_a_folder_for_what_is_no_target(specs: Path) -> None:
     (specs / "shared").mkdir()
     (specs / "base.toml").rename(specs / "shared" / "base.toml")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.spec.places import Places, read_places
+from provision.spec.places import Line, Places, read_places
 from provision.spec.reader import load_spec
 
 if TYPE_CHECKING:
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 BASE = """
 [pip]
-# "numpy<2" was here once
-requirements = ["numpy<2", "torch==2.1"]
+requirements = [
+    # "numpy<2" was here once
+    "numpy<2", "torch==2.1",
+]
 """
 SPEC = """
 extends = "base/common"
@@ -30,7 +32,7 @@ requirements = [
     "torch==2.2", # the base has 2.1
     'zed @ git+https://example.org/zed.git#egg=zed',
 ]
-local = ["-e ."]
+local = ["-e .", "-e größe"]
 constraints = ["protobuf<5"]
 
 [[pip.overrides]]
@@ -47,12 +49,12 @@ def root(tmp_path: Path) -> Path:
         "envs/thing.toml": SPEC,
         "needs/all.txt": ALL,
         "needs/more.txt": "# a comment\nFoo_Bar>=2 \\\n  --hash=sha256:aa\n",
-        "needs/limits.txt": "\nurllib3<2\n",
+        "needs/limits.txt": "\nurllib3<2\nprotobuf<5\n",
         "own/pyproject.toml": "[project]\nname = 'own'\n",
         "pyproject.toml": "[project]\nname = 'whole'\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 
 
@@ -70,13 +72,14 @@ def places(root: Path) -> Places:
             "envs/thing.toml, line 12",
             "spec",
         ),
-        ("numpy<2", "envs/base/common.toml, line 4", "inherited"),
+        ("numpy<2", "envs/base/common.toml, line 5", "inherited"),
         ("six", "needs/all.txt, line 1", "file"),
         ("Foo_Bar>=2", "needs/more.txt, line 3", "file"),
         ("urllib3<2", "needs/limits.txt, line 2", "file"),
         ("protobuf<5", "envs/thing.toml, line 15", "spec"),
         ("pillow>=11", "envs/thing.toml, line 18", "spec"),
         ("-e .", "envs/thing.toml, line 14", "spec"),
+        ("-e größe", "envs/thing.toml, line 14", "spec"),
         ("-e own", "needs/all.txt, line 4", "file"),
     ],
 )
@@ -89,6 +92,7 @@ def test_each_line_has_its_file_and_number(
 
 
 def test_what_was_made_of_a_line_is_found_by_its_name(places: Places) -> None:
+    assert not Line("local", "own/", "", "spec").name
     assert places.of("zed==1.0") == "envs/thing.toml, line 12"
     assert places.of("foo-bar") == "needs/more.txt, line 3"
     assert places.of("nowhere") == "envs/thing.toml"

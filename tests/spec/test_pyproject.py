@@ -93,7 +93,7 @@ def test_the_dependencies_and_the_extras_that_are_named(
 
 def test_a_group_with_what_it_includes_and_the_package_itself(tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", TRAINER)
-    target = load(tmp_path, 'files = ["pyproject.toml:dev"]')
+    target = load(tmp_path, 'files = ["pyproject.toml:DEV"]')
     marked = 'tomli; python_version < "3.11"'
     assert target.pip.requirements == (
         "ruff",
@@ -115,6 +115,9 @@ def test_a_group_with_what_it_includes_and_the_package_itself(tmp_path: Path) ->
         ("sub/pyproject.toml", "No such file"),
         ("../pyproject.toml", "is outside the project"),
         ("setup.py", "no requirements file, pyproject.toml or environment.yml"),
+        ("setup.cfg", "no requirements file, pyproject.toml or environment.yml"),
+        ("uv.lock", "no requirements file, pyproject.toml or environment.yml"),
+        ("Cargo.toml", "no requirements file, pyproject.toml or environment.yml"),
         ("broken/pyproject.toml", "broken/pyproject.toml: "),
         ("poetry/pyproject.toml", "`poetry export` writes"),
         (
@@ -123,6 +126,8 @@ def test_a_group_with_what_it_includes_and_the_package_itself(tmp_path: Path) ->
         ),
         ("odd/pyproject.toml", "dependencies is not a list of requirements"),
         ("bad/pyproject.toml", "line 3: '!!' is not a requirement"),
+        ("groups/pyproject.toml:text", "the dependency group text is not a list"),
+        ("groups/pyproject.toml:table", "is not a requirement"),
     ],
 )
 def test_what_it_does_not_say_is_a_fault_with_its_place(
@@ -136,13 +141,16 @@ def test_what_it_does_not_say_is_a_fault_with_its_place(
     write(tmp_path, "odd/pyproject.toml", '[project]\ndependencies = "numpy"\n')
     bad = '[project]\nname = "a"\ndependencies = ["!!"]\n'
     write(tmp_path, "bad/pyproject.toml", bad)
+    groups = "[dependency-groups]\ntext = 'x'\ntable = [{ include = 'text' }]\n"
+    write(tmp_path, "groups/pyproject.toml", groups)
     assert said in fault(tmp_path, f'files = ["{entry}"]')
 
 
-def test_environment_yml_gives_its_pip_part(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["environment.yml", "environment.yaml"])
+def test_environment_yml_gives_its_pip_part(tmp_path: Path, name: str) -> None:
     write(
         tmp_path,
-        "environment.yml",
+        name,
         """
         dependencies:
         - python=3.11
@@ -156,12 +164,12 @@ def test_environment_yml_gives_its_pip_part(tmp_path: Path) -> None:
         """,
     )
     write(tmp_path, "more.txt", "tqdm\n")
-    target = load(tmp_path, 'files = ["environment.yml"]')
+    target = load(tmp_path, f'files = ["{name}"]')
     assert target.pip.requirements == ("einops>=0.7", "tqdm")
     assert target.pip.local == ("-e ./own",)
-    assert target.inputs.places["einops>=0.7"] == "environment.yml, line 7"
+    assert target.inputs.places["einops>=0.7"] == f"{name}, line 7"
     notes = "\n".join(target.inputs.notes)
-    assert "not installed beyond what the spec has: python=3.11, numpy=1.26" in notes
+    assert notes.endswith("beyond what the spec has: python=3.11, numpy=1.26")
     assert "line 10: --extra-index-url" in notes
 
 
@@ -169,10 +177,10 @@ def test_paths_of_an_environment_yml_are_relative_to_it_as_for_conda(
     tmp_path: Path,
 ) -> None:
     """It runs pip in the file's folder: conda/env/installers/pip.py of conda 24 and 25."""
-    lines = ["-e ./own[dev]", "own", "-r more.txt", "-e ../lib", "-e ./absent"]
+    lines = ["-e ./own[dev]", "own", "-r ../more.txt", "-e ../lib", "-e ./absent"]
     entries = "".join(f"      - {line}\n" for line in lines)
     write(tmp_path, "conda/environment.yml", f"dependencies:\n  - pip:\n{entries}")
-    write(tmp_path, "conda/more.txt", "-e ./own\n")
+    write(tmp_path, "more.txt", "-e ./own\n")
     for folder in ("own", "absent", "conda/own", "lib"):  # two are not meant
         write(
             tmp_path,
@@ -183,12 +191,17 @@ def test_paths_of_an_environment_yml_are_relative_to_it_as_for_conda(
     own = "conda/own"
     assert pip.local == (f"-e {own}[dev]", f"-e {own}", "-e lib", "-e conda/absent")
     assert pip.requirements == ("own",)  # as for pip, which takes it for a name
+    write(tmp_path, "after.txt", "-e ./own\n")
+    after = load(tmp_path, 'files = ["conda/environment.yml", "after.txt"]')
+    assert after.pip.local == (*pip.local, "-e ./own")
+    assert not after.inputs.notes
 
 
 SOURCES = """
 [project]
 name = "app"
-dependencies = ["Ours[fast]>=1", "beside", "far; sys_platform == 'win32'", "torch", "core", "either"]
+dependencies = ["Ours[fast]>=1", "beside", "far; sys_platform == 'win32'", "torch", "core", "either",
+    "absent; sys_platform == 'linux'"]
 [tool.uv.sources]
 ours = { git = "https://example.org/ours.git", tag = "v1", subdirectory = "python" }
 beside = { path = "libs/beside", editable = true }
@@ -199,6 +212,7 @@ either = [
     { git = "https://example.org/either", marker = "sys_platform == 'linux'" },
     { url = "https://example.org/either.zip", marker = "sys_platform == 'win32'" },
 ]
+absent = { path = "absent" }
 nobody = { workspace = true }
 [tool.uv.workspace]
 members = ["packages/*"]
@@ -211,7 +225,7 @@ dependencies = ["sdk", "other"]
 [build-system]
 requires = []
 [tool.uv.sources]
-other = { workspace = true }
+Other = { workspace = true }
 """
 SDK = '[project]\nname = "%s"\n[build-system]\nrequires = []\n'
 
@@ -222,6 +236,7 @@ def workspace(tmp_path: Path) -> Path:
     write(tmp_path, "libs/beside/pyproject.toml", SDK % "beside")
     write(tmp_path, "packages/core/pyproject.toml", CORE)
     write(tmp_path, "packages/old/pyproject.toml", SDK % "core")
+    write(tmp_path, "packages/notes/README.md", "")
     # Of the root's sources, which hold for its members, too; and no package, without a build.
     sdk = 'sdk = { path = "packages/sdk" }\n[tool.uv.workspace]'
     write(tmp_path, "pyproject.toml", SOURCES.replace("[tool.uv.workspace]", sdk))
@@ -237,6 +252,7 @@ WANTED = (
     "far @ https://example.org/far-1.0-py3-none-any.whl ; sys_platform == 'win32'",
     "torch",
     "either @ https://example.org/either.zip ; sys_platform == 'win32'",
+    "absent; sys_platform == 'linux'",
 )
 
 
@@ -266,6 +282,8 @@ def test_a_source_without_a_build_system_is_a_package_as_for_uv(tmp_path: Path) 
     write(tmp_path, "x/pyproject.toml", "[project]\nname = 'x'\nversion = '1'\n")
     pip = load(tmp_path, 'files = ["pyproject.toml"]').pip
     assert (pip.requirements, pip.local) == ((), ("x",))
+    (tmp_path / "x" / "pyproject.toml").rename(tmp_path / "x" / "setup.py")
+    assert load(tmp_path, 'files = ["pyproject.toml"]').pip == pip
 
 
 @pytest.mark.parametrize(
@@ -273,6 +291,8 @@ def test_a_source_without_a_build_system_is_a_package_as_for_uv(tmp_path: Path) 
     [
         ("{ path = 'x' }", (), ("x",)),
         ("{ git = 'https://h/x', rev = 'v1' }", ("x @ git+https://h/x@v1",), ()),
+        ("{ git = 'https://h/x', branch = 'b' }", ("x @ git+https://h/x@b",), ()),
+        ("{ git = 'https://h/x', optional = true }", ("x @ git+https://h/x",), ()),
         ("'^1'", ("x",), ()),
         ("{ version = '^1', python = '^3.11' }", ("x",), ()),
     ],
@@ -281,7 +301,7 @@ def test_what_poetry_takes_from_elsewhere_is_not_looked_up_by_name(
     tmp_path: Path, said: str, requirements: tuple[str, ...], local: tuple[str, ...]
 ) -> None:
     text = "[project]\nname = 'app'\ndependencies = ['x']\n[tool.poetry.dependencies]\n"
-    write(tmp_path, "pyproject.toml", f"{text}x = {said}\n")
+    write(tmp_path, "pyproject.toml", f"{text}X = {said}\n")
     write(tmp_path, "x/pyproject.toml", "[project]\nname = 'x'\nversion = '1'\n")
     pip = load(tmp_path, 'files = ["pyproject.toml"]').pip
     assert (pip.requirements, pip.local) == (requirements, local)
@@ -320,23 +340,102 @@ def test_what_cannot_be_followed_is_a_fault_and_no_look_up_by_name(
         assert f"{tmp_path}/pyproject.toml, line 3: x" in found or "Expected" in found
 
 
+@pytest.mark.parametrize("kind", ["extra", "group"])
+def test_a_source_can_be_for_one_extra_or_group(tmp_path: Path, kind: str) -> None:
+    write(
+        tmp_path,
+        "pyproject.toml",
+        f"""
+        [project]
+        dependencies = ["x"]
+        [project.optional-dependencies]
+        fast-one = ["x<2"]
+        [dependency-groups]
+        fast-one = ["x<2"]
+        [tool.uv.sources]
+        x = [{{ url = "https://example.org/x.zip", {kind} = "Fast_One" }}]
+        """,
+    )
+    entries = {"extra": "pyproject.toml[fast-one]", "group": "pyproject.toml:fast-one"}
+    texts = {}
+    for part, entry in entries.items():
+        texts[part] = load(tmp_path, f'files = ["{entry}"]').pip.requirements[-1]
+    assert texts.pop(kind) == "x @ https://example.org/x.zip"
+    assert [*texts.values()] == ["x<2"]
+
+
+def test_packages_that_are_none_stand_for_what_they_require_once(
+    tmp_path: Path,
+) -> None:
+    text = """
+        [project]
+        name = "NAME"
+        dependencies = ["OTHER"]
+        optional-dependencies.more = ["tqdm"]
+        [tool.uv]
+        package = false
+        sources = { a = { path = "a" }, b = { path = "b" } }
+    """
+    for name, other in (("a", "b[more]"), ("b", "a")):
+        document = text.replace("NAME", name).replace("OTHER", other)
+        document = document.replace('path = "', 'path = "../')
+        write(tmp_path, f"{name}/pyproject.toml", document)
+    pip = load(tmp_path, 'files = ["a/pyproject.toml"]').pip
+    assert (pip.requirements, pip.local) == (("tqdm",), ())
+
+
+@pytest.mark.parametrize("text", ["libs/beside", "-e ./libs/beside"])
+def test_an_own_package_of_the_spec_is_not_added_again(
+    tmp_path: Path, text: str
+) -> None:
+    document = "[project]\nname = 'app'\ndependencies = ['beside[EXTRA]']\n"
+    document += "[tool.uv.sources]\nbeside = { path = 'libs/beside' }\n"
+    write(tmp_path, "libs/beside/setup.py", "")
+    words = f'local = ["{text}"]\nfiles = ["pyproject.toml"]'
+    write(tmp_path, "pyproject.toml", document.replace("[EXTRA]", ""))
+    assert load(tmp_path, words).pip.local == (text,)
+    write(tmp_path, "pyproject.toml", document.replace("EXTRA", "fast"))
+    assert load(tmp_path, words).pip.local == (text, "libs/beside[fast]")
+
+
+def test_a_workspace_is_of_its_members_and_inside_the_project(workspace: Path) -> None:
+    own = "[project]\nname = 'core'\ndependencies = ['sdk', 'app']\n"
+    write(workspace, "packages/old/pyproject.toml", own)
+    old = load(workspace, 'files = ["packages/old/pyproject.toml"]').pip
+    assert (old.requirements, old.local) == (("sdk", "app"), ())
+    app = "[tool.uv.sources]\napp = { workspace = true }\n"
+    write(workspace, "packages/core/pyproject.toml", own + app)
+    core = load(workspace, 'files = ["packages/core/pyproject.toml"]').pip
+    assert core.local[:2] == ("packages/sdk", "-e .")
+    inner = workspace / "packages" / "sdk"
+    write(inner, "pyproject.toml", own)
+    alone = load(inner, 'files = ["pyproject.toml"]').pip
+    assert (alone.requirements, alone.local) == (("sdk", "app"), ())
+    assert load(inner, 'local = ["-e ../old"]').pip.local == ("-e ../old",)
+
+
 @pytest.mark.parametrize(
     "line",
     [
         'exclude = ["x"]',
         'overrides = [{ requirement = "x==1", reason = "a release of it" }]',
         'requirements = ["x @ https://example.org/x.zip"]',
+        'local = ["old", "own"]',
     ],
 )
 def test_the_spec_can_say_itself_where_a_package_comes_from(
     tmp_path: Path, line: str
 ) -> None:
     text = (
-        "[project]\ndependencies = ['x']\n[tool.uv.sources]\nx = { workspace = true }\n"
+        "[project]\ndependencies = ['X']\n[tool.uv.sources]\nx = { workspace = true }\n"
     )
     write(tmp_path, "pyproject.toml", text)
+    write(tmp_path, "own/pyproject.toml", SDK % "x")
+    write(tmp_path, "old/setup.py", "")
     names = load(tmp_path, f'{line}\nfiles = ["pyproject.toml"]').pip.requirements
-    assert ("x" in names) == ("exclude" not in line)
+    assert ("X" in names) == ("exclude" not in line)
+    version = 'requirements = ["x==1"]\nfiles = ["pyproject.toml"]'
+    assert "no member of a workspace has its name" in fault(tmp_path, version)
 
 
 def test_a_member_without_a_source_is_a_fault_as_for_uv(workspace: Path) -> None:
@@ -350,16 +449,25 @@ def test_a_member_without_a_source_is_a_fault_as_for_uv(workspace: Path) -> None
 def test_extras_that_only_a_build_tells_are_left_to_it(workspace: Path) -> None:
     """As pip and uv take `-e .[extra]`: the line that the fault of `files` says works."""
     text = (workspace / "pyproject.toml").read_text(encoding="utf-8")
-    text = text.replace("nobody = { workspace = true }\n", "")
     dynamic = '[project]\ndynamic = ["optional-dependencies"]\n'
     text = text.replace("[project]\n", dynamic)
+    write(workspace, "pyproject.toml", text)
+    load(workspace, 'local = ["-e ."]')  # no extra, so nobody is asked for
+    any_of_them = 'nobody = { url = "https://example.org/nobody.zip" }'
+    text = text.replace("nobody = { workspace = true }", any_of_them)
+    write(workspace, "absent/setup.py", "")
     write(workspace, "pyproject.toml", text)
     said = fault(workspace, 'files = ["pyproject.toml[fast]"]')
     line = said.partition("write `")[2].partition("`")[0]
     assert line == 'local = ["-e .[fast]"]'
     pip = load(workspace, line).pip
     assert pip.local[0] == "-e .[fast]"
-    assert "-e packages/core" in pip.local  # of the sources, any can be of the extra
+    # Of the sources, any can be of the extra, or of dynamic dependencies.
+    nobody = "nobody @ https://example.org/nobody.zip"
+    assert nobody in pip.requirements
+    all_dynamic = text.replace('["optional-dependencies"]', '["dependencies"]')
+    write(workspace, "pyproject.toml", all_dynamic)
+    assert nobody in load(workspace, 'local = ["-e ."]').pip.requirements
     write(workspace, "pyproject.toml", text.replace("dynamic", "unknown"))
     assert "it has no extra 'fast'" in fault(workspace, line)
 
@@ -409,7 +517,11 @@ def test_of_the_settings_of_uv_constraints_hold_and_others_are_named(
     write(workspace, "pyproject.toml", text + textwrap.dedent(settings))
     override = '{ requirement = "numpy==2", reason = "so" }'
     words = f'overrides = [{override}]\nexclude = ["xformers"]'
-    target = load(workspace, f'{words}\nfiles = ["packages/core/pyproject.toml"]')
+    core = "packages/core"
+    write(workspace, f"{core}/pyproject.toml", SDK % "core")
+    own = load(workspace, f'local = ["{core}"]')
+    assert own.pip.constraints == ("protobuf<5",)
+    target = load(workspace, f'{words}\nfiles = ["{core}/pyproject.toml"]')
     assert target.pip.constraints == ("protobuf<5",)
     number = text.count("\n") + 3
     place = f"pyproject.toml, line {number}"

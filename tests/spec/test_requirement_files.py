@@ -122,10 +122,15 @@ def test_a_file_that_limits_can_also_be_asked_for(root: Path) -> None:
     (root / "needs" / "all.txt").write_text("-c more.txt\n")
     spec = root / "envs" / "thing.toml"
     spec.write_text(SPEC.replace('"needs/all.txt"', '"needs/all.txt", "limits.txt"'))
-    (root / "needs" / "more.txt").write_text("-r ../limits.txt\npandas<3\n")
+    more = root / "needs" / "more.txt"
+    more.write_text("-r ../limits.txt\n--pre\npandas<3\n")
     pip = load_spec(spec).pip
     assert pip.requirements == ("einops", "protobuf<5")
     assert pip.constraints == ("protobuf<5", "pandas<3")
+    more.write_text("-e own\n")
+    with pytest.raises(SpecError) as caught:
+        load_spec(spec)
+    assert "line 1: '-e own' constrains no version" in caught.value.evidence
 
 
 def test_a_text_that_stands_alone_says_what_the_files_say(root: Path) -> None:
@@ -153,11 +158,18 @@ def test_a_text_that_stands_alone_says_what_the_files_say(root: Path) -> None:
             "bar @ https://example.org/b.zip; extra == 'x'",
             "bar @ https://example.org/b.zip ; extra == 'x'",
         ),
+        (
+            "./lib/foo-1.0-py3-none-any.whl ; sys_platform == 'linux'",
+            "foo @ file:lib/foo-1.0-py3-none-any.whl ; sys_platform == 'linux'",
+        ),
+        ("lib/foo-1.0.tar.gz", "foo @ file:lib/foo-1.0.tar.gz"),
+        ("git+https://h/acme/Clip@v1", "Clip @ git+https://h/acme/Clip@v1"),
+        ("git+https://h/acme/Clip/", "Clip @ git+https://h/acme/Clip/"),
         ("-e own; sys_platform == 'linux'", "-e own"),
         ("./own ; sys_platform == 'win32'", None),
     ],
 )
-def test_a_url_or_a_path_can_have_a_marker_as_for_pip(
+def test_a_url_or_a_path_has_its_name_and_a_marker_as_for_pip(
     root: Path, line: str, text: str | None
 ) -> None:
     (root / "needs" / "all.txt").write_text(f"{line}\n")
@@ -168,6 +180,8 @@ def test_a_url_or_a_path_can_have_a_marker_as_for_pip(
 def test_an_own_package_beside_the_file_that_names_it(root: Path) -> None:
     (root / "needs" / "lib").mkdir()
     (root / "needs" / "lib" / "setup.py").touch()
+    (root / "needs" / "own").mkdir()
+    (root / "needs" / "own" / "setup.py").touch()
     (root / "needs" / "all.txt").write_text("-e ./lib[fast]\n-e ./own\n")
     pip = load_spec(root / "envs" / "thing.toml").pip
     assert pip.local == ("-e needs/lib[fast]", "-e ./own")
@@ -244,14 +258,15 @@ def test_an_own_package_is_in_no_image_and_no_bundle(root: Path) -> None:
 
 def test_the_requirements_that_a_build_reads_count(root: Path) -> None:
     own = root / "own"
-    (own / "setup.py").write_text("open('requirements.txt'); open('README.txt')")
-    for name in ("requirements.txt", "README.txt"):
+    names = "'requirements.txt', 'README.txt', '../requirements.txt'"
+    (own / "setup.py").write_bytes(f"# caf\xe9\nread({names})".encode("latin-1"))
+    for name in ("requirements.txt", "README.txt", "../requirements.txt"):
         (own / name).write_text("einops\n")
     target = load_spec(root / "envs" / "thing.toml")
     before, files = local_digest(target, root), input_digests(target, root)
     assert "own/requirements.txt" in files
-    assert "own/README.txt" not in files
-    (own / "requirements.txt").write_text("# why\neinops\n")
+    assert not {"own/README.txt", "requirements.txt"} & files.keys()
+    (own / "requirements.txt").write_bytes(b"# caf\xe9\neinops\n")
     assert local_digest(target, root) == before
     (own / "requirements.txt").write_text("einops<1\n")
     assert local_digest(target, root) != before
@@ -292,10 +307,20 @@ def test_the_files_that_setuptools_reads_count_whatever_their_names(
 def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> None:
     target = load_spec(root / "envs" / "thing.toml")
     before, path = local_digest(target, root), root / "own" / "pyproject.toml"
-    path.write_text("[project]\nname = 'own'\n[tool.ruff]\nline-length = 100\n")
+    project = "[project]\nname = 'own'\n"
+    path.write_text(f"{project}[tool.ruff]\nline-length = 100\n")
     assert local_digest(target, root) == before
-    path.write_text("[project]\nname = 'own'\ndependencies = ['tqdm']\n")
-    assert local_digest(target, root) != before
+    for more in (
+        "dependencies = ['tqdm']\n",
+        "[build-system]\nrequires = ['hatchling']\n",
+        "[tool.hatch]\nday = 2026-11-01\n",
+    ):
+        path.write_text(project + more)
+        assert local_digest(target, root) != before, more
+    path.write_text(f"{project}version = '1'\n")
+    before = local_digest(target, root)
+    path.write_text("[project]\nversion = '1'\nname = 'own'\n")
+    assert local_digest(target, root) == before
 
 
 @pytest.mark.parametrize(
@@ -341,6 +366,8 @@ def test_a_file_that_says_what_another_one_says_has_its_own_digest(root: Path) -
         changed = [each for each, digest in digests().items() if digest != before[each]]
         assert changed == [name]
         (root / name).write_text(files[name])
+    (root / "needs" / "all.txt").write_text("-c more.txt\nnumpy\n")
+    assert digests()["needs/all.txt"] != before["needs/all.txt"]
 
 
 @pytest.mark.parametrize("name", ["loop.txt", "all.txt"])
