@@ -229,8 +229,6 @@ def _conda_findings(
 ) -> Iterator[Finding]:
     """Yield what differs between the installed conda packages and the conda layer of a lock."""
     # Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
-    if lock.conda is None and not installed:
-        return
     by_name = {package.name: package for package in installed}
     locked = {package.name: package for package in conda_packages(lock)}
     for name in sorted(locked.keys() | by_name.keys()):

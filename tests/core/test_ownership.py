@@ -92,7 +92,6 @@ def test_attack_an_environment_of_another_user_is_not_run(
 
 FILES = (
     "smoke/check.py",
-    "smoke",
     f"envs/{TARGET}.toml",
     f"lockfiles/{TARGET}/x",
     "noxfile.py",
@@ -154,7 +153,7 @@ def test_a_lock_that_all_may_take_is_no_file_that_runs(
     (made.parent / "current").symlink_to("made")
     (made / ".lock").touch()
     (made / ".lock").chmod(0o666)
-    (made / "link").symlink_to("..")
+    (made / "link").symlink_to(project / "deep")
     (made / "shared").mkdir()
     (made / "shared").chmod(0o1777)
     (project / "deep" / "unused").touch()
@@ -238,5 +237,7 @@ def test_a_file_that_goes_while_the_project_is_read_is_no_error(
         return contextlib.nullcontext(entries)
 
     monkeypatch.setattr(os, "scandir", scan_late)
-    ownership._require_no_other_writer(tmp_path, [tmp_path / "smoke"], "")
+    (tmp_path / "file").touch()  # other repositories have files of such names
+    folders = [tmp_path / "smoke", tmp_path / "file"]
+    ownership._require_no_other_writer(tmp_path, folders, "")
     assert not list((tmp_path / "smoke").iterdir())

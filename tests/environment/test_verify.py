@@ -133,7 +133,9 @@ def test_the_install_that_replaced_a_package_is_named(prefix: Path) -> None:
     info = site(prefix) / "xformers-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
-        "Name: xformers\nVersion: 1.0\nRequires-Dist: Alpha ==2.0\n"
+        "Name: xformers\nVersion: 1.0\n"
+        "Requires-Dist: gamma ==2.0\nRequires-Dist: alpha ?\n"
+        "Requires-Dist: alpha <3\nRequires-Dist: Alpha ==2.0\n"
     )
     (info / "RECORD").write_text(
         "xformers-1.0.dist-info/METADATA,,\nxformers-1.0.dist-info/RECORD,,\n"
@@ -170,6 +172,7 @@ def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> No
         "unlocked-package",
         "forbidden-package",
     ]
+    assert result.findings[0].symptom == "triton 3.0 is not locked"
     assert "no use on a CPU" in result.findings[1].cause
 
 
