@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.artifacts.wheel_records import wheel_record
 from provision.core.errors import ToolError
-from provision.lockfile.pip import read_lock
+from provision.lockfile.pip import PIP_LAYER, read_lock
 from tests.commands.test_generations import build_with_another_interpreter
 from tests.lab import Lab, Silent
-from tests.small import TARGET, Index, make_wheel
+from tests.small import TARGET, Index, make_wheel, reseal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,12 +103,12 @@ def test_a_second_build_has_nothing_to_do(lab: Lab) -> None:
 
 def test_going_back_to_an_old_lock_takes_its_generation_again(lab: Lab) -> None:
     old = lab.wheels
-    lab.build()
+    unproven = lab.build(smoke=False).generation
     lab.relock(lab.wheel("alpha", "2.0"), old[1])
     lab.build()
     lab.relock(*old)
     lab.index.asked.clear()
-    lab.build()
+    assert lab.build(smoke=False).generation == unproven
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
     for path in lab.index.asked:
         assert not path.endswith(".whl")
@@ -168,6 +169,22 @@ def test_a_file_with_another_hash_is_refused(lab: Lab) -> None:
         lab.build()
     assert "Hash mismatch" in caught.value.evidence
     assert lab.left() == []
+
+
+def test_what_is_not_as_locked_after_two_downloads_never_becomes_current(
+    ready: Lab,
+) -> None:
+    before = ready.left()
+    gamma = ready.wheel("gamma")
+    ready.relock(*ready.wheels, gamma)
+    folder = ready.project.lock(TARGET)
+    text = (folder / PIP_LAYER).read_text()
+    (folder / PIP_LAYER).write_text(text.replace(wheel_record(gamma), "0" * 64))
+    reseal(folder)
+    with pytest.raises(ToolError, match="is not what is locked") as caught:
+        ready.build()
+    assert "gamma" in caught.value.evidence
+    assert ready.left() == before
 
 
 def test_a_wheelhouse_serves_without_any_index(lab: Lab, tmp_path: Path) -> None:
