@@ -118,7 +118,7 @@ def test_a_check_that_broke_is_a_regression_and_withdraws_the_proof(
     assert "tiny.check worked and fails now" in capsys.readouterr().out
     assert proof(ready, capsys).startswith("unproven")
     broken.unlink()
-    assert call(ready) == Exit.OK
+    assert call(ready, "--fail-if-slower") == Exit.OK  # no news but of a speed counts
     assert proof(ready, capsys) == "proven (1 of 1)"
 
 
@@ -486,6 +486,7 @@ def test_a_second_measurement_that_breaks_leaves_the_first(
     rate = slow.numbers["rate"]
     assert rate.value == 40
     assert rate.again is None
+    assert len(rated()) == 2, "what breaks would break again"
 
 
 def note_expectation(lab: Lab) -> Path:
