@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.artifacts.wheel_records import wheel_record
+from provision.commands.build import build_beside
 from provision.core.errors import ToolError
+from provision.core.process import run
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from tests.commands.test_generations import build_with_another_interpreter
 from tests.lab import Lab, Silent
@@ -103,15 +105,28 @@ def test_a_second_build_has_nothing_to_do(lab: Lab) -> None:
 
 def test_going_back_to_an_old_lock_takes_its_generation_again(lab: Lab) -> None:
     old = lab.wheels
+    new = [lab.wheel("alpha", "2.0"), old[1]]
     unproven = lab.build(smoke=False).generation
-    lab.relock(lab.wheel("alpha", "2.0"), old[1])
-    lab.build()
-    lab.relock(*old)
+    lab.relock(*new)
+    proven = lab.build().generation
     lab.index.asked.clear()
-    assert lab.build(smoke=False).generation == unproven
+    for wheels, generation in ((old, unproven), (new, proven), (old, unproven)):
+        lab.relock(*wheels)
+        assert lab.build(smoke=False).generation == generation
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
     for path in lab.index.asked:
         assert not path.endswith(".whl")
+
+
+def test_what_was_built_beside_is_like_others_once_it_is_in_use(ready: Lab) -> None:
+    ready.relock(*ready.wheels, ready.wheel("gamma"))
+    _, held = build_beside(ready.order(smoke=False), run, ready.listener)
+    os.close(held or 0)
+    built = ready.build(absent="there is no NVIDIA GPU")
+    assert built.plan is None
+    assert built.generation is not None
+    assert built.generation.record.proof == "unproven"
+    assert built.generation.record.reason == "there is no NVIDIA GPU"
 
 
 def test_failed_checks_change_nothing(ready: Lab) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.artifacts.parallel_fetch import PARTIAL
 from provision.artifacts.tools import LOCKS, RUNTIME, read_tools
 from provision.cli import main
 from provision.commands import bundle as bundling
@@ -129,6 +130,10 @@ def test_what_cannot_be_had_is_listed_and_supplied(clone: Lab, tmp_path: Path) -
     listed = json.loads((out / "manifest.json").read_text())["missing"]
     assert {entry["filename"] for entry in listed} == missing.keys()
     assert not list((out / "artifacts").glob("*.whl"))
+    begun = out / "artifacts" / PARTIAL / "begun"
+    begun.touch()
+    make(clone, out)
+    assert begun.exists(), "the next run goes on with it"
     house.mkdir()
     tools = (clone.index.root / "default").glob("tool-*")
     for supplied in (*clone.wheels, *tools):
@@ -156,6 +161,8 @@ def test_a_folder_of_something_else_is_left_alone(clone: Lab, tmp_path: Path) ->
     (tmp_path / "precious" / "diary").touch()
     with pytest.raises(UsageError, match="is not a bundle"):
         make(clone, tmp_path / "precious")
+    with pytest.raises(UsageError, match="is not a bundle"):
+        make(clone, tmp_path / "precious" / "diary")
     assert held(tmp_path / "precious") == ["diary"]
 
 

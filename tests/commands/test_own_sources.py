@@ -634,6 +634,9 @@ def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) ->
     locked = site.lock()
     assert locked.local == {"own"}
     assert site.stale(locked) is None
+    own = site.project.root / "own"
+    own.rename(own.with_name("elsewhere"))
+    assert site.stale(locked) is None, "an image or a bundle does without it"
     site.own(manifest("own"))
     said = site.stale(locked)
     assert said == "own/pyproject.toml changed since it was locked"

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.detect import Detection, FitVerdict, detect
+from provision.commands.detect import (
+    Detection,
+    FitVerdict,
+    choose_target,
+    detect,
+    fitting_shipped_targets,
+    why_device_is_absent,
+)
+from provision.core.errors import UsageError
+from provision.core.project import Project
 from provision.host.model import Driver, Host, Runtimes
-from provision.spec.reader import read_hardware
+from provision.spec.reader import load_target, read_hardware
 from tests.published import is_published
 
 if TYPE_CHECKING:
@@ -66,7 +75,8 @@ WINDOWS = {
     "remote-desktop": "cpu-windows",
 }
 
-OWN = read_hardware(Path(__file__).parents[3] / "envs")
+SPECS = Path(__file__).parents[3] / "envs"
+OWN = read_hardware(SPECS)
 # What this repository has a target of its own for.
 OURS = {
     "gtx-1080": "cuda126-linux",
@@ -101,9 +111,42 @@ def test_windows_machine_gets_its_target(
 def test_no_gpu_says_what_is_there_instead(
     linux: Recorded, targets: list[TargetHardware]
 ) -> None:
-    assert "no GPU at all" in reason(detect(targets, linux("none")), "cuda-linux")
+    found = detect(targets, linux("none"))
+    assert "no GPU at all" in reason(found, "cuda-linux")
     found = detect(targets, linux("amd-beside-arc"))
     assert "Arc A380" in reason(found, "cuda-linux")
+
+
+def test_where_no_target_fits_a_build_hears_where_to_go_or_why(
+    linux: Recorded, targets: list[TargetHardware]
+) -> None:
+    host = linux("none")
+    of_gpus = [target for target in targets if target.accelerator != "cpu"]
+    for elsewhere, why in (("", "no GPU at all"), ("take 32 bits", "take 32 bits")):
+        there = dataclasses.replace(host, elsewhere=elsewhere)
+        with pytest.raises(UsageError, match="no target fits") as caught:
+            choose_target(detect(of_gpus, there))
+        assert why in caught.value.evidence
+    with pytest.raises(UsageError, match="no target fits"):
+        choose_target(detect([], host))
+
+
+def test_a_build_hears_why_its_device_is_absent(linux: Recorded) -> None:
+    target = load_target(SPECS, "cuda-linux")
+    assert why_device_is_absent(target, lambda: linux("h100")) == ""
+    why = why_device_is_absent(target, lambda: linux("none"))
+    assert "no GPU at all" in why
+
+
+@pytest.mark.parametrize(
+    ("machine", "fitting"),
+    [("a770", ["arc-linux", "cpu-linux"]), ("none", ["cpu-linux"])],
+)
+def test_a_new_project_gets_the_target_of_the_machine_and_of_its_cpu(
+    machine: str, fitting: list[str], linux: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("provision.commands.detect.this_host", lambda _: linux(machine))
+    assert fitting_shipped_targets(Project(SPECS.parent)) == fitting
 
 
 def test_unsupported_family_is_named(
