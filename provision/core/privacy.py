@@ -85,6 +85,8 @@ def anonymize(text: str, prefix: Path | None, user: str) -> str:
         # Who is called as a package keeps its name.
         if not (re.fullmatch(common, name) or f"-packages/{name}" in text):
             word = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
+            if mark == "HOST":
+                word += r"(?:\.[A-Za-z][\w-]+)*"
             text = re.sub(word, mark, text)
     return _without_own_names(text, sorted(own, reverse=True))
 
