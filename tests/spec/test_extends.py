@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision.core import project
-from provision.core.errors import SpecError
+from provision.core.errors import SpecError, UsageError
 from provision.core.project import Project, shipped
 from provision.spec.model import Target
 from provision.spec.reader import (
@@ -237,7 +237,11 @@ def test_any_project_can_extend_a_shipped_target_even_of_the_same_name(
     specs: Path,
 ) -> None:
     for name in ("cpu-linux", "arc-windows"):
+        with pytest.raises(UsageError) as caught:
+            load_target(specs, name)
+        assert f"init --target {name}` adds it" in (caught.value.remedy or "")
         own = child(specs, f'extends = "{name}"', name)
+        assert own.inputs.specs == (f"envs/{name}.toml", f"the shipped {name}")
         assert own.digest() == load_target(shipped().specs, name).digest()
 
 

@@ -91,6 +91,7 @@ driver = "newest"
         (('"linux-64"', '"win-64"\nglibc = "2.34"'), "has no glibc"),
         (("linux-64", "win-64"), ""),
         (("[pip]", "[hardware]\ndriver='<=580.65'\n[pip]"), ""),
+        (("[pip]", "[hardware]\ndriver='>580,<600'\n[pip]"), ""),
         (("[pip]", "[hardware]\ndriver='==580.65'\n[pip]"), "<= and < can be compared"),
         (("[pip]", "[hardware]\ncompute_capability='>=8,==8.*'\n[pip]"), ""),
         (
@@ -99,7 +100,21 @@ driver = "newest"
         ),
         (('"torch==2.13.0+cpu"', '"torch @ ftp://x/torch.whl"'), "has to begin with"),
         (('"torch==2.13.0+cpu"', '"torch @ https://u:p@x/torch.whl"'), "has a login"),
+        (('"torch==2.13.0+cpu"', '"torch @ https://:p@x/torch.whl"'), "has a login"),
         (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),
+        (('"torch==2.13.0+cpu"', '"torch @ git+ssh://git@x/torch"'), ""),
+        (('"torch==2.13.0+cpu"', '"torch @ file:"'), "not in the project's folder"),
+        (('"torch==2.13.0+cpu"', '"torch @ file:c:/t.whl"'), "not in the project's"),
+        (('"torch==2.13.0+cpu"', "'torch @ file:a\\t.whl'"), "not in the project's"),
+        (('requirements = ["torch==2.13.0+cpu"]', ""), "has neither requirements"),
+        (("[pip]", "[pip]\nconstraints = ['a @ https://x/a.whl']"), "names a URL"),
+        (("[pip]", "[pip]\nlocal = ['-e ']"), "neither a folder nor"),
+        (("[pip]", "[pip]\nlocal = ['git+https://x/a']"), "neither a folder nor"),
+        (("[pip.index]", "[pip.variants]\ntorch = 'x'\n[pip.index]"), ""),
+        (
+            ("[pip.index]", "[pip.variants]\nnumpy = 'x'\n[pip.index]"),
+            "takes a variant of numpy",
+        ),
         (
             (
                 "[pip]",
@@ -140,7 +155,11 @@ def test_parts_that_contradict(
             'pip.requirements[0]: has to be text: write "8"',
         ),
         ("2026-11-01", '"soon"', "pip.cutoff: has to be a date, such as 2026-11-01"),
-        ("[pip.index]\n", "index = 1\n", "pip.index: has to be a table (is 1)"),
+        (
+            '[pip.index]\npytorch-cpu = ["torch"]',
+            "index = 1",
+            "pip.index: has to be a table (is 1)",
+        ),
         (
             "[pip]",
             "[smoke]\nspeedup_over_cpu = '2'\n[pip]",
@@ -151,6 +170,13 @@ def test_parts_that_contradict(
             "[smoke]\nspeedup_over_cpu = 0\n[pip]",
             "has to be greater than 0 (is 0)",
         ),
+        ('"A target"', '""', "summary: is empty"),
+        ("[pip]", "[conda]\nchannels = []\n[pip]", "conda.channels: is empty"),
+        (
+            "[pip]",
+            "[conda]\nchannels = [3]\n[pip]",
+            "conda.channels[0]: has to be text",
+        ),
     ],
 )
 def test_a_fault_is_in_the_words_of_the_file(
@@ -159,6 +185,7 @@ def test_a_fault_is_in_the_words_of_the_file(
     with pytest.raises(SpecError) as caught:
         load_spec(write(tmp_path, GOOD.replace(old, new)))
     assert said in caught.value.evidence
+    assert caught.value.what.endswith("has 1 error")
     assert "nput" not in caught.value.evidence  # as in those of pydantic
 
 
@@ -170,15 +197,45 @@ def test_what_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
         load_spec(path)
 
 
+def test_the_name_of_a_file_can_be_a_target_s(tmp_path: Path) -> None:
+    for name in ("A_Target", "-a", "a target"):
+        with pytest.raises(SpecError, match="the file's name becomes the target's"):
+            load_spec(write(tmp_path, GOOD, name))
+
+
 def test_the_digest_follows_what_decides_the_lock(tmp_path: Path) -> None:
     first = load_spec(write(tmp_path, GOOD)).digest()
     assert (
         load_spec(write(tmp_path, GOOD.replace("A target", "Else"))).digest() == first
     )
-    assert (
-        load_spec(write(tmp_path, GOOD.replace("2026-11-01", "2026-11-02"))).digest()
-        != first
-    )
+    for text in (
+        "[hardware]\nfamilies = ['arc']\n[pip]",
+        "[run]\nkeep = ['HOME']\n[pip]",
+        "[pip]\nforbid = [{ name = 'a', reason = 'b' }]",
+        "[pip]\naccepted = [{ id = 'a', reason = 'b', until = 2026-11-01 }]",
+    ):
+        path = write(tmp_path, GOOD.replace("[pip]", text))
+        assert load_spec(path).digest() == first, text
+    digests = {first}
+    for old, new in (
+        ("linux-64", "linux-aarch64"),
+        ("3.11", "3.11.9"),
+        ("python", "glibc = '2.34'\npython"),
+        ("[pip]", "[conda]\nchannels = ['conda-forge']\n[pip]"),
+        ("2026-11-01", "2026-11-02"),
+        ("[pip]", "[pip]\ncutoffs = { a = 2026-11-02 }"),
+        ("[pip]", "[pip]\nexclude = ['a']"),
+        ("[pip]", "[pip]\nconstraints = ['a']"),
+        ("[pip]", "[pip]\nlocal = ['a']"),
+        ("[pip]", "[pip]\nbuild = ['a']"),
+        ("[pip]", "[pip]\noverrides = [{ requirement = 'a', reason = 'b' }]"),
+        ("[pip.index]", "[pip.index]\nother = ['a']"),
+        ("[pip.index]", "[pip.variants]\ntorch = 'a'\n[pip.index]"),
+    ):
+        target = load_spec(write(tmp_path, GOOD.replace(old, new)))
+        assert target.digest() not in digests, new
+        assert target.python == "3.11"
+        digests.add(target.digest())
 
 
 def test_the_schema_accepts_what_the_model_accepts() -> None:

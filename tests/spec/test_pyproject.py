@@ -152,6 +152,8 @@ def test_environment_yml_gives_its_pip_part(tmp_path: Path, name: str) -> None:
         tmp_path,
         name,
         """
+        channels:
+        - conda-forge
         dependencies:
         - python=3.11
         - numpy=1.26
@@ -167,10 +169,10 @@ def test_environment_yml_gives_its_pip_part(tmp_path: Path, name: str) -> None:
     target = load(tmp_path, f'files = ["{name}"]')
     assert target.pip.requirements == ("einops>=0.7", "tqdm")
     assert target.pip.local == ("-e ./own",)
-    assert target.inputs.places["einops>=0.7"] == f"{name}, line 7"
+    assert target.inputs.places["einops>=0.7"] == f"{name}, line 9"
     notes = "\n".join(target.inputs.notes)
     assert notes.endswith("beyond what the spec has: python=3.11, numpy=1.26")
-    assert "line 10: --extra-index-url" in notes
+    assert "line 12: --extra-index-url" in notes
 
 
 def test_paths_of_an_environment_yml_are_relative_to_it_as_for_conda(
@@ -577,6 +579,7 @@ def test_a_python_that_the_project_does_not_take_is_noted(
     [
         ("environment.yml", f"dependencies: {'[' * 5000}"),
         ("environment.yml", "dependencies: &a\n- pip: *a\n- *a\n- {"),
+        ("environment.yml", "dependencies:\n- pip:\n  - {a: b}\n"),
         ("pyproject.toml", f"a = {'[' * 5000}"),
         ("pyproject.toml", "[tool.uv]\nworkspace = 3\n[project]\nname = 'a'\n"),
         ("pyproject.toml", "[project]\nname = 'a'\ndynamic = 3\n"),
