@@ -13,6 +13,7 @@ from provision.catalog.snapshot import (
     DriverSet,
     Index,
     Interpreters,
+    index_address,
     load_snapshot,
     render_snapshot,
 )
@@ -60,10 +61,63 @@ def test_all_faults_are_reported_at_once_with_their_place(tmp_path: Path) -> Non
     assert "secret" not in str(caught.value) + caught.value.evidence
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("ftp://example.org/", "ftp is not a web address"),
+        ("https:///simple", "https is not a web address"),
+        ("https://me@example.org/", "contains a user name"),
+        ("https://:secret@example.org/", "contains a user name"),
+        ("https://example.org/?token=secret", "contains a user name"),
+    ],
+)
+def test_an_address_that_must_not_be_committed_is_a_fault(
+    tmp_path: Path, url: str, said: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_snapshot(write(tmp_path, url=url), "vendor", Index)
+    assert f"url: {said}" in caught.value.evidence
+
+
+@pytest.mark.parametrize(
+    "name", ["a_1_amd64.deb -y", "../a_1_amd64.deb", "-o_1_all.deb"]
+)
+def test_attack_a_driver_set_names_more_than_a_file(tmp_path: Path, name: str) -> None:
+    """A catalog adds words to a command of an image's build: it is not valid."""
+    files = [{"filename": name}]
+    document = {"version": "1", "note": "n", "source": "s", "files": files}
+    (tmp_path / "set.json").write_text(json.dumps(document))
+    with pytest.raises(SpecError) as caught:
+        load_snapshot(tmp_path, "set", DriverSet)
+    assert "is not the name of a Debian package" in caught.value.evidence
+
+
+def test_a_wheel_is_locked_with_its_hash_and_its_requirements(tmp_path: Path) -> None:
+    unhashed, unread = TORCH | {"sha256": None}, TORCH | {"requires_dist": None}
+    index = load_snapshot(write(tmp_path, TORCH, unhashed, unread), "vendor", Index)
+    lacks = [wheel.lacks for wheel in index.files]
+    assert lacks == ["", "its SHA-256 is unknown", "its requirements are unknown"]
+
+
 def test_an_unknown_index_names_the_known(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         load_snapshot(write(tmp_path), "vendro", Index)
     assert "vendor" in caught.value.cause
+    assert "schema" not in caught.value.cause
+    assert "did you mean `vendor`?" in caught.value.remedy
+    with pytest.raises(SpecError, match="there is no catalog of 'vendor'"):
+        catalog_digest(tmp_path / "empty", target("torch"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", None])
+def test_without_its_address_an_index_is_an_error_that_names_it(
+    tmp_path: Path, text: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / "vendor.json").write_text(text)
+    with pytest.raises(SpecError, match="vendor"):
+        index_address(tmp_path, "vendor")
+    assert index_address(write(tmp_path), "vendor") == "https://example.org/"
 
 
 @pytest.mark.parametrize(
@@ -73,6 +127,8 @@ def test_an_unknown_index_names_the_known(tmp_path: Path) -> None:
         ({"requires_dist": ["filelock>=4"]}, True),
         ({"requires_python": ">=3.10"}, True),
         ({"confirmed": True, "note": "seen again"}, False),
+        ({"basis": "its file", "record": "b" * 64}, False),
+        ({"sources": ["a page"], "replaced": ["b" * 64]}, False),
         ({"url": "https://mirror.example.org/torch.whl"}, False),
     ],
 )
