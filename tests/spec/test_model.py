@@ -103,6 +103,7 @@ driver = "newest"
         (('"torch==2.13.0+cpu"', '"torch @ https://:p@x/torch.whl"'), "has a login"),
         (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),
         (('"torch==2.13.0+cpu"', '"torch @ git+ssh://git@x/torch"'), ""),
+        (('"torch==2.13.0+cpu"', f'"torch=={"1" * 5_000}"'), "it is too long"),
         (('"torch==2.13.0+cpu"', '"torch @ file:"'), "not in the project's folder"),
         (('"torch==2.13.0+cpu"', '"torch @ file:c:/t.whl"'), "not in the project's"),
         (('"torch==2.13.0+cpu"', "'torch @ file:a\\t.whl'"), "not in the project's"),
