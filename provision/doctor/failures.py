@@ -42,10 +42,20 @@ def last_failure(lines: Sequence[Line], errors: Container[int]) -> Failure:
     causes = ends.difference(matching("reporter", lines))
     ended = max(causes or ends, default=-1)
     worked = max(matching("at_work", lines), default=-1)
-    if ended <= worked or matching("ended_well", lines[ended + 1 :]):
-        return Failure(worked + 1, None)
     until_end = lines[: ended + 1]
     earlier = [at for at, line in enumerate(until_end) if _TRACEBACK in line.text]
+    computed = matching("computed", lines[ended + 1 :])
+    if ended <= worked or computed or matching("ended_well", lines[ended + 1 :]):
+        # Of several processes one may go on for a while: nothing fails after it.
+        alone = ended == max(ends, default=-1)
+        if (
+            computed
+            and alone
+            and earlier
+            and ended == _end_of_traceback(lines, earlier[-1])
+        ):
+            worked = max(worked, ended)
+        return Failure(worked + 1, None)
     start = _first_of_chain(lines, earlier)
     if matching("wrapper", lines[start : ended + 1]):
         return Failure(worked + 1, ended)

@@ -115,9 +115,10 @@ def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
     matches = _matches(log, search, smoke=smoke)
     findings = []
     for match in matches:
-        level = _level(match, log, smoke=smoke)
+        graded = match.rule.graded(smoke=smoke)
+        level = Level.NOTE if _went_on(match, log) else graded
         findings.append(_finding(match, log, machine, level))
-    findings = worst_first(_one_error_a_line(findings))
+    findings = _without_explained(worst_first(findings))
     explained = any(f.bad or f.code == _OWN_FAULT for f in findings)
     if log.failure.ended is None or explained or smoke:
         return findings
@@ -139,8 +140,10 @@ def _matches(log: Log, search: Search, *, smoke: bool) -> list[Match]:
         match = _fires(rule, search)
         if match is None:
             continue
+        if rule.code == _OWN_FAULT and _went_on(match, log):
+            continue
         survived = match.at < log.failure.start
-        if survived and (rule.code == _OWN_FAULT or rule.code in by_code):
+        if survived and rule.code in by_code:
             continue
         earlier = by_code.get(rule.code)
         if earlier is None or earlier.at < log.failure.start:
@@ -148,17 +151,16 @@ def _matches(log: Log, search: Search, *, smoke: bool) -> list[Match]:
     return [*by_code.values()]
 
 
-def _one_error_a_line(findings: Iterable[Finding]) -> list[Finding]:
-    """Leave out errors on a line that an earlier error explains."""
-    accused = set()
+def _without_explained(findings: Iterable[Finding]) -> list[Finding]:
+    """Leave out what else is said of a line that an error explains."""
+    explained = set()
     distinct = []
     for finding in findings:
         line = finding.evidence[0]
+        if line not in explained:
+            distinct.append(finding)
         if finding.level is Level.ERROR:
-            if line in accused:
-                continue
-            accused.add(line)
-        distinct.append(finding)
+            explained.add(line)
     return distinct
 
 
@@ -193,19 +195,17 @@ def _filled(pattern: str, hit: Hit) -> str:
     return pattern
 
 
-def _level(match: Match, log: Log, *, smoke: bool) -> Level:
-    """Return how bad a match is: a note where the program went on after it."""
+def _went_on(match: Match, log: Log) -> bool:
+    """Whether the program survived what a match tells of."""
     rule = match.rule
     if match.at < log.failure.start and not rule.anywhere:
-        return Level.NOTE
+        return True
     warned = log.lines[match.at].number in log.warnings
     states = data("failures")["stays"]
     if warned and rule.code not in states and not _is_beside_failure(match, log):
-        return Level.NOTE
+        return True
     near = log.lines[match.at : match.at + 2]
-    if rule.transient and matching("handled", near):
-        return Level.NOTE
-    return rule.graded(smoke=smoke)
+    return rule.transient and bool(matching("handled", near))
 
 
 def _is_beside_failure(match: Match, log: Log) -> bool:
@@ -237,6 +237,10 @@ def _finding(match: Match, log: Log, machine: Machine, level: Level) -> Finding:
 def _quote(log: Log, at: int) -> str:
     number, text = log.lines[at]
     text = text.strip()
+    if re.fullmatch(r"[\w.]+:", text):  # a message may begin on the line after
+        text = " ".join(
+            [text, *(line.text.strip() for line in log.lines[at + 1 : at + 2])]
+        )
     if len(text) > _QUOTED:
         text = f"{text[:_QUOTED]}…"
     return f"line {number}: {text}"

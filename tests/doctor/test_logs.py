@@ -250,6 +250,20 @@ def test_noise_does_not_hide_the_error_and_evidence_is_the_line() -> None:
     assert (note.code, note.level) == ("kernel-override-warning-benign", Level.NOTE)
 
 
+def test_what_an_error_explains_is_not_explained_otherwise() -> None:
+    broken = "torch._inductor.exc.InductorError: "
+    found = diagnose_log(f"{broken}InvalidCxxCompiler: No working C++ compiler found")
+    assert [finding.code for finding in found] == ["compiler-missing"]
+    assert "triton-missing-or-incompatible" in codes_of(f"{broken}x")
+
+
+def test_a_message_below_the_name_of_its_exception_is_quoted_with_it() -> None:
+    (finding,) = diagnose_log("RuntimeError:\n        CUDA Setup failed\n")
+    assert finding.evidence == ("line 1: RuntimeError: CUDA Setup failed",)
+    (finding,) = diagnose_log("RuntimeError:")
+    assert finding.evidence == ("line 1: RuntimeError:",)
+
+
 def test_an_error_that_was_survived_is_not_blamed() -> None:
     handled = f"Traceback (most recent call last):\n{MISSING}"
     own = TRACEBACK.format("a.py") + "IndexError: out of range\n"
@@ -267,6 +281,9 @@ def test_an_error_that_was_survived_is_not_blamed() -> None:
         ("100%|██████████| 20/20 [00:07<00:00,  2.83it/s]", False),
         ("{'train_runtime': 81.3, 'train_loss': 0.41, 'epoch': 3.0}", False),
         ("===== 210 passed, 52 skipped in 93.10s =====", False),
+        ("INFO: epoch 1 loss 0.4", False),
+        ("step 7 loss 0.4\ntorch.distributed.elastic.ChildFailedError:", True),
+        ("Successfully installed quux-1.0", True),
         ("===== 1 failed, 209 passed in 93.10s =====", True),
         ("Loading checkpoint shards: 100%|██████████| 2/2 [00:05<00:00]", True),
         ("Running on local URL:  http://127.0.0.1:7860", True),
