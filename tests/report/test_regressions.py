@@ -447,6 +447,16 @@ def test_a_run_that_broke_is_no_standard_and_hides_nothing_that_vanished() -> No
     assert result.word == "passed"
 
 
+def test_the_standard_is_the_last_run_of_its_suite_that_fails_in_nothing_else() -> None:
+    good = report()
+    red = report(MATMUL, stack=NEWER, day=2)
+    quick = report(suite="quick", stack=NEWER, day=3)
+    result = compared(good, red, quick, report(stack=NEWER, day=4))
+    assert result.since == good.started
+    result = compared(good, red, quick, report(MATMUL, stack=NEWER, day=4))
+    assert result.since == red.started
+
+
 def test_a_healed_check_is_a_note_and_one_that_warns_says_so_itself() -> None:
     finding = only(report(MATMUL), report())
     assert finding.code == "check-healed"
@@ -462,7 +472,9 @@ def test_a_lasting_failure_blinds_nothing_and_says_since_when() -> None:
         history.append(with_checks(run, red, *run.checks))
     slow = at_speed(700.0, stack=STACK | {"kernel": "6.3"})
     after = with_checks(slow, red, *slow.checks)
-    still, slowed = compared(*history, after).findings
+    result = compared(*history, after)
+    assert result.word == "worse"
+    still, slowed = result.findings
     assert slowed.symptom == "throughput.training: throughput fell to 44%"
     assert still.code == "check-still-failing"
     assert still.symptom == "device.matmul is still failing, since 2026-01-01T00:00:00Z"
