@@ -238,7 +238,7 @@ class _Comparer:
         for name, number in check.numbers.items():
             if is_rate(number):
                 self._judge_speed(check, name, number, good)
-            elif number.comparable:
+            else:
                 self._find_worse(check, name, number, good)
 
     def _find_lost_parts(self, check: Check, good: list[_Result]) -> None:

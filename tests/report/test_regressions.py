@@ -118,6 +118,7 @@ def test_slower_is_said_only_after_eight_runs_and_before_that_how_many_there_are
     assert result.speeds[0].not_evaluated == ""
     assert result.word == "slower"
     assert result.suspects == {TRAINING}
+    assert compared(*steady(), at_speed(1600.0)).suspects == set()
 
 
 def test_slower_is_a_warning_and_truth_makes_it_worse() -> None:
@@ -161,7 +162,7 @@ def test_a_speed_that_was_measured_twice_says_so() -> None:
 
 def test_a_slowdown_says_since_when_and_what_changed_then() -> None:
     fallen = at_speed(900.0, stack=NEWER, day=9)
-    still_slow = at_speed(900.0, stack=NEWER, day=10)
+    still_slow = at_speed(900.0, stack=STACK | {"kernel": "6.3"}, day=10)
     finding = only(*steady(), fallen, still_slow)
     assert "fell to 56%, since 2026-01-09" in finding.symptom
     assert finding.cause == "kernel: 6.1 -> 6.2"
@@ -205,6 +206,10 @@ def test_truth_is_compared_with_its_last_good_result() -> None:
         often = [lost] * 10
         assert codes(first, *often) == [code]
         assert codes(first, lost, first) == []
+        # What is better becomes the standard.
+        assert codes(lost, first, lost) == [code]
+        unmeasured = report(numbers={}, ids=(MATMUL,))
+        assert codes(first, unmeasured, lost) == [code]
         result = compared(first, lost)
         assert result.word == "worse"
 
@@ -226,6 +231,11 @@ def test_an_error_that_grows_is_told_long_before_its_limit() -> None:
     large_of_b = off(1e-3, "b")
     assert codes(usual, large_of_b) == []
     assert codes(usual, usual_of_b, large_of_b) == ["accuracy-lost"]
+    before, after = (
+        report(files=files, numbers={"memory": {"value": memory, "unit": "GiB"}})
+        for files, memory in (("a", 15.9), ("b", 12.0))
+    )
+    assert set(codes(before, after)) == {"less-memory"}
 
 
 def test_how_long_a_check_takes_is_not_compared() -> None:
@@ -397,6 +407,11 @@ def test_the_same_again_more_or_another_suite_is_no_loss() -> None:
     for before, after in ((refused, refused), (refused, more), (more, quick)):
         result = compared(before, after)
         assert result.vanished == ()
+    # What failed is no standard: it may have compared less before it did.
+    (lacking,) = refused.checks
+    failed = with_checks(refused, lacking.model_copy(update={"outcome": "failed"}))
+    result = compared(more, failed, refused)
+    assert result.vanished == ("operators: gelu half",)
 
 
 def test_a_refused_operator_is_among_what_vanished() -> None:
@@ -480,6 +495,11 @@ def test_a_lasting_failure_blinds_nothing_and_says_since_when() -> None:
     assert still.symptom == "device.matmul is still failing, since 2026-01-01T00:00:00Z"
     assert still.cause == "kernel: 6.1 -> 6.2"
     assert still.remedy == "r"
+
+
+def test_what_was_healed_and_fails_again_broke_anew() -> None:
+    again = report(MATMUL, day=3)
+    assert codes(report(MATMUL), report(day=2), again) == ["check-broke"]
 
 
 def test_a_failure_that_was_always_there_lasts_since_the_first_report() -> None:
