@@ -84,7 +84,7 @@ def _probed(accelerator: str, numbers: Numbers) -> torch.device:
 
 def _available(accelerator: str) -> None:
     module = devices.backend(devices.of(accelerator))
-    if module.is_available() and module.device_count() > 0:
+    if module.is_available():
         return
     pattern = NODES.get(accelerator, "") if os.name == "posix" else ""
     nodes = sorted(glob.glob(pattern))  # noqa: PTH207

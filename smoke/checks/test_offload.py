@@ -240,15 +240,15 @@ def _misplaced(
     """Return the weights that a forward pass left elsewhere than in their places."""
     wrong = []
     for part, weight in model.named_parameters():
-        owners = [name for name in places if part.startswith(name)]
-        place = places[max(owners, key=len)]
+        (place,) = [places[name] for name in places if part.startswith(name)]
         if isinstance(place, int):
             place = torch.device(device.type, place)
-        if place == "disk" or (place == "cpu" and device.type != "cpu"):
-            place = "meta"
-        # On a CPU target what is "on the CPU" may as well stay there.
-        stays = place == "cpu" and weight.is_meta
-        if not stays and weight.device != torch.device(place):
+        if place in ("cpu", "disk"):
+            # On a CPU target what is "on the CPU" may as well stay there.
+            right = weight.is_meta or place == device.type
+        else:
+            right = weight.device == torch.device(place)
+        if not right:
             problem = f"is on {weight.device} after a pass, its place is {place}"
             wrong.append(f"{part} {problem}")
     return wrong

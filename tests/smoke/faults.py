@@ -523,7 +523,15 @@ def no_kernel_driver_has_taken_the_gpu():
 
 @fault("device.ready", "driver-too-old", "pretend", expect={"accelerator": "cuda"})
 def cuda_says_that_the_driver_is_insufficient():
-    with invisible(words="CUDA driver version is insufficient", driver="470.10"):
+    words = "CUDA driver version is insufficient"
+    counted = patch.object(module("pretend").Backend, "device_count", lambda _self: 1)
+    with invisible(words=words, driver="470.10"), counted:  # by NVML
+        yield
+
+
+@fault("device.ready", "driver-too-old", "pretend", expect={"accelerator": "cuda"})
+def cuda_says_that_the_driver_is_too_old():
+    with invisible(words="The NVIDIA driver on your system is too old"):
         yield
 
 
@@ -539,9 +547,12 @@ def a_selector_hides_the_device():
         yield
 
 
+DAMAGED = "/sys/bus/pci/devices/*/survivability_mode"
+
+
 @fault("device.ready", "gpu-hardware-fault", "pretend")
 def the_firmware_of_the_card_is_damaged():
-    with invisible(bus=("/sys/bus/pci/devices/*/survivability_mode",)):
+    with invisible(bus=(DAMAGED,)):
         yield
 
 
@@ -568,8 +579,9 @@ def a_container_has_a_driver_that_does_not_start():
 
 
 @fault("device.ready", "driver-missing", "pretend", expect={"accelerator": "cuda"})
-def a_machine_has_no_library_of_the_driver():
-    with invisible(bus=("/sys/bus/pci/drivers/nvidia/*:*",)):
+def a_machine_with_a_damaged_arc_has_no_library_of_nvidias_driver():
+    words = "CUDA driver version is insufficient"
+    with invisible(bus=("/sys/bus/pci/drivers/nvidia/*:*", DAMAGED), words=words):
         yield
 
 

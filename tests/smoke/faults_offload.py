@@ -309,6 +309,20 @@ def a_tied_weight_stays_on_the_device(post_forward, hook, *args):
     return post_forward(hook, *args)
 
 
+@replaced("offload.cpu", "tensors-elsewhere", HOOK, "post_forward", "pretend")
+def offloaded_weights_stay_on_the_device(_post_forward, _hook, _owner, output):
+    return output
+
+
+@replaced(
+    "offload.tied", "tensors-elsewhere", "accelerate", "dispatch_model", "pretend"
+)
+def an_offloaded_tied_weight_is_kept_twice(dispatch, model, *args, **more):
+    weight = model.embedding.weight
+    model.head.weight = type(weight)(weight.detach().clone())
+    return dispatch(model, *args, **more)
+
+
 READ: list[str] = []
 
 
