@@ -146,9 +146,7 @@ def _shortened(lines: list[str], symptom: str) -> list[str]:
 
 def _origins(error: BaseException) -> Iterator[str]:
     """Yield the exceptions that led to one: ``transformers`` wraps what an import raised."""
-    origin = error.__cause__
-    if origin is None and not error.__suppress_context__:
-        origin = error.__context__
+    origin = error.__cause__ if error.__suppress_context__ else error.__context__
     if origin is not None:
         yield _lines(origin)[0]
         yield from _origins(origin)

@@ -77,7 +77,7 @@ def missing(journal: Journal, declared: Sequence[Declared], plan: Plan) -> list[
     reason = NO_TORCH if outcomes.get(IMPORT["id"]) == "failed" else NOT_COLLECTED
     for check in declared:
         left_out = plan.leaves_out(check.id, full=check.full)
-        for index in plan.devices if check.on_device else plan.devices[:1]:
+        for index in plan.devices:
             head = {"id": check.on(index), "title": check.title}
             entry = not_run(head, left_out or reason, required=not left_out)
             entries.setdefault(entry["id"], entry)

@@ -542,8 +542,17 @@ def the_user_may_not_open_the_render_node():
 
 
 @fault("device.ready", "no-gpu-device-visible", "pretend")
-def a_selector_hides_the_device():
-    with invisible("/dev/dri/renderD128"):
+def a_selector_hides_the_device_in_a_container():
+    bus = ("/sys/bus/pci/drivers/xe/*:*",)
+    with invisible("/dev/dri/renderD128", bus=bus, contained=True):
+        yield
+
+
+@fault(
+    "device.ready", "no-gpu-device-visible", "pretend", expect={"accelerator": "cuda"}
+)
+def cuda_finds_no_device_although_its_driver_is_loaded():
+    with invisible(driver="580.65"):
         yield
 
 
@@ -586,8 +595,9 @@ def a_machine_with_a_damaged_arc_has_no_library_of_nvidias_driver():
 
 
 @fault("device.ready", "driver-not-mounted", "pretend")
-def a_container_has_no_device_files():
-    with invisible(bus=("/sys/bus/pci/drivers/xe/*:*",), contained=True):
+def a_pod_has_no_device_files():
+    pod = patch.dict(os.environ, KUBERNETES_SERVICE_HOST="10.0.0.1")
+    with invisible(bus=("/sys/bus/pci/drivers/xe/*:*",)), pod:
         yield
 
 
@@ -637,6 +647,11 @@ def a_driver_below_the_targets_floor():
 
 @fault("device.driver", "driver-unknown", "pretend", expect=judged("unknown"))
 def a_driver_that_nobody_can_judge():
+    yield
+
+
+@fault("device.driver", "driver-unknown", "pretend", expect={"driver_verdict": None})
+def an_image_does_not_know_the_driver_of_its_machine():
     yield
 
 

@@ -73,6 +73,11 @@ def test_evidence_names_what_led_to_an_error_and_where() -> None:
     assert finding.evidence[2].startswith(f'File "{__file__}", line ')
     (check,) = with_causes([{"id": "identity.import", "finding": finding.as_json()}])
     assert check["finding"]["code"] == "oneapi-runtime-missing"
+    again = RuntimeError("after another")
+    again.__context__ = origin
+    assert explain(again).evidence[1] == finding.evidence[1]
+    again.__suppress_context__ = True  # raised "from None"
+    assert explain(again).evidence == ("RuntimeError: after another",)
 
 
 def test_a_long_message_keeps_the_line_that_names_the_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -65,6 +66,33 @@ def test_silence_is_a_hang_or_a_compilation(
     silence: Callable[..., bool], seconds: float, used: float | None, hung: bool
 ) -> None:
     assert silence(seconds, used) is hung
+
+
+@pytest.mark.parametrize(
+    ("heard", "computes"), [([True, False], [False]), ([False], [True, False])]
+)
+def test_who_is_heard_or_computes_now_and_then_does_not_hang(
+    heard: list[bool], computes: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks = itertools.count(0.0, LIMIT / 2), itertools.count()
+    monkeypatch.setattr(
+        patience, "time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
+    monkeypatch.setattr(patience, "work_seconds", lambda _process: 0.0)
+    works = itertools.cycle(computes)
+    monkeypatch.setattr(patience, "_computes", lambda *_facts: next(works))
+    monkeypatch.setattr(patience, "SURE", 2)
+
+    class Silent:
+        def wait(self, tick: float) -> int:
+            if next(looks) == 20:
+                return 0
+            raise subprocess.TimeoutExpired("silent", tick)
+
+    process: Any = Silent()
+    signs = itertools.cycle(heard)
+    code, _ = patience.wait(process, LIMIT, lambda: next(signs))
+    assert code == 0
 
 
 def start(code: str) -> subprocess.Popen[bytes]:

@@ -95,6 +95,9 @@ def test_a_reason_is_not_repeated_for_each_device(journal: Journal) -> None:
     journal.write(required=[head(FULL)], not_required=[on_first, on_second])
     journal.write(result=result("a.full"))
     assert told(journal, ON_BOTH) == {"a.quick": (False, "no wings")}
+    another = on_second | {"reason": "no legs"}
+    journal.write(not_required=[another])
+    assert told(journal, ON_BOTH)["a.quick@1"] == (False, "no legs")
 
 
 def test_every_check_is_declared() -> None:
