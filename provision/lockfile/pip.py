@@ -226,10 +226,9 @@ def _fits(entry: dict[str, str]) -> bool:
         return False
     if match["version"] == entry["version"]:
         return True
-    # 1.0.0rc1 and 1.0.0.rc1 are one version; an escaped local part has underscores (PEP 427).
-    version = match["version"].replace("_", "-")
+    # 1.0.0rc1 and 1.0.0.rc1 are one version, and an escaped local part has underscores (PEP 427).
     try:
-        return Version(version) == Version(entry["version"])
+        return Version(match["version"]) == Version(entry["version"])
     except InvalidVersion:
         return False
 

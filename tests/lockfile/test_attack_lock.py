@@ -42,6 +42,7 @@ def test_attack_a_file_name_that_leaves_its_folder_or_is_another_s() -> None:
         "/etc/" + FILE,
         "beta-1.0-py3-none-any.whl",
         "alpha-2.0-py3-none-any.whl",
+        "alpha-1_0-py3-none-any.whl",
         "alpha-1.0.whl",
         FILE + "/../../x",
         FILE.replace("any", "a%2fny"),
@@ -53,6 +54,17 @@ def test_attack_a_file_name_that_leaves_its_folder_or_is_another_s() -> None:
         ) as caught:
             parse_lock(FOLDER, text, None)
         assert "provision lock thing" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "spelled"), [("1.0rc1", "1.0.rc1"), ("1.0+cu.1", "1.0+cu_1")]
+)
+def test_a_file_name_may_spell_a_version_otherwise(version: str, spelled: str) -> None:
+    entry = ENTRY.replace("==1.0", f"=={version}").replace(
+        "alpha-1.0", f"alpha-{spelled}"
+    )
+    (artifact,) = parse_lock(FOLDER, sealed(HEADER + entry), None).artifacts
+    assert artifact.version == version
 
 
 @pytest.mark.parametrize(
