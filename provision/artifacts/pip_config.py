@@ -32,12 +32,9 @@ def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
     """Read pip's configuration files and variables, as pip 25 orders them: variables win."""
     # Links of ``find-links`` that are no folders of this machine are left out.
     settings = pip_settings(os.environ if env is None else env)
-    wheelhouses = []
-    for link in settings.get("find-links", "").split():
-        folder = _folder(link)
-        if folder and folder.is_dir():
-            wheelhouses.append(folder)
-    return PipConfig(settings.get("index-url") or None, tuple(wheelhouses))
+    links = map(_folder, settings.get("find-links", "").split())
+    wheelhouses = tuple(filter(Path.is_dir, links))
+    return PipConfig(settings.get("index-url") or None, wheelhouses)
 
 
 def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
@@ -101,11 +98,11 @@ def _settings(path: Path) -> dict[str, str]:
     return settings
 
 
-def _folder(link: str) -> Path | None:
+def _folder(link: str) -> Path:
     parts = urlsplit(link)
     if parts.scheme == "file":
         path = unquote(parts.path)
         if sys.platform == "win32":  # file:///C:/wheels
             path = re.sub("^/+(?=[A-Za-z]:)", "", path)
         return Path(path)
-    return None if "://" in link else with_home(Path(link))
+    return with_home(Path(link))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -62,18 +63,50 @@ def test_variables_win_over_files_and_later_files_over_earlier(
 
 @linux
 @pytest.mark.usefixtures("only")
-def test_an_extra_index_is_not_a_source(tmp_path: Path, env: dict[str, str]) -> None:
+def test_files_are_read_in_the_order_of_pip(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    env["XDG_CONFIG_DIRS"] = f":{tmp_path / 'etc'}"
+    env["XDG_CONFIG_HOME"] = ""
+    (tmp_path / "a house").mkdir()
+    links = f"find_links = {(tmp_path / 'a house').as_uri()}"
     configure(
-        tmp_path / ".pip" / "pip.conf",
-        "[global]\nextra-index-url = https://evil.example/simple\n",
+        tmp_path / "etc/pip/pip.conf", f"[global]\nindex-url = https://1\n{links}\n"
     )
-    env |= {"PIP_EXTRA_INDEX_URL": "https://evil.example/simple"}
+    houses = (tmp_path / "a house",)
+    assert read_pip_config(env) == PipConfig("https://1", houses)
+    configure(tmp_path / ".pip/pip.conf", "[download]\nindex-url = https://2\n")
+    assert read_pip_config(env) == PipConfig("https://2", houses)
+    own = "[install]\nindex-url = https://me:%40@3\n[global]\nindex-url = https://4\n"
+    configure(tmp_path / ".config/pip/pip.conf", own)
+    env["PIP_INDEX_URL"] = ""
+    assert read_pip_config(env) == PipConfig("https://me:%40@3", houses)
+    configure(tmp_path / "xdg/pip/pip.conf", "[global]\nindex-url = https://5\n")
+    env["XDG_CONFIG_HOME"] = str(tmp_path / "xdg")
+    assert read_pip_config(env) == PipConfig("https://5", houses)
+    env["PIP_CONFIG_FILE"] = os.devnull
     assert read_pip_config(env) == PipConfig()
 
 
 @linux
 @pytest.mark.usefixtures("only")
-def test_a_broken_configuration_is_named(tmp_path: Path, env: dict[str, str]) -> None:
-    path = configure(tmp_path / ".pip" / "pip.conf", "index-url = https://x\n")
+def test_an_extra_index_is_not_a_source(tmp_path: Path, env: dict[str, str]) -> None:
+    configure(
+        tmp_path / ".pip" / "pip.conf",
+        "[global]\nextra-index-url = https://evil.example/simple\n",
+    )
+    env["PIP_EXTRA_INDEX_URL"] = "https://evil.example/simple"
+    env["XXX_INDEX_URL"] = "https://evil.example/simple"
+    assert read_pip_config(env) == PipConfig()
+
+
+@linux
+@pytest.mark.usefixtures("only")
+@pytest.mark.parametrize("text", ["index-url = https://x\n", "[global]\nx = ü\n"])
+def test_a_broken_configuration_is_named(
+    tmp_path: Path, env: dict[str, str], text: str
+) -> None:
+    path = configure(tmp_path / ".pip" / "pip.conf", "")
+    path.write_text(text, encoding="latin-1")
     with pytest.raises(UsageError, match=str(path)):
         read_pip_config(env)

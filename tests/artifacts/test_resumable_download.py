@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.artifacts import resumable_download
 from provision.artifacts.resumable_download import download
 from provision.core import network
+from provision.core.errors import ToolError
 from tests.lab import Silent
 from tests.small import listening
 
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.machine
 CONTENT = b"0123456789" * 1000
 TAG = '"one"'
 STARTS: list[int] = []  # at which byte each request began
+BREAKS: list[int] = []  # at which byte the next connection breaks
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def url() -> Iterator[str]:
             self.send_header("ETag", TAG)
             self.send_header("Content-Length", str(len(CONTENT) - start))
             self.end_headers()
-            self.wfile.write(CONTENT[start:])
+            self.wfile.write(CONTENT[start : BREAKS.pop() if BREAKS else None])
 
         def log_message(self, *_: object) -> None: ...
 
@@ -61,3 +64,27 @@ def test_what_an_earlier_process_left_ends_in_the_whole_file(
     assert path.read_bytes() == CONTENT
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file"]
     assert STARTS[0] == kept
+
+
+@pytest.mark.parametrize(("tag", "again"), [(TAG, 5000), ('W/"weak"', 0), ("", 0)])
+def test_a_connection_that_breaks_is_resumed_where_the_file_is_surely_the_same(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, tag: str, again: int
+) -> None:
+    monkeypatch.setitem(globals(), "TAG", tag)
+    monkeypatch.setattr(resumable_download, "_CHUNK", 1000)
+    STARTS.clear()
+    BREAKS.append(5000)
+    with network.session() as session:
+        path = download(session, url, tmp_path, "file", Silent())
+    assert path.read_bytes() == CONTENT
+    assert [0, again] == STARTS
+
+
+def test_a_server_that_sends_more_than_is_locked_is_asked_once(
+    tmp_path: Path, url: str
+) -> None:
+    STARTS.clear()
+    with network.session() as session, pytest.raises(ToolError, match="file"):
+        download(session, url, tmp_path, "file", Silent(), most=len(CONTENT) - 1)
+    assert STARTS == [0]
+    assert not (tmp_path / "file.part").exists()

@@ -23,6 +23,10 @@ def test_a_wheelhouse_s_file_is_found_under_every_spelling_of_its_name(
         locked = name.lower().replace(".", "-").replace("_", "-")
         tools.append(Tool(locked, "1.0", frozenset({sha256_bytes(content)})))
     target = load_target(SPECS, "cpu-linux")
-    wanted, missing = choose_wheels(tools, [tmp_path], None, target)
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    (evil / "plain-1.0-py3-none-any.whl").write_bytes(b"another file")
+    wanted, missing = choose_wheels(tools, [tmp_path, evil], None, target)
     assert missing == []
+    assert [file.sha256 for file in wanted] == [min(tool.sha256s) for tool in tools]
     assert [file.filename.partition("-")[0] for file in wanted] == list(names)

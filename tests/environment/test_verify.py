@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -174,6 +175,26 @@ def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> No
     ]
     assert result.findings[0].symptom == "triton 3.0 is not locked"
     assert "no use on a CPU" in result.findings[1].cause
+
+
+def test_bytecode_that_pip_records_may_be_absent(prefix: Path) -> None:
+    with (site(prefix) / "alpha-1.0.dist-info" / "RECORD").open("a") as record:
+        record.write("alpha/__pycache__/a.cpython-311.pyc,,\n")
+    assert look(prefix).findings == ()
+
+
+def test_a_conda_package_of_nothing_or_of_links_is_whole(prefix: Path) -> None:
+    link = {"_path": "share", "path_type": "softlink"}
+    (prefix / "share").symlink_to("lib")
+    (prefix / "conda-meta").mkdir()
+    for name, paths in (("empty", []), ("linked", [link])):
+        text = json.dumps(
+            {"name": name, "version": "1.0", "paths_data": {"paths": paths}}
+        )
+        (prefix / "conda-meta" / f"{name}-1.0-0.json").write_text(text)
+    assert {f.code for f in look(prefix).findings} == {"conda-drift"}
+    (prefix / "share").unlink()
+    assert "changed-file" in {f.code for f in look(prefix).findings}
 
 
 def test_no_environment_is_an_error(tmp_path: Path) -> None:
