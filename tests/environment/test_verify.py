@@ -88,6 +88,15 @@ def _shadow(site: Path) -> None:
     (site / "alpha.py").touch()
 
 
+def _lost_program(site: Path) -> None:
+    with (site / "alpha-1.0.dist-info" / "RECORD").open("a") as record:
+        record.write("../../../bin/program,sha256=x,1\n")
+
+
+def _circle(site: Path) -> None:
+    (site / "circle.py").symlink_to("circle.py")
+
+
 def _other_version(site: Path) -> None:
     info = site / "alpha-1.0.dist-info"
     text = (info / "METADATA").read_text().replace("1.0", "2.0")
@@ -114,6 +123,8 @@ def _no_record(site: Path) -> None:
         (_pth, False, "unrecorded-file", "evil.pth"),
         (_sitecustomize, False, "unrecorded-file", "sitecustomize.py"),
         (_shadow, False, "unrecorded-file", "alpha.py"),
+        (_lost_program, True, "changed-file", "bin/program"),
+        (_circle, True, "unrecorded-file", "circle.py"),
         (_other_version, False, "version-drift", "alpha 1.0 was replaced by 2.0"),
         (_uninstalled, False, "missing-package", "alpha"),
         (_no_record, False, "half-installed-package", "alpha"),
@@ -184,7 +195,8 @@ def test_bytecode_that_pip_records_may_be_absent(prefix: Path) -> None:
 
 
 def test_a_conda_package_of_nothing_or_of_links_is_whole(prefix: Path) -> None:
-    link = {"_path": "share", "path_type": "softlink"}
+    of_target = {"sha256": "a" * 64, "size_in_bytes": 1}
+    link = {"_path": "share", "path_type": "softlink", **of_target}
     (prefix / "share").symlink_to("lib")
     (prefix / "conda-meta").mkdir()
     for name, paths in (("empty", []), ("linked", [link])):
