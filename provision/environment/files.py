@@ -144,7 +144,7 @@ def record_digests(
 
 def _launchers(dist: InstalledDistribution) -> set[str]:
     """Return the paths of the programs that an installer makes for its entry points."""
-    parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
+    parser = configparser.RawConfigParser(delimiters=("=",))
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
     try:
         parser.read_string(read_text(dist.folder / "entry_points.txt"))

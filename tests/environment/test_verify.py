@@ -197,9 +197,10 @@ def test_bytecode_that_pip_records_may_be_absent(prefix: Path) -> None:
 def test_a_conda_package_of_nothing_or_of_links_is_whole(prefix: Path) -> None:
     of_target = {"sha256": "a" * 64, "size_in_bytes": 1}
     link = {"_path": "share", "path_type": "softlink", **of_target}
+    folder = {"_path": "lib", "path_type": "directory"}
     (prefix / "share").symlink_to("lib")
     (prefix / "conda-meta").mkdir()
-    for name, paths in (("empty", []), ("linked", [link])):
+    for name, paths in (("empty", []), ("linked", [link, folder])):
         text = json.dumps(
             {"name": name, "version": "1.0", "paths_data": {"paths": paths}}
         )
