@@ -1,6 +1,7 @@
 """What is in an environment, read once for everything that is compared with it."""
 
 import contextlib
+import json
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -8,7 +9,9 @@ from pathlib import Path
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import extended
+from provision.core.limits import read_parsed
 from provision.core.prefix import site_packages
+from provision.core.project import RECORD
 from provision.environment import conda_meta
 from provision.environment.conda_meta import InstalledCondaPackage
 from provision.environment.installed import (
@@ -48,6 +51,7 @@ class Contents:
 
 def read_contents(prefix: Path, target: str) -> Contents:
     """Read an environment; ToolError if there is none."""
+    prefix = _as_built(prefix)
     site = site_packages(prefix)
     if site is None:
         raise ToolError(
@@ -63,6 +67,15 @@ def read_contents(prefix: Path, target: str) -> Contents:
             distributions.append(dist)
     sizes = _list_files(site, with_stdlib=bool(conda))
     return Contents(prefix, site, distributions, conda, sizes)
+
+
+def _as_built(prefix: Path) -> Path:
+    """Return the path by which an environment was built, where that leads to it: scripts name it."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        built = Path(read_parsed(prefix / RECORD, json.loads)["path"])
+        if built.samefile(prefix):
+            return built
+    return prefix
 
 
 def _list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:

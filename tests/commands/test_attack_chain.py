@@ -431,6 +431,23 @@ def test_the_tree_is_the_same_in_short_and_long_and_odd_paths(tmp_path: Path) ->
     assert len(trees) == 1
 
 
+@pytest.mark.parametrize(("built", "seen"), [("link", "real"), ("real", "link")])
+def test_a_project_is_the_same_by_a_link_to_it(
+    tmp_path: Path, built: str, seen: str
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with open_lab(tmp_path / built) as lab:
+        thing = make_wheel(lab.index.root / "default", "thing", "1.0", DATA)
+        lab.relock(*lab.wheels, thing)
+        made = lab.build().generation
+        assert made is not None
+        place = lab.project.root.relative_to(tmp_path / built)
+        other = lab.project._replace(root=tmp_path / seen / place)
+        found = verify_current(other, TARGET, deep=True)
+        assert (found.findings, found.tree) == ((), made.record.tree)
+
+
 def test_records_are_read_from_a_server_by_ranges(lab: Lab) -> None:
     wheel = lab.wheel("alpha", text="# much\n" * 40_000)
     locked = artifact(wheel)

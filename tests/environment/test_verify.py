@@ -93,6 +93,10 @@ def _lost_program(site: Path) -> None:
         record.write("../../../bin/program,sha256=x,1\n")
 
 
+def _no_entry_points(site: Path) -> None:
+    (site / "alpha-1.0.dist-info" / "entry_points.txt").write_text("garbage")
+
+
 def _circle(site: Path) -> None:
     (site / "circle.py").symlink_to("circle.py")
 
@@ -124,6 +128,7 @@ def _no_record(site: Path) -> None:
         (_sitecustomize, False, "unrecorded-file", "sitecustomize.py"),
         (_shadow, False, "unrecorded-file", "alpha.py"),
         (_lost_program, True, "changed-file", "bin/program"),
+        (_no_entry_points, True, "unrecorded-file", "entry_points.txt"),
         (_circle, True, "unrecorded-file", "circle.py"),
         (_other_version, False, "version-drift", "alpha 1.0 was replaced by 2.0"),
         (_uninstalled, False, "missing-package", "alpha"),
