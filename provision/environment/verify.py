@@ -112,7 +112,7 @@ def _compare_records(
     unlocked_records = {}
     for dist in contents.distributions:
         artifact = locked.get((dist.name, dist.version))
-        if artifact is None or dist.name in lock.local:
+        if artifact is None:
             continue
         digests = files.record_digests(dist, contents.prefix, contents.site)
         if artifact.record is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import ToolError
+from provision.core.project import RECORD
 from provision.environment.contents import read_contents
 from provision.environment.verification import Verification
 from provision.environment.verify import verify
@@ -191,6 +192,19 @@ def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> No
     ]
     assert result.findings[0].symptom == "triton 3.0 is not locked"
     assert "no use on a CPU" in result.findings[1].cause
+
+
+@pytest.mark.parametrize("text", ["garbage", "[1]", "{}"])
+def test_a_manifest_that_is_none_is_no_difference(prefix: Path, text: str) -> None:
+    (prefix / RECORD).write_text(text)
+    assert look(prefix).findings == ()
+
+
+def test_of_an_older_lock_no_package_is_compared(prefix: Path) -> None:
+    (prefix / RECORD).write_text('{"lock": "older"}')
+    metadata = site(prefix) / "alpha-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("1.0", "2.0"))
+    assert [f.code for f in look(prefix, deep=False).findings] == ["older-lock"]
 
 
 def test_bytecode_that_pip_records_may_be_absent(prefix: Path) -> None:
