@@ -6,7 +6,6 @@ scripts. So the digest is over paths and hashes alone, in a form that all platfo
 """
 
 import base64
-import binascii
 import csv
 import io
 import posixpath
@@ -53,7 +52,7 @@ class RecordEntry(NamedTuple):
             return None
         try:  # RECORD leaves out the padding (PEP 376, PEP 427)
             return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
-        except (binascii.Error, ValueError):
+        except ValueError:
             return None
 
 
