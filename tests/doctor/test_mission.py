@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,29 @@ def test_nobody_is_told_to_add_ipex() -> None:
         for finding in diagnose_log(IPEX_IS_MISSING + context):
             assert "provision add" not in finding.remedy
             assert "pip install intel" not in finding.remedy
+
+
+def test_what_accelerate_mended_is_not_blamed_on_its_age() -> None:
+    offload = FAILURES[3]
+    error = f"Traceback (most recent call last):{offload['frames']}KeyError: 'xpu:0'"
+    for mended in ("accelerate==1.8.1", "- `Accelerate` version: 1.10.0"):
+        (finding,) = diagnose_log(f"{mended}\n{error}")
+        assert finding.code == "not-recognised", mended
+    for old in (
+        "accelerate==1.5.2",
+        "accelerate  0.34.2",
+        "pip install accelerate>=1.6",
+    ):
+        (finding, *_) = diagnose_log(f"{old}\n{error}")
+        assert finding.code == offload["code"], old
+
+
+def test_a_machine_with_an_nvidia_gpu_is_sent_to_no_target_of_intel() -> None:
+    frames = FAILURES[3]["frames"]
+    (finding, *_) = diagnose_log(f"NVIDIA-SMI 550.120\n{frames}KeyError: 'cuda:0'")
+    assert finding.code == "accelerate-offload-keyerror"
+    assert finding.remedy.startswith("Run `uv pip install --no-deps accelerate==1.6.0`")
+    assert not {"arc", "max"} & set(re.findall(r"\w+", finding.remedy))
 
 
 def test_an_optimizer_is_accused_only_where_the_log_shows_it() -> None:
