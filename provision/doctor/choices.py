@@ -143,9 +143,12 @@ def _by_marker(
     file: RepositoryFile, platform: str
 ) -> Iterator[tuple[str, list[Package]]]:
     """Yield the packages of each extra where each package has its own marker."""
-    for extra in ("", *file.document.get("extras", ())):
+    parts = dict.fromkeys(package.part for package in file.packages)
+    for extra in dict.fromkeys(["", *file.document.get("extras", ()), *parts]):
         packages = []
         for package in file.packages:
+            if package.part not in ("", extra):
+                continue
             markers = _markers(package.row)
             if any(_holds(m, platform, file.python, extra) for m in markers):
                 packages.append(package)

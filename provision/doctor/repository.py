@@ -24,7 +24,7 @@ from provision.doctor.locked import LockedDistribution
 from provision.doctor.rules.requirements import requirement
 from provision.environment.installed import name_of
 from provision.spec.pip_files import logical_lines
-from provision.spec.pyproject import read_pyproject
+from provision.spec.pyproject import Pyproject, read_pyproject
 
 Table = dict[str, Any]
 FORMATS = data("formats")
@@ -41,6 +41,7 @@ class Package(LockedDistribution):
     vendor: bool = False  # whether that is an index of PyTorch or of a maker of GPUs
     unhashed: tuple[str, ...] = ()
     line: str = ""  # of a requirement file
+    part: str = ""  # the extra that requires it
     row: Table = field(default_factory=dict)  # as a lock has it
 
     def __str__(self) -> str:
@@ -117,11 +118,11 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     else:
         project = read_pyproject(path, path.parent)
         document = project.document
-        lines = []
-        if project.says("dependencies"):
-            for line in project.requirements(()):
-                lines.append((f"{path.name}:{line.number}", line.text))
-        packages, unread = _required(path, lines)
+        packages, unread = list[Package](), [*_left_to_locks(project)]
+        for part in ("", *project.extras):
+            told, others = _required(path, _lines_of(project, part))
+            packages += [replace(package, part=part) for package in told]
+            unread += others
     allowed = at(document, form.get("python", ""))
     pythons = re.findall(r"\b3\.\d+", str(allowed))
     return RepositoryFile(
@@ -134,6 +135,34 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
         packages=packages,
         unread=unread,
     )
+
+
+# --- pyproject.toml -----------------------------------------------------------------------
+
+
+def _lines_of(project: Pyproject, part: str) -> list[tuple[str, str]]:
+    """Return the places and lines of a package itself, or of one of its extras only."""
+    lines = []
+    if project.says("dependencies"):
+        for line in project.requirements([part] if part else ()):
+            if line.part[1] == part:
+                lines.append((f"{project.path.name}:{line.number}", line.text))
+    return lines
+
+
+def _left_to_locks(project: Pyproject) -> Iterator[str]:
+    """Yield what only a lock tells, where there is none."""
+    folder, name = project.folder, project.path.name
+    if any(folder.glob("*.lock")) or any(folder.glob("pylock*.toml")):
+        return
+    if at(project.document, "tool.uv.sources.torch"):
+        yield f"{name}: [tool.uv.sources] names where torch comes from"
+    if project.says("dependencies"):
+        return
+    if project.project:
+        yield f"{name}: its dependencies are dynamic"
+    elif at(project.document, "tool.poetry.dependencies"):
+        yield f"{name}: [tool.poetry.dependencies]"
 
 
 # --- requirements -------------------------------------------------------------------------

@@ -102,6 +102,7 @@ OPEN = {
 }
 SOUND = (
     ("torch==2.8.0+cpu", f"{IPEX}==2.8.0"),
+    ("torch==2.8.0", f"{IPEX}==2.8.0"),  # the default index has no other build
     ("torch<2.9,>=2.8", f"{IPEX}", "--index-url https://download.pytorch.org/whl/cpu"),
     ("ipex-llm[xpu]==2.2.0", f"{IPEX}==2.1.10+xpu", "torch==2.1.0a0+cxx11.abi"),
     ("torch==2.9.1+xpu", "torchvision==0.24.1+xpu", "pytorch-triton-xpu==3.5.0"),

@@ -185,6 +185,62 @@ def test_a_lock_replaces_what_it_was_made_from(
     assert codes(tmp_path, devices) == []
 
 
+def test_each_extra_of_a_manifest_is_examined_with_the_package(
+    tmp_path: Path, devices: Devices
+) -> None:
+    manifest = """[project]
+name = "x"
+dependencies = ["torch==2.4.0"]
+optional-dependencies.old = ["torchvision==0.18.0"]
+optional-dependencies.new = ["torchvision==0.19.0", "torchaudio==2.4.0"]
+"""
+    (tmp_path / "pyproject.toml").write_text(manifest, "utf-8")
+    (finding,) = found(tmp_path, devices)
+    assert finding.code == "torch-companion-mismatch"
+    assert "with old" in finding.evidence[0]
+    (tmp_path / "pyproject.toml").write_text(
+        manifest.replace("0.18.0", "0.19.0"), "utf-8"
+    )
+    assert found(tmp_path, devices) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.poetry.dependencies]\ntorch = '2.4.0'\n",
+        "[project]\nname = 'x'\ndynamic = ['dependencies']\n",
+        "[tool.uv.sources]\ntorch = {index = 'x'}\n[project]\ndependencies = ['torch']\n",
+    ],
+)
+def test_what_only_a_lock_tells_is_said_where_there_is_none(
+    text: str, tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+    (note,) = found(tmp_path, devices)
+    assert (note.code, note.level) == ("requirement-unread", "note")
+    assert note.evidence[0].startswith("pyproject.toml: ")
+    (tmp_path / "uv.lock").write_text("version = 1\n", "utf-8")
+    assert found(tmp_path, devices) == []
+
+
+def test_a_lock_that_is_wrong_is_mended_in_what_it_was_made_from(
+    tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / "poetry.lock").write_text(
+        POETRY.replace('"1.26.0"', '"2.1.0"').replace("2.3.1", "2.2.2"), "utf-8"
+    )
+    (old,) = [f for f in found(tmp_path, devices) if f.code == "numpy2-abi"]
+    assert "Require numpy==1.26.4 in the requirements of poetry.lock" in old.remedy
+    (tmp_path / "poetry.lock").write_text(
+        POETRY.replace('"1.26.0"', '"2.1.0"'), "utf-8"
+    )
+    assert "numpy2-abi" not in codes(tmp_path, devices)
+    (tmp_path / "poetry.lock").unlink()
+    (tmp_path / "requirements.txt").write_text("torch==2.1.2\nnumpy==2.1.0\n", "utf-8")
+    (old,) = found(tmp_path, devices)
+    assert "Require numpy==1.26.4 in requirements.txt" in old.remedy
+
+
 def test_this_machine_is_compared_with_the_build(
     tmp_path: Path, devices: Devices
 ) -> None:

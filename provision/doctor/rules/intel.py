@@ -27,6 +27,8 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
         remove = env.leave_out(IPEX)
         if env.built_for:  # without ipex-llm's own, too
             remove = f"`provision remove {env.built_for} {IPEX}`"
+        elif not env.source:
+            remove += ", and install its own from your copies of the wheels"
         yield Finding(
             code="ipex-llm-with-separate-ipex",
             level=Level.ERROR,
@@ -64,7 +66,8 @@ def ipex_in_cuda(context: DoctorContext) -> Findings:
     if ipex is None:
         return
     evidence = [env.says(ipex)]
-    if env.torch and env.torch.accelerator == "cuda":
+    is_cuda = env.torch is not None and env.torch.accelerator == "cuda"
+    if is_cuda and not _is_for_cpus(ipex, env.get("torch")):
         evidence.append(f"{env.torch} is a CUDA build")
     if target and target.accelerator == "cuda":
         evidence.append(f"the target {target.name} is for CUDA")
@@ -83,6 +86,13 @@ def ipex_in_cuda(context: DoctorContext) -> Findings:
             remedy=f"{env.leave_out(IPEX)}; a clean environment for NVIDIA: {build}",
             evidence=tuple(evidence),
         )
+
+
+def _is_for_cpus(ipex: Dist, torch: Dist | None) -> bool:
+    """Whether IPEX for CPUs has its torch, of which the default index has CUDA builds only."""
+    if torch is None or torch.local or "xpu" in ipex.local:
+        return False
+    return ipex.minor == torch.minor
 
 
 def ipex_other_torch(context: DoctorContext) -> Findings:

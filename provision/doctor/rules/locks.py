@@ -16,6 +16,7 @@ from provision.doctor.rules.companions import TRITONS
 from provision.doctor.rules.drivers import old_driver
 from provision.doctor.rules.intel import CUDA_ONLY
 from provision.doctor.rules.machine import unsupported_gpu
+from provision.doctor.rules.requirements import numpy2
 from provision.doctor.unpinned import BRINGS
 from provision.host.model import Host
 
@@ -111,9 +112,8 @@ def _of_environment(choice: Choice, host: Host, devices: Devices) -> Findings:
     """
     env = _environment(choice)
     context = DoctorContext(env, Host(choice.platform, ""), devices)
-    findings = []
-    if not choice.torch.is_before("2"):
-        findings += apply_rules(context, PACKAGE_RULES)
+    rules = () if choice.torch.is_before("2") else PACKAGE_RULES
+    findings = apply_rules(context, (*rules, numpy2))
     if choice.platform == host.platform:
         here = replace(context, host=host)
         for finding in apply_rules(here, (unsupported_gpu, old_driver)):
@@ -143,6 +143,9 @@ def _environment(choice: Choice) -> Environment:
             where = f"{first.where}, with {name}"
             package = replace(first, name=brought, version="", where=where)
             distributions[brought] = (package,)
+    source = torch.where.rpartition(":")[0]
+    if not torch.line:  # a lock, which nobody edits
+        source = f"the requirements of {source}"
     cuda = xpu = None
     if build.startswith("cu"):
         cuda = f"{build[2:-1]}.{build[-1]}"
@@ -156,5 +159,5 @@ def _environment(choice: Choice) -> Environment:
         distributions=distributions,
         torch=Torch(torch.version, cuda, xpu),
         state="required",
-        source=torch.where.rpartition(":")[0],
+        source=source,
     )

@@ -33,11 +33,15 @@ def numpy2(context: DoctorContext) -> Findings:
     env = context.env
     numpy, torch = env.get("numpy"), env.get("torch")
     # https://github.com/pytorch/pytorch/issues/107302
-    first = "2.4" if env.windows else "2.3"
+    first = (
+        "2.4" if env.windows and not env.source else "2.3"
+    )  # files are of all systems
     if not (numpy and numpy.parsed and torch):
         return
     if numpy.parsed.major >= 2 and torch.is_before(first):
         install = f"Run `uv pip install --python {env.prefix} --no-deps numpy==1.26.4`"
+        if env.source:
+            install = f"Require numpy==1.26.4 in {env.source}"
         yield Finding(
             code="numpy2-abi",
             level=Level.ERROR,
