@@ -29,7 +29,7 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     """Return why no repair makes a GPU work for a target, or ""."""
     if not gpu.device_id and target.families == ("pvc",):
         return "it is Windows' GPU, and Windows has no driver for the Max series"
-    if not (gpu.family or gpu.compute_capability or gpu.supported):
+    if not (gpu.family or gpu.supported):
         return _unknown_model(gpu)
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"

@@ -235,9 +235,8 @@ class RequirementFiles(PipFiles):
                 decided.add(self._workspaces.read(path).name)
         return decided
 
-    def follow_packages(self) -> None:
+    def follow_packages(self, own: Sequence[str]) -> None:
         """Follow the sources of all own packages, and of those that they require."""
-        own = self.target.pip.local if self.target else ()
         for texts in (own, self.local):  # the second grows meanwhile
             for text in texts:
                 try:
@@ -273,7 +272,7 @@ def with_files(target: Target, root: Path) -> Target:
     files = RequirementFiles(root.resolve(), target)
     for entry in target.pip.files:
         files.add(entry)
-    files.follow_packages()
+    files.follow_packages(target.pip.local)
     if files.faults:
         raise SpecError(
             f"the requirement files have {plural(len(files.faults), 'error')}",

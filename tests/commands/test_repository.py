@@ -230,6 +230,7 @@ def test_a_pyproject_is_referred_to_with_its_sources(chat: Path) -> None:
         "[[tool.uv.index]] mine: ignored",
     ):
         assert what in left
+    assert "cannot be followed" not in left
 
 
 def test_extras_and_groups_are_taken_where_they_are_named(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from provision.host.compatibility import incompatibility, obstacles
-from provision.host.model import DeviceFile, Driver, Gpu, Host
+from provision.host.compatibility import (
+    hindrances,
+    incompatibility,
+    obstacles,
+    old_libraries,
+)
+from provision.host.model import DeviceFile, Driver, Gpu, Host, Runtimes, System
 from provision.spec.parts import TargetHardware
 
 TARGET = TargetHardware(
@@ -37,3 +42,46 @@ def test_obstacles_come_in_the_order_of_their_repair() -> None:
 def test_another_family_is_incompatible() -> None:
     assert incompatibility(TARGET, arc()) == ""
     assert "pvc" in incompatibility(TARGET, arc(family="pvc"))
+
+
+def test_an_unknown_model_is_incompatible() -> None:
+    unlisted = "device id ffff is not in the catalog"
+    assert incompatibility(TARGET, Gpu("intel", "ffff", "", "0")) == unlisted
+    assert "older than Maxwell" in incompatibility(
+        TARGET, Gpu("nvidia", "ffff", "", "0")
+    )
+    assert incompatibility(TARGET, Gpu("intel", "", "", "0")) == ""
+
+
+def test_libraries_of_the_least_versions_are_not_old() -> None:
+    def judged(libc: str, libstdcxx: str, glibc: str | None = None) -> str:
+        system = System(libc, libstdcxx)
+        return old_libraries(Host("linux-64", "6.8", system=system), glibc)
+
+    assert judged("glibc 2.28", "libstdc++.so.6.0.25") == ""
+    assert judged("", "") == ""
+    assert "glibc 2.27, the wheels" in judged("glibc 2.27", "libstdc++.so.6.0.25")
+    assert "6.0.24, the wheels" in judged("glibc 2.28", "libstdc++.so.6.0.24")
+    assert "need glibc 2.34" in judged("glibc 2.28", "libstdc++.so.6.0.25", "2.34")
+
+
+def test_each_driver_hinders_for_its_own_reason() -> None:
+    host = Host("linux-64", "6.8", runtimes=Runtimes(cuda="580.1", nvml="580.1"))
+    found = {}
+    for vendor, driver in (
+        ("nvidia", Driver("nouveau")),
+        ("nvidia", Driver("vfio-pci")),
+        ("nvidia", Driver("nvidia", "580.1")),
+        ("nvidia", Driver("nvidia", "570.1")),
+        ("intel", Driver("xe", "1.1")),  # beside a card of NVIDIA's
+    ):
+        gpu = Gpu(vendor, "2204", "", "0", driver=driver)
+        names = dict.fromkeys(obstacle.name for obstacle in hindrances(gpu, host))
+        found[driver.name, driver.version] = [*names]
+    assert found == {
+        ("nouveau", None): ["nouveau"],
+        ("vfio-pci", None): ["foreign-driver"],
+        ("nvidia", "580.1"): [],
+        ("nvidia", "570.1"): ["half-updated-driver"],
+        ("xe", "1.1"): [],
+    }

@@ -282,8 +282,13 @@ def test_a_source_without_a_build_system_is_a_package_as_for_uv(tmp_path: Path) 
     text = "[project]\nname = 'app'\ndependencies = ['x']\n[tool.uv.sources]\n"
     write(tmp_path, "pyproject.toml", text + "x = { path = 'x' }\n")
     write(tmp_path, "x/pyproject.toml", "[project]\nname = 'x'\nversion = '1'\n")
-    pip = load(tmp_path, 'files = ["pyproject.toml"]').pip
+    target = load(tmp_path, 'files = ["pyproject.toml"]')
+    pip = target.pip
     assert (pip.requirements, pip.local) == ((), ("x",))
+    write(tmp_path, "pyproject.toml", text + "x = { path = 'x', editable = false }\n")
+    again = load(tmp_path, 'files = ["pyproject.toml"]')
+    assert again.pip == pip
+    assert again.inputs.digests != target.inputs.digests
     (tmp_path / "x" / "pyproject.toml").rename(tmp_path / "x" / "setup.py")
     assert load(tmp_path, 'files = ["pyproject.toml"]').pip == pip
 

@@ -250,6 +250,25 @@ def test_the_name_of_a_file_is_no_name_of_a_package(root: Path) -> None:
     assert wheel not in pip.requirements
 
 
+@pytest.mark.parametrize("fragment", ["", "#sha256=aa"])
+def test_an_archive_of_the_project_counts_where_it_is(
+    root: Path, fragment: str
+) -> None:
+    place = "needs/mylib-1.0-py3-none-any.whl"
+    text = f"mylib @ file:{place}{fragment}\nzed @ https://h/zed.zip\n"
+    (root / "needs" / "all.txt").write_text(text)
+    target = load_spec(root / "envs" / "thing.toml")
+    digests = set()
+    for content in (b"one", b"two"):
+        (root / place).write_bytes(content)
+        files = input_digests(target, root)
+        assert files.keys() == {"needs/all.txt", place}
+        digests.add(files[place])
+    assert len(digests) == 2
+    (root / place).unlink()  # as in an image or a bundle
+    assert input_digests(target, root).keys() == {"needs/all.txt"}
+
+
 def test_an_own_package_is_in_no_image_and_no_bundle(root: Path) -> None:
     assert own_package("-e own[x]", root) == root / "own"
     assert own_package("-e .", root) is None  # which has envs/ and no package
@@ -321,6 +340,10 @@ def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> N
     before = local_digest(target, root)
     path.write_text("[project]\nversion = '1'\nname = 'own'\n")
     assert local_digest(target, root) == before
+    (root / "own" / "setup.cfg").write_text("[options]\nzip_safe = false\n")
+    before = local_digest(target, root)
+    (root / "own" / "setup.cfg").write_text("[options]\nzip_safe = true\n")
+    assert local_digest(target, root) != before
 
 
 @pytest.mark.parametrize(
