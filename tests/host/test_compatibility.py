@@ -5,6 +5,7 @@ from __future__ import annotations
 from provision.host.compatibility import (
     hindrances,
     incompatibility,
+    missing_runtimes,
     obstacles,
     old_libraries,
 )
@@ -71,6 +72,7 @@ def test_each_driver_hinders_for_its_own_reason() -> None:
     for vendor, driver in (
         ("nvidia", Driver("nouveau")),
         ("nvidia", Driver("vfio-pci")),
+        ("nvidia", Driver("nvidia")),  # its version is hidden
         ("nvidia", Driver("nvidia", "580.1")),
         ("nvidia", Driver("nvidia", "570.1")),
         ("intel", Driver("xe", "1.1")),  # beside a card of NVIDIA's
@@ -81,7 +83,19 @@ def test_each_driver_hinders_for_its_own_reason() -> None:
     assert found == {
         ("nouveau", None): ["nouveau"],
         ("vfio-pci", None): ["foreign-driver"],
+        ("nvidia", None): [],
         ("nvidia", "580.1"): [],
         ("nvidia", "570.1"): ["half-updated-driver"],
         ("xe", "1.1"): [],
     }
+
+
+def test_wsl_is_no_container_and_has_its_libraries_from_windows() -> None:
+    for layers, place in ((("wsl", "vm"), "machine"), (("vm", "docker"), "container")):
+        host = Host("linux-64", "6.8", surroundings=layers)
+        is_container = place == "container"
+        assert any(missing_runtimes(arc(), host)) == is_container
+        (absent,) = hindrances(arc(Driver("xe")), host)
+        assert absent.name == "no-device-files"
+        assert absent.reason.endswith(place)
+        assert ("start the container" in absent.remedy) == is_container

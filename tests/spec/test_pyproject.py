@@ -566,7 +566,13 @@ def test_a_source_can_be_an_archive_of_the_project(
 
 @pytest.mark.parametrize(
     ("takes", "said"),
-    [(">=3.11.4,<3.12", False), (">=3.12", True), ("<3.11", True), ("^3.9", False)],
+    [
+        (">=3.11.4,<3.12", False),
+        ("<3.11.4", False),
+        (">=3.12", True),
+        ("<3.11", True),
+        ("^3.9", False),
+    ],
 )
 def test_a_python_that_the_project_does_not_take_is_noted(
     tmp_path: Path, takes: str, said: bool
@@ -598,6 +604,19 @@ def test_attack_a_damaged_file_is_a_fault_that_names_it(
     assert f"{tmp_path}/{name}" in fault(tmp_path, f'files = ["{name}"]')
 
 
+def test_attack_groups_include_each_other_twice(tmp_path: Path) -> None:
+    """A clone's groups stand for more than a million others: they are read at once."""
+    lines = ["[dependency-groups]", "g20 = ['torch']"]
+    for number in range(20):
+        entry = f"{{ include-group = 'g{number + 1}' }}"
+        lines.append(f"g{number} = [{entry}, {entry}]")
+    write(tmp_path, "pyproject.toml", "\n".join(lines))
+    begin = time.process_time()
+    pip = load(tmp_path, 'files = ["pyproject.toml:g0"]').pip
+    assert time.process_time() - begin < 1
+    assert pip.requirements == ("torch",)
+
+
 def test_lines_are_counted_as_toml_and_editors_count_them(tmp_path: Path) -> None:
     text = "[project]\n# a\u2028b\x85c\ndependencies = ['bad name!']\n"
     write(tmp_path, "pyproject.toml", text)
@@ -612,6 +631,16 @@ def test_the_line_of_a_key_is_not_that_of_a_comment_below_it(tmp_path: Path) -> 
     manifest = read_pyproject(file, tmp_path)
     assert manifest.line("project", "requires-python") == 2
     assert manifest.line("project", "requires-python", ">=3.11") == 2
+
+
+def test_the_line_of_a_key_is_that_of_its_table(tmp_path: Path) -> None:
+    text = (
+        "[tool.x]\nname = 'no'\n[ project ]\nname = 'a'\ndependencies = [\n  'x',\n]\n"
+    )
+    write(tmp_path, "pyproject.toml", text)
+    manifest = read_pyproject(tmp_path / "pyproject.toml", tmp_path)
+    assert manifest.line("project", "name") == 4
+    assert manifest.line("project", "dependencies", "x") == 6
 
 
 def test_attack_a_setup_file_has_a_long_word(tmp_path: Path) -> None:
