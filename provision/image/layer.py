@@ -26,13 +26,12 @@ def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
         first: dict[str, str] = {}
         for member in sorted(members, key=_folder_order):
             entry = _plain_header(member)
-            if not (member.isreg() or member.islnk()):
-                made.addfile(entry)
-                continue
             content = member
             while content.islnk():
                 content = named[content.linkname]
-            if not content.isreg():  # the second name of a symbolic link
+            if (
+                not content.isreg()
+            ):  # such as a symbolic link, which can have more names
                 entry.type = content.type
                 entry.linkname = content.linkname
                 made.addfile(entry)

@@ -21,9 +21,11 @@ from provision.host.drivers import (
     driver_remedy,
     driver_version,
     judge_version,
+    satisfies,
     smoke_expectation,
 )
 from provision.host.model import Driver, Gpu, Host, Runtimes
+from provision.spec.parts import TargetHardware
 from provision.spec.reader import read_hardware
 
 ENVS = Path(__file__).parents[2] / "envs"
@@ -279,6 +281,8 @@ def test_libcuda_tells_the_driver_where_nothing_else_does() -> None:
         driver_version(gpu, dataclasses.replace(host, runtimes=Runtimes(cuda="")))
         is None
     )
+    bare = dataclasses.replace(RTX, driver=None)
+    assert driver_version(bare, host) is None  # a library alone drives nothing
 
 
 def test_the_remedy_in_wsl_is_in_windows() -> None:
@@ -288,6 +292,13 @@ def test_the_remedy_in_wsl_is_in_windows() -> None:
         assert f"Update {maker}'s driver in Windows, then `wsl --update`" in remedy
     inside = wsl(IN_WSL, compute_runtime="23.1")
     assert driver_remedy(IN_WSL, inside, ">=1") == "Install a driver >=1"
+    assert "driver in Windows" in driver_remedy(RTX, inside, ">=1")
+
+
+def test_a_capability_that_is_none_is_in_no_range() -> None:
+    assert satisfies("8.6", ">=7.5")
+    assert not satisfies("7.0", ">=7.5")
+    assert not satisfies("?", ">=7.5")
 
 
 def arc_windows(host: Host) -> dict[str, Any]:
@@ -304,6 +315,7 @@ def test_expectation_for_the_smoke_suite() -> None:
     cases = [
         (windows(ARC), "new-enough"),
         (windows(ARC, UHD), "new-enough"),  # UHD is of no family of the target
+        (windows(ARC, RTX), "new-enough"),  # RTX is of another vendor
         (windows(UHD), "unknown"),
         (windows(), "unknown"),
         (wsl(IN_WSL), "new-enough"),
@@ -313,6 +325,13 @@ def test_expectation_for_the_smoke_suite() -> None:
         assert expectation["verdict"] == verdict
         assert expectation["reason"]
         assert json.loads(json.dumps(expectation)) == expectation
+    of_cuda = TargetHardware("mine", "cuda", "linux-64", driver=">=580")
+    linux = Host("linux-64", "6.8", gpus=(RTX,))
+    found = smoke_expectation(of_cuda, linux, DEVICES)
+    assert (found or {})["verdict"] == "new-enough"
+    for fewer in ({"driver": None}, {"accelerator": "cpu"}):
+        target = dataclasses.replace(of_cuda, **fewer)
+        assert smoke_expectation(target, linux, DEVICES) is None
 
 
 def test_devices_with_different_drivers_are_not_judged() -> None:
