@@ -9,6 +9,9 @@ import json
 import tarfile
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from provision.core.errors import ToolError
 from provision.image.oci import write_layout
 
 if TYPE_CHECKING:
@@ -27,17 +30,17 @@ def tar(files: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-# Two layers of the base image, one as its maker ordered it; two added ones, one of them equal.
+# Two layers of the base image, one as its maker ordered it; three added ones, two of them equal.
 ONE = tar({"a": b"one"})
 OF_ITS_MAKER = tar({"b": b"two", "a": b"one"})
 ADDED = tar({"d": b"two", "c": b"one"})
 ADDED_SORTED = tar({"c": b"one", "d": b"two"})
-LAYERS = [ONE, OF_ITS_MAKER, ONE, ADDED]
-SORTED = [ONE, OF_ITS_MAKER, ONE, ADDED_SORTED]
+LAYERS = [ONE, OF_ITS_MAKER, ADDED, ONE, ONE]
+SORTED = [ONE, OF_ITS_MAKER, ADDED_SORTED, ONE, ONE]
 
 
 def saved(path: Path, *, created: str, pack: bool = False) -> Path:
-    """Write what an engine saves: four layers, two of them equal."""
+    """Write what an engine saves: five layers, three of them equal."""
     digests = [digest(layer) for layer in LAYERS]
     config = {
         "architecture": "amd64",
@@ -48,7 +51,7 @@ def saved(path: Path, *, created: str, pack: bool = False) -> Path:
         "history": [{"created": created, "created_by": "COPY"}],
         "rootfs": {"type": "layers", "diff_ids": digests},
     }
-    names = ["0/layer.tar", "1/layer.tar", "2/layer.tar", "3/layer.tar"]
+    names = [f"{number}/layer.tar" for number in range(len(LAYERS))]
     reported = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": names}]
     files = {
         "config.json": json.dumps(config).encode(),
@@ -61,7 +64,7 @@ def saved(path: Path, *, created: str, pack: bool = False) -> Path:
 
 
 def write(source: Path, layout: Path) -> str:
-    return write_layout(source, layout, tag="x:1", epoch=EPOCH, added=2)
+    return write_layout(source, layout, tag="x:1", epoch=EPOCH, added=3)
 
 
 def digest(data: bytes) -> str:
@@ -88,7 +91,7 @@ def members(path: Path) -> dict[str, bytes]:
     assert sha256.name == "blobs/sha256"
     for folder in (blobs, sha256):
         assert folder.isdir()
-        assert folder.mtime == EPOCH
+        assert (folder.mtime, folder.mode) == (EPOCH, 0o755)
     return files
 
 
@@ -117,12 +120,21 @@ def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(
     assert len(blobs) == 5  # three layers, configuration, manifest
     for name, data in blobs.items():
         assert name == blob(digest(data))
-    (entry,) = parsed(files, "index.json")["manifests"]
+    index = parsed(files, "index.json")
+    (entry,) = index["manifests"]
     assert entry["digest"] == reported
+    assert {*entry["annotations"].values()} == {
+        "x:1"
+    }  # as containerd and others call it
     manifest = parsed(files, blob(reported))
+    kind = "application/vnd.oci.image"
+    assert index["schemaVersion"] == manifest["schemaVersion"] == 2
+    assert entry["mediaType"] == manifest["mediaType"] == f"{kind}.manifest.v1+json"
+    assert manifest["config"]["mediaType"] == f"{kind}.config.v1+json"
     digests = [digest(layer) for layer in SORTED]
     layers = manifest["layers"]
     assert [layer["digest"] for layer in layers] == digests
+    assert {layer["mediaType"] for layer in layers} == {f"{kind}.layer.v1.tar"}
     config = parsed(files, blob(manifest["config"]["digest"]))
     assert config["rootfs"] == {"type": "layers", "diff_ids": digests}
     for part in (entry, manifest["config"], *layers):
@@ -133,3 +145,18 @@ def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(
     assert archive["RepoTags"] == ["x:1"]
     for name in (archive["Config"], *archive["Layers"]):
         assert name in blobs
+
+
+@pytest.mark.parametrize(
+    "files", [None, {}, {"manifest.json": b"[]"}, {"manifest.json": b"{"}]
+)
+def test_what_no_engine_saves_is_an_error_and_leaves_no_layout(
+    tmp_path: Path, files: dict[str, bytes] | None
+) -> None:
+    source = tmp_path / "in.tar"
+    source.write_bytes(b"" if files is None else tar(files))
+    with pytest.raises(ToolError, match=r"cannot write .*out\.tar"):
+        write(source, tmp_path / "out.tar")
+    assert [*tmp_path.iterdir()] == [source]
+    with pytest.raises(ToolError):
+        write(tmp_path / "absent.tar", tmp_path / "out.tar")
