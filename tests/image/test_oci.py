@@ -47,10 +47,12 @@ def saved(path: Path, *, created: str, pack: bool = False) -> Path:
         "os": "linux",
         "created": created,
         "config": {"User": "10001:10001"},
-        "docker_version": "20.10",
+        "docker_version": created,
         "history": [{"created": created, "created_by": "COPY"}],
         "rootfs": {"type": "layers", "diff_ids": digests},
     }
+    if pack:
+        config = dict(reversed(config.items()))
     names = [f"{number}/layer.tar" for number in range(len(LAYERS))]
     reported = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": names}]
     files = {
@@ -137,6 +139,9 @@ def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(
     assert {layer["mediaType"] for layer in layers} == {f"{kind}.layer.v1.tar"}
     config = parsed(files, blob(manifest["config"]["digest"]))
     assert config["rootfs"] == {"type": "layers", "diff_ids": digests}
+    moment = "2026-11-01T00:00:00Z"
+    assert config["created"] == moment
+    assert config["history"] == [{"created": moment, "created_by": "COPY"}]
     for part in (entry, manifest["config"], *layers):
         content = blobs[blob(part["digest"])]
         assert len(content) == part["size"]
