@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.catalog.known_wrong import read_known_wrong
+from provision.catalog.known_wrong import DriverRanges, KnownWrong, read_known_wrong
 from provision.core.errors import SpecError
 from provision.core.platforms import ACCELERATORS
 from tests.smoke.faults import FAULTS
@@ -54,3 +54,27 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         read_known_wrong(tmp_path)
     assert "masks-torch-2-13: torch" in (caught.value.evidence or "")
+
+
+def test_attack_a_row_is_named_as_no_page_can_be(tmp_path: Path) -> None:
+    """A name of a catalog leads out of the folder of pages: it is not valid."""
+    (tmp_path / "known-wrong.toml").write_text('["../../x"]\n', encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        read_known_wrong(tmp_path)
+    assert "'../../x' is no name of a row" in (caught.value.evidence or "")
+
+
+def test_a_row_is_about_the_systems_that_it_or_its_drivers_name() -> None:
+    texts = dict.fromkeys(("title", "symptom", "right", "check"), "x")
+    row = KnownWrong(families=("bmg",), sources=("x",), **texts)  # type: ignore[arg-type]
+    windows = {"driver": DriverRanges(windows=">=32")}
+    for update, about in (
+        ({}, ["linux", "windows"]),
+        ({"systems": ("linux",)}, ["linux"]),
+        ({"driver": DriverRanges(linux=">=26")}, ["linux"]),
+        (windows, ["windows"]),
+    ):
+        changed = row.model_copy(update=update)
+        assert [*filter(changed.is_about, ("linux", "windows"))] == about
+    assert row.model_copy(update=windows).has_ranges
+    assert not row.has_ranges
