@@ -150,12 +150,85 @@ def test_a_chain_to_what_is_absent_ends_there() -> None:
         Fact("a needs x", "a", "x", "x"),
         Fact("x needs y", "x", "y", "y"),
         Fact("there is no c>=2", "c"),
+        Fact("there is only b<9", "b"),
     ]
     assert shortest_proof(facts, ["a"]) == [
         "a needs b",
         "b needs c>=2",
         "there is no c>=2",
     ]
+
+
+def needs(user: str, wanted: str) -> Fact:
+    return Fact(f"{user} needs {wanted}", user[0], wanted[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("facts", "roots", "shown"),
+    [
+        (  # two that meet, whoever needs whom
+            [
+                needs("a", "c<2"),
+                needs("x", "y"),
+                needs("d", "c>=2"),
+                needs("b", "d"),
+                Fact("there is no c==9", "c"),
+            ],
+            ["a", "b"],
+            ["a needs c<2", "d needs c>=2", "b needs d"],
+        ),
+        (  # two that do not, of which one is not there
+            [
+                needs("a", "x"),
+                needs("x", "y"),
+                Fact("there is no b>=2", "b"),
+                Fact("there is no z", "z"),
+            ],
+            ["a", "b"],
+            ["there is no b>=2"],
+        ),
+        (  # neither of them
+            [needs(*pair) for pair in ("ab", "cd", "ef", "gh")],
+            ["q"],
+            ["a needs b", "c needs d", "e needs f"],
+        ),
+        (  # versions that all need the same
+            [
+                needs("a==1", "b<2"),
+                needs("a==2", "b<2"),
+                needs("c==1", "b>1"),
+                needs("c==2", "b>2"),
+            ],
+            ["a", "c"],
+            [
+                "every a that can be chosen needs b<2",
+                "c needs b>1 or … or b>2, by its version",
+            ],
+        ),
+        (  # few are all shown
+            [needs(*pair) for pair in ("ab", "cd", "ef")],
+            ["a"],
+            ["a needs b", "c needs d", "e needs f"],
+        ),
+    ],
+)
+def test_a_proof_has_the_facts_between_what_is_required(
+    facts: list[Fact], roots: list[str], shown: list[str]
+) -> None:
+    assert shortest_proof(facts, roots) == shown
+
+
+def test_facts_are_in_the_order_of_uv_and_long_lists_are_cut() -> None:
+    def said(number: int) -> list[str]:
+        items = "".join(f"         b=={each}\n" for each in range(number))
+        text = (
+            f"Because there is no version of c==2 and a==1 depends on one of:\n{items}"
+        )
+        return [fact.words for fact in stated_facts(f"{text}, {END}")]
+
+    absent = "there is no c==2"
+    assert said(3) == [absent, "a==1 needs b==0 or b==1 or b==2"]
+    assert said(4) == [absent, "a==1 needs b==0 or … or b==3"]
 
 
 class Clashes:
