@@ -29,9 +29,8 @@ def write_sorted(layer: IO[bytes], target: IO[bytes]) -> None:
             content = member
             while content.islnk():
                 content = named[content.linkname]
-            if (
-                not content.isreg()
-            ):  # such as a symbolic link, which can have more names
+            # Such as a symbolic link, which can have more names.
+            if not content.isreg():
                 entry.type = content.type
                 entry.linkname = content.linkname
                 made.addfile(entry)
@@ -52,10 +51,8 @@ def _folder_order(member: tarfile.TarInfo) -> list[str]:
 
 
 def _plain_header(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Return a header with what decides about a file in a container, and nothing else."""
+    """Return a header with what decides about a file in a container, but what it is."""
     entry = tarfile.TarInfo(member.name)
-    entry.type = member.type
-    entry.linkname = member.linkname
     entry.mode = stat.S_IMODE(member.mode)
     entry.mtime = int(member.mtime)
     entry.uid = member.uid
