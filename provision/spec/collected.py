@@ -90,4 +90,4 @@ class Collected:
         markers = Marker(marker)
         if self.target is None:
             return True
-        return markers.evaluate({**self.target.markers, "extra": ""})
+        return markers.evaluate(self.target.markers)

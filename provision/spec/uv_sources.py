@@ -88,7 +88,7 @@ class Source:
         marker = self.said.get("marker")
         if markers is None or not marker:
             return True
-        return Marker(marker).evaluate({**markers, "extra": ""})
+        return Marker(marker).evaluate(markers)
 
 
 @dataclass(frozen=True)
