@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from provision.commands.generations import clean, rollback
 from provision.commands.repair import repair
 from provision.core.errors import UsageError
-from provision.core.filesystem import read_link
+from provision.core.filesystem import make_tagged, read_link
 from provision.core.in_use import hold, remove_unused
 from provision.core.locking import folder_lock
 from provision.core.process import environment_python, run
@@ -88,11 +89,15 @@ def _mapped(lab: Lab) -> Started:
     return program(sys.executable, "-c", code + WAIT, cwd="/")
 
 
+def _standing_in_it(lab: Lab) -> Started:
+    return program(sys.executable, "-c", WAIT, cwd=(lab.home / CURRENT).resolve())
+
+
 def test_attack_clean_under_a_running_program(lab: Lab) -> None:
     generation = lab.build().generation
     assert generation is not None
     name = generation.folder.name
-    for start in (_by_run, _shell_by_run, _by_the_link, _mapped):
+    for start in (_by_run, _shell_by_run, _by_the_link, _mapped, _standing_in_it):
         with start(lab) as started:
             result = clean_all(lab)
             assert result.removed == ()
@@ -159,6 +164,20 @@ def test_a_removal_in_between_is_noticed_by_who_would_hold(lab: Lab) -> None:
     generation.folder.rename(renamed)
     assert hold(generation.folder) is None
     assert remove_unused(renamed) == ""
+
+
+def test_who_waited_does_not_hold_what_replaced_the_removed_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "g"
+    make_tagged(folder)
+
+    def removed_meanwhile(*_: object) -> None:
+        folder.rename(tmp_path / "old")
+        make_tagged(folder)
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    assert hold(folder) is None
 
 
 def test_the_checks_hold_what_they_check(
