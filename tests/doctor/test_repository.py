@@ -128,6 +128,12 @@ torchvision==0.18.0+cpu --hash=sha256:00
             ["torch-companion-mismatch"],
         ),
         ("requirements.txt", "torch==2.0.1\nxformers==0.0.20\n", []),
+        (
+            "requirements.txt",
+            "torch==2.1.0\nxformers==0.0.28.post1\n",
+            ["torch-companion-mismatch"],
+        ),
+        ("requirements.txt", "torch==2.4.1\nxformers==0.0.28.post1\n", []),
         ("uv.lock", "version = 1\n", []),
         ("pyproject.toml", "[tool.other]\nx = 1\n", []),
     ],
