@@ -16,6 +16,7 @@ from provision.cli.verbs.smoke import suite_of
 from provision.commands.current import current_folder, require_current
 from provision.commands.gate import GateResult, only_built_target
 from provision.commands.machine import read_layers
+from provision.commands.smoke import SmokeSkipped
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.failures import as_error
 from provision.core.filesystem import write_atomic
@@ -115,7 +116,10 @@ class Contract:
         assert report is not None  # noqa: S101 - see above
         comparison = getattr(result, "comparison", None)
         worse = comparison.findings if comparison else ()
-        return facts_of(report) | judge(_findings(report, "failed"), worse)
+        parts = facts_of(report) | judge(_findings(report, "failed"), worse)
+        if isinstance(result, SmokeSkipped):
+            parts["unchanged_since"] = result.since
+        return parts
 
     def _of_gate(self, result: GateResult) -> dict[str, Any]:
         report = result.report

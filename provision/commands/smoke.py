@@ -152,8 +152,9 @@ def _why_again(
         return "a later run failed"
     # Of a shared installation the record stays as it was built, whatever a user's run proved.
     ours = os.access(current.folder, os.W_OK)
-    if last.proves and ours and current.record.proof == "unproven":
-        return f"the environment is unproven: {current.record.reason}"
+    if last.proves and ours and current.record.proof != "proven":
+        why = current.record.reason or "its build left the checks out"
+        return f"the environment is not proven: {why}"
     changes = changed_layers(last, request.layers, current.record.lock)
     return "; ".join(map(str, changes))
 

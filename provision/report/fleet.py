@@ -45,6 +45,8 @@ class Node:
     """Code of a finding, or `busy`, `time-limit`, `interrupted`, `usage`, `tool`."""
     reason: str = ""
     """Why the verdict is not `keep`."""
+    remedy: str = ""
+    """What to do about it."""
     time: str = ""
     """When the verdict was reached, ISO 8601, UTC."""
     device: str = ""
@@ -65,6 +67,7 @@ class Node:
         if self.state == "stale":
             texts.append(f"last seen {self.time}")
         texts += [f"{self.code}: {self.reason}".strip(": "), *self.deviations]
+        texts.append(self.remedy)
         if not any(texts[1:]):
             texts += [self.device, self.driver, f"lock {self.lock[:8]}"]
         return ", ".join(filter(None, texts))
@@ -75,9 +78,11 @@ class Fleet:
     """All nodes, worst first; ``lines`` are them with alike nodes in one line."""
 
     counts: dict[State, int]
-    """How many nodes are in each state."""
+    """How many nodes are in each state; one with several verdicts is in the worst of theirs."""
     lines: list[tuple[str, str, str]]
-    """State, names and text; nodes whose texts differ in numbers alone share a line."""
+    """State, names and text; nodes whose texts differ in numbers alone share a line. Those that keep
+    on one target, and not on another, have the lines of the others.
+    """
     nodes: list[Node]
     """Each node, target and suite; worst first."""
     files: list[tuple[str, str]]
@@ -107,8 +112,14 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     for name in expected.difference(node.node for node in nodes):
         nodes.append(Node(name, "silent", reason="no verdict of it was found"))
     nodes.sort(key=lambda node: (_STATES.index(node.state), node.code, node.node))
-    counts = Counter(node.state for node in nodes)
-    return Fleet(dict(counts), _folded(nodes), nodes, files)
+    worst: dict[str, State] = {}
+    for node in nodes:
+        worst.setdefault(node.node, node.state)
+    lines = []
+    for node in nodes:
+        if node.state != "keep" or worst[node.node] == "keep":
+            lines.append(node)
+    return Fleet(dict(Counter(worst.values())), _folded(lines), nodes, files)
 
 
 def _newest(
@@ -241,6 +252,7 @@ def _node(verdict: Verdict, deviations: list[str], *, fresh: bool) -> Node:
         verdict.suite,
         verdict.code,
         reason,
+        verdict.remedy,
         verdict.time,
         device=verdict.device or "",
         lock=verdict.lock or "",

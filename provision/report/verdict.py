@@ -109,6 +109,8 @@ class Verdict(Part):
     """By check, and by name."""
     since: Annotated[str, AfterValidator(moment)] | None = None
     """Of `none`: when the first run was that learnt nothing, with none since that did; else null."""
+    unchanged_since: Annotated[str, AfterValidator(moment)] | None = None
+    """With `--if-driver-changed`, where no check ran because nothing changed: when they last ran."""
     speeds: tuple[Speed, ...] = ()
     """Of a `gate`: bandwidths beside earlier ones, those too that were measured before only."""
     most_devices: int = 0

@@ -80,6 +80,8 @@ def slurm(of: Verdict) -> str:
     why = of.reason or "as locked"
     if of.counts and not of.reason:
         why = f"{of.counts['passed']} of {of.counts['required']} checks"
+        if of.unchanged_since:
+            why += f", nothing changed since {of.unchanged_since}"
     text = f"provision: {of.verdict} {of.code} {of.target} {of.suite}: {why}"
     plain = re.sub(r"[\"'`\\$]", "", text.encode("ascii", "replace").decode())
     return " ".join(plain.split())[:_REASON] + "\n"

@@ -224,8 +224,13 @@ def test_a_run_that_was_left_out_keeps_the_last_verdict(
     assert call(ready) == KEEP
     suite_of(ready, "raise SystemExit(3)")  # it must not run
     capsys.readouterr()
+    first = stored(ready)
     assert call(ready, "--if-driver-changed") == KEEP
-    assert "1 of 1 checks" in capsys.readouterr().out
+    kept = stored(ready)
+    assert first["unchanged_since"] is None
+    assert kept["unchanged_since"] <= first["time"]
+    told = f"1 of 1 checks, nothing changed since {kept['unchanged_since']}\n"
+    assert capsys.readouterr().out.endswith(told)
 
 
 def test_a_folder_that_cannot_be_written_changes_no_verdict(

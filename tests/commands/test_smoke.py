@@ -23,7 +23,7 @@ from provision.commands.suite import SmokeRequest
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.platforms import ACCELERATORS
 from provision.core.process import run
-from provision.environment.manifest import current_generation
+from provision.environment.manifest import current_generation, mark_proof
 from provision.host.model import Driver, Gpu, Host
 from provision.report.history import history, last_report
 from provision.report.model import read_report
@@ -139,6 +139,20 @@ def test_it_runs_only_if_a_driver_changed_on_the_device(
     assert call(ready, "--if-driver-changed") == Exit.OK
     assert reports(ready) == 3
     assert "the checks run: no quick run is known here" in capsys.readouterr().err
+
+
+def test_it_runs_where_the_build_left_the_checks_out(
+    ready: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(ready, "--if-driver-changed") == Exit.OK  # on this machine's kernel
+    seen = reports(ready)
+    current = current_generation(ready.home)
+    assert current
+    mark_proof(current, "skipped", "")
+    assert call(ready, "--if-driver-changed") == Exit.OK
+    assert "not proven: its build left the checks out" in capsys.readouterr().err
+    assert reports(ready) == seen + 1
+    assert proof(ready, capsys) == "proven (1 of 1)"
 
 
 def test_an_edited_file_changes_no_verdict_and_is_found_by_verify(

@@ -22,6 +22,7 @@ import yaml
 from provision.cli.main import main
 from provision.host.model import NOT_KNOWN
 from provision.report.fleet import Fleet, Node, report_fleet
+from provision.ui.html_report import render_fleet
 from tests.calls import count_calls
 from tests.report.fleets import change, verdict, write_fleet
 
@@ -164,6 +165,24 @@ def test_the_newest_verdict_counts(tmp_path: Path) -> None:
         change(first, verdict="remove", code="op-fails")
     fleet = report(tmp_path)
     assert fleet.counts == {"keep": 3}
+
+
+def test_a_node_of_two_targets_is_counted_once_as_the_worse_and_its_remedy_is_told(
+    tmp_path: Path,
+) -> None:
+    write_fleet(tmp_path / "gate", 3, NOW)
+    first, *_ = write_fleet(tmp_path / "verify", 3, NOW)
+    other = first.with_name("gpu00000.cuda-linux.verify.json")
+    first.rename(other)
+    remedy = "build it again"
+    change(other, suite="verify", verdict="remove", code="changed-file", remedy=remedy)
+    fleet = report(tmp_path)
+    assert fleet.counts == {"remove": 1, "keep": 2}
+    removed, kept = fleet.lines
+    assert removed[1] == "gpu00000"
+    assert removed[2].endswith(remedy)
+    assert kept[1] == "gpu00001 and 1 more"
+    assert remedy in render_fleet(fleet)
 
 
 def test_a_verdict_of_the_future_is_stale_and_hides_no_other(tmp_path: Path) -> None:
@@ -417,6 +436,7 @@ def test_the_json_keeps_its_contract(
         "suite",
         "code",
         "reason",
+        "remedy",
         "time",
         "device",
         "lock",
