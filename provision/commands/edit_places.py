@@ -27,7 +27,7 @@ from provision.commands.edit_spec import (
 from provision.core.errors import UsageError
 from provision.spec.extends import SpecFile, spec_chain
 from provision.spec.places import Line, read_places
-from provision.spec.pyproject import METADATA, local_folder, read_pyproject, relative
+from provision.spec.pyproject import METADATA, local_folder, relative
 from provision.spec.reader import load_spec
 
 
@@ -116,7 +116,6 @@ def _leave_out(path: Path, root: Path, name: str) -> None:
     with pip_table(path) as pip:
         take(pip, "requirements", name)
         pip.setdefault("exclude", []).append(name)
-    load_spec(path)
 
 
 def _remove_everywhere(path: Path, root: Path, name: str) -> None:
@@ -247,9 +246,6 @@ def _append(root: Path, entry: str, requirement: str) -> bool:
     if path.name != "pyproject.toml":
         rewrite(path, appended(text_of(path), requirement))
         return True
-    manifest = read_pyproject(path, root)
-    if not manifest.says("dependencies"):
-        return False
     document = tomlkit.parse(text_of(path))
     document["project"].setdefault("dependencies", []).append(requirement)
     rewrite(path, tomlkit.dumps(document))
@@ -296,7 +292,6 @@ def _add_entry(path: Path, root: Path, key: str, text: str, words: Words) -> Non
         listed = pip.setdefault(key, [])
         if text not in listed:
             listed.append(text)
-    load_spec(path)
 
 
 def _remove_entry(path: Path, root: Path, key: str, gone: Path) -> None:
@@ -306,7 +301,6 @@ def _remove_entry(path: Path, root: Path, key: str, gone: Path) -> None:
         if any(map(is_gone, home.data.get("pip", {}).get(key, ()))):
             with pip_table(home.path) as pip:
                 take_where(pip, key, is_gone)
-    load_spec(path)
 
 
 def _is_entry(root: Path, path: Path, text: str) -> bool:

@@ -147,9 +147,10 @@ def read_lines(root: Path, files: Sequence[str]) -> list[Wanted]:
     reader = _read(root.resolve(), files)
     lines = []
     with_index = set(_with_index(reader))
-    for text in (*reader.requirements, *reader.constraints):
+    places = [(text, reader.places[text]) for text in reader.requirements]
+    places += [(text, reader.limits[text]) for text in reader.constraints]
+    for text, place in places:
         has_index = requirement_name(text) in with_index
-        place = reader.places[text]
         lines.append(Wanted(Requirement(text), place, has_index=has_index))
     return lines
 

@@ -27,6 +27,8 @@ class Collected:
     local: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
+    # Of constraints, which can have the text of a requirement.
+    limits: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     # What each file says, in the order of reading; one that only constrains as well.
     said: dict[Path, list[str]] = field(default_factory=dict)
@@ -83,7 +85,8 @@ class Collected:
             # Those of included files have their places already.
             for text in texts[max(start, self._placed[which]) :]:
                 self.said[path].append(text)
-                self.places.setdefault(text, place)
+                places = self.limits if texts is self.constraints else self.places
+                places.setdefault(text, place)
             self._placed[which] = len(texts)
 
     def _applies(self, marker: str) -> bool:

@@ -316,6 +316,8 @@ class Inputs:
     """What of them is not used, each with its place."""
     left_out: dict[str, list[str]] = field(default_factory=dict)
     """What the spec excludes -> the places that require it."""
+    limits: dict[str, str] = field(default_factory=dict)
+    """Constraint -> where it is, though a requirement says the same elsewhere."""
 
 
 class Target(Table):

@@ -91,8 +91,10 @@ def read_places(target: Target, root: Path, read: Read = read_spec_file) -> Plac
     lines = []
     for key, text in _entries(target):
         line = _in_specs(chain[:1], root, key, text, "spec")
-        if line is None and text in target.inputs.places:  # though a base says the same
-            line = Line(key, text, target.inputs.places[text], "file")
+        inputs = target.inputs
+        in_files = inputs.limits if key == "constraints" else inputs.places
+        if line is None and text in in_files:  # though a base says the same
+            line = Line(key, text, in_files[text], "file")
         line = line or _in_specs(chain[1:], root, key, text, "inherited")
         if line:
             lines.append(line)

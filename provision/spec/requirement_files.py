@@ -279,13 +279,14 @@ def with_files(target: Target, root: Path) -> Target:
             evidence="\n".join(files.faults),
             remedy="correct each of them",
         )
+    places = files.limits | files.places
     left: dict[str, list[str]] = {name: [] for name in target.pip.exclude}
 
     def together(own: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
         kept = []
         for text in dict.fromkeys([*own, *more]):
             if (name := requirement_name(text)) in left:
-                left[name].append(files.places.get(text, "the spec"))
+                left[name].append(places.get(text, "the spec"))
             else:
                 kept.append(text)
         return tuple(kept)
@@ -297,4 +298,5 @@ def with_files(target: Target, root: Path) -> Target:
         local=tuple(dict.fromkeys([*pip.local, *files.local])),
     )
     notes = tuple(files.ignored)
-    return merged.with_inputs(Inputs((), files.digests, files.places, notes, left))
+    inputs = Inputs((), files.digests, places, notes, left, files.limits)
+    return merged.with_inputs(inputs)

@@ -249,6 +249,16 @@ def test_without_a_place_for_the_journal_the_edit_goes_on_and_says_so(
 @pytest.mark.skipif(
     os.name == "nt" or os.geteuid() != 0, reason="only root gives files away"
 )
+def test_lines_are_told_of_what_was_changed_alone(project: Project) -> None:
+    changed, same = project.root / "a.txt", project.root / "b.txt"
+    for path in (changed, same):
+        path.write_text("one\n")
+    with editing(project, Silent()) as edits:
+        rewrite(changed, "two\n")
+        assert edits.lines(changed) == (["one"], ["two"])
+        assert edits.lines(same) == ([], None)
+
+
 def test_mode_owner_and_link_stay(project: Project) -> None:
     link, path = project.root / "link.txt", project.root / "a.txt"
     link.symlink_to("a.txt")

@@ -227,6 +227,13 @@ def test_what_one_target_did_without_is_added_again(spec: Path) -> None:
     assert spec.read_text() == text
 
 
+def test_what_another_spec_excludes_is_not_added(spec: Path) -> None:
+    shared(spec, '[pip]\nexclude = ["einops"]\n')
+    spec.write_text('extends = ["base/project", "cpu-linux"]\n')
+    with pytest.raises(UsageError, match="extends excludes einops"):
+        add(spec, Words(["einops"]))
+
+
 def test_what_no_file_has_follows_in_the_first(spec: Path) -> None:
     end = ("requirements.txt", REQUIREMENTS + "timm\n")
     assert edited(spec, "timm") == end
@@ -245,6 +252,9 @@ def test_an_included_file_and_a_limit_are_edited_where_they_stand(spec: Path) ->
     assert limits.read_text().startswith("protobuf<5\n")
     requirements = beside(spec, "requirements.txt")
     assert requirements.read_text() == REQUIREMENTS + "protobuf<5\n"
+    add(spec, Words(["protobuf"]))  # any version that the limit of the same text allows
+    assert limits.read_text().startswith("protobuf<5\n")
+    assert requirements.read_text() == REQUIREMENTS + "protobuf\n"
 
 
 def test_of_several_lines_that_of_the_marker_is_replaced(spec: Path) -> None:
@@ -379,8 +389,12 @@ def test_own_packages_and_files_stand_where_the_others_do(
     assert pip.files == ("more.txt", "requirements.txt")
     assert "local" in base.read_text()
     removed = Words(folders=[package], files=[file])
+    require_removable([spec], removed)
     remove(spec, removed)
     assert base.read_text() == '[pip]\nfiles = ["more.txt"]\n'
+    add(spec, Words(folders=[package]))
+    assert load_spec(spec).pip.local == ("libs/ours",)
+    remove(spec, Words(folders=[package]))
     no_package = Words(folders=[root / "envs"])
     with pytest.raises(UsageError, match="is no package"):
         add(spec, no_package)

@@ -135,13 +135,15 @@ def test_a_small_change_reuses_the_device_s_results(lab: Lab, tmp_path: Path) ->
     # A suite that left out more than it may must not be green.
     entry = {"title": "t", "required": False, "reason": "reused"}
     left = [entry | {"id": name} for name in ("device.plain", "device.unknown")]
+    owed = {"id": "device.late", "title": "t", "required": True, "reason": "no time"}
     stands = Standing(second, frozenset(), frozenset())
-    found = with_reused({"checks": [], "not_run": left}, stands)
+    found = with_reused({"checks": [], "not_run": [*left, owed]}, stands)
     (reused,) = found["reused"]
     assert reused["id"] == "device.plain"
-    (not_run,) = found["not_run"]
+    not_run, other = found["not_run"]
     assert not_run["id"] == "device.unknown"
     assert not_run["required"] is True
+    assert other == owed
 
 
 @pytest.mark.slow

@@ -266,6 +266,10 @@ def test_another_environment_is_checked_as_it_is_and_keeps_no_report(
     report = result(capsys)["report"]
     assert report["checks"]
     assert reports(lab) == 0
+    out = note_expectation(lab)
+    assert call(lab, "--against", "python") == Exit.OK
+    _, expected = asked(out)
+    assert expected["foreign"] is True
     for named in (folder, programs, programs / "python"):
         subject = from_interpreter(named, run)
         assert subject.prefix == folder
@@ -608,15 +612,25 @@ def test_a_device_that_torch_does_not_count_is_refused_before_anything_runs(
     subject = from_generation(generation, order.lock)
     module = installed(lab, "torch.py")
 
-    module.write_text(text.replace("COUNT", "2"))
+    def count_as(number: str) -> None:
+        module.write_text(text.replace("COUNT", number))
+        # Python takes that of another file of the same length and second.
+        shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)
+
+    count_as("2")
     third = SmokeRequest(lab.project, target, {}, device="2")
     with pytest.raises(UsageError) as caught:
         check(third, subject, run, lab.listener)
     assert "devices 0 to 1" in caught.value.cause
 
     second = SmokeRequest(lab.project, target, {}, device="1")
-    for count in ("2", "0"):
-        module.write_text(text.replace("COUNT", count))
+    count_as("1")
+    with pytest.raises(UsageError) as caught:
+        check(second, subject, run, lab.listener)
+    assert "only device 0" in caught.value.cause
+
+    for count in ("2", "0", "unknown"):
+        count_as(count)
         kept = check(second, subject, run, lab.listener)
         assert kept.report.scope == "1"
     assert call(lab, "--device", "3") == Exit.USAGE  # of a CPU there is one

@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,7 +21,7 @@ from provision.catalog.snapshot import (
 )
 from provision.commands import update
 from provision.commands.renew import renewed
-from provision.core.errors import ToolError
+from provision.core.errors import ToolError, UsageError
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Conda, Pip, Target
@@ -122,7 +122,7 @@ class SmallCatalog:
         }
         self.path.write_text(json.dumps(document, indent=1))
 
-    def update(self, *dependencies: str) -> update.RefreshResult:
+    def update(self, *dependencies: str, **options: Any) -> update.RefreshResult:  # noqa: ANN401
         pip = Pip(
             cutoff=dt.date(2026, 11, 1),
             requirements=("alpha",),
@@ -139,7 +139,7 @@ class SmallCatalog:
             if dependencies
             else None,
         )
-        (result,) = update.update(self.project, [target], self.listener, run)
+        (result,) = update.update(self.project, [target], self.listener, run, **options)
         return result
 
     def wheels(self) -> dict[str, Wheel]:
@@ -244,6 +244,42 @@ def test_an_old_file_is_confirmed_and_a_vanished_one_kept(
     assert catalog.wheels()[wheel.name].confirmed
     assert gone.name in catalog.wheels()
     assert not catalog.update().completed
+
+
+def test_what_its_vendor_withdrew_is_told_and_not_added(
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, tmp_path: Path
+) -> None:
+    new = make_wheel(tmp_path, "alpha", "1.1", {})
+    vendor.offer(new, yanked="it was never good")
+    known = entry(wheel, sha256=vendor.offer(wheel), requires_dist=[])
+    catalog.snapshot(vendor, known)
+    for yanked, told in (
+        ("it breaks", f"{wheel.name}: it breaks"),
+        (True, wheel.name),
+    ):
+        vendor.offer(wheel, yanked=yanked)
+        result = catalog.update()
+        assert result.yanked == [told]
+        assert result.added == []
+
+
+@pytest.mark.parametrize(
+    ("only", "url", "why"),
+    [
+        (["vendor"], "https://vendor.example", "--url goes with one new name"),
+        (["other", "more"], "https://vendor.example", "--url goes with one new name"),
+        (["No name"], "https://vendor.example", "--url goes with one new name"),
+        (["other"], "https://vendor.example", "no spec takes a package"),
+        (["vendor"], "vendor.example", "--url vendor.example"),
+    ],
+)
+def test_what_is_no_new_index_is_refused(
+    vendor: Vendor, catalog: SmallCatalog, only: list[str], url: str, why: str
+) -> None:
+    if not why.endswith(url):
+        catalog.snapshot(vendor)
+    with pytest.raises(UsageError, match=why):
+        catalog.update(only=only, url=url)
 
 
 def test_an_index_that_refuses_changes_nothing(
