@@ -11,7 +11,7 @@ from provision.cli import main
 from provision.commands.launched import read_launched
 from provision.core.errors import UsageError
 from tests.cli.test_contract import suite_of
-from tests.small import FAILING_SUITE, TARGET
+from tests.small import FAILING_SUITE, SUITE, TARGET
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -87,6 +87,14 @@ def test_a_process_without_a_place_is_told_how_to_get_one(
     assert raised.value.remedy
 
 
+# A suite that breaks unless it gets its place in the group, and the caller's network.
+GROUPED = """
+import json, os, sys
+assert json.load(open(sys.argv[1]))["group"]["rank"] == "5"
+assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
+"""
+
+
 @pytest.mark.machine
 def test_the_verdict_of_a_group_replaces_none_of_a_gate(
     ready: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -101,6 +109,7 @@ def test_the_verdict_of_a_group_replaces_none_of_a_gate(
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    suite_of(ready, GROUPED + SUITE)
     assert main.main([*words, "--node", "n1"]) == 0
     assert "GLOO_SOCKET_IFNAME" in capsys.readouterr().err
     (stored,) = verdicts.glob("n1.*")
@@ -112,3 +121,5 @@ def test_the_verdict_of_a_group_replaces_none_of_a_gate(
     assert main.main([*words, "--node", "n2"]) == 2  # any node can be why
     (stored,) = verdicts.glob("n2.*")
     assert json.loads(stored.read_text(encoding="utf-8"))["code"] == "network-failure"
+    suite_of(ready, "raise SystemExit(3)")
+    assert main.main([*words, "--node", "n3"]) == 2
