@@ -28,7 +28,7 @@ def verify_current(project: Project, target: str, *, deep: bool) -> Verification
     result = verify_generation(contents, lock, forbid, deep=deep)
     findings = list(result.findings)
     # An interpreter that nobody vouches for is not run, and without it nothing can be said.
-    if deep and not any(_is_lost(finding) for finding in findings):
+    if deep and not any(map(_is_of_python, findings)):
         findings += bytecode_findings(contents.prefix, contents.site, run)
     return replace(result, findings=of_target(findings, target))
 
@@ -53,5 +53,8 @@ def verify_generation(
     return replace(result, findings=of_target(findings, lock.folder.name))
 
 
-def _is_lost(finding: Finding) -> bool:
-    return finding.code == "changed-interpreter" and finding.level is Level.ERROR
+def _is_of_python(finding: Finding) -> bool:
+    """Whether it says that the interpreter is gone, or may be another program."""
+    of_python = finding.code in {"changed-interpreter", "changed-prefix"}
+    # After an update of the system its findings are warnings.
+    return of_python and finding.level is Level.ERROR

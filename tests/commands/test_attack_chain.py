@@ -110,6 +110,17 @@ def test_attack_a_file_edited_together_with_its_record(lab: Lab) -> None:
     mend(lab)
 
 
+def test_attack_verify_runs_no_python_that_was_replaced(ready: Lab) -> None:
+    python = environment_python(prefix(ready))
+    run([python, "-c", "import alpha"])  # its bytecode would be compared
+    ran = ready.project.root / "ran"
+    python.unlink()
+    python.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
+    python.chmod(0o755)
+    assert codes(ready) == {"changed-prefix", "changed-interpreter"}
+    assert not ran.exists()
+
+
 def _poison_cache(lab: Lab) -> None:
     cache = lab.project.root.parent / "cache"
     (module,) = cache.rglob("alpha.py")
