@@ -174,6 +174,35 @@ def machines() -> Iterator[tuple[Machine, tuple[str, str]]]:
             yield shown, (system, accelerator)
 
 
+def test_the_system_is_told_by_paths_and_prompts() -> None:
+    at_lib = '  File "{}/lib/python3.11/site-packages/q.py", line 1, in f'
+    for shown in (
+        at_lib.format("/data/v"),
+        at_lib.format("/lus/flare/venv"),
+        "root@9f2c1a:/workspace# python a.py",
+        "(v) me@box:~/work$ python a.py",
+    ):
+        assert machine_of(shown).only(SYSTEMS) == "linux", shown
+    for shown in (
+        at_lib.format("/Library/Frameworks/Python.framework/Versions/3.11"),
+        at_lib.format("/Users/me/v"),
+        at_lib.format("/opt/homebrew"),
+        "me@DESKTOP-AB12CD3:~$ python a.py",
+        "me@box:/mnt/c/work$ python a.py",
+        "see me@box.org: it costs 5 $ a month",
+    ):
+        assert machine_of(shown).only(SYSTEMS) != "linux", shown
+
+
+def test_the_remedy_is_for_what_the_log_shows() -> None:
+    told = [case for case in CASES["log"] if "says" in case]
+    for case in told:
+        remedy = diagnosed(case["text"])[0].remedy
+        assert case["says"] in remedy, case
+        assert case["unsaid"] not in remedy, case
+    assert told
+
+
 CONTEXTS = data("machine")["context"]
 REMEDIES = {rule.remedy for rule in log_rules()}
 REMEDIES |= {row["remedy"] for row in CONTEXTS}
