@@ -13,7 +13,7 @@ from pathlib import Path
 from requests import Session
 
 from provision.artifacts.resumable_download import download
-from provision.artifacts.wheelhouse import WantedFile, find_artifacts
+from provision.artifacts.wheelhouse import WantedFile
 from provision.core import network
 from provision.core.errors import ToolError, os_errors
 from provision.core.hashing import sha256_file
@@ -73,10 +73,10 @@ def fetch_all(
             text = f"{item.filename!r} is not the name of a file to be collected"
             raise ToolError(text)
     with folder_lock(folder / PARTIAL, waiting(folder, progress)):
-        rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
+        reasons = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
+        rest = list(reasons)
         for item in rest:  # a file of that name has the wrong hash
             (folder / item.filename).unlink(missing_ok=True)
-        reasons = dict.fromkeys(rest, "it is in no wheelhouse, and --offline was given")
         if rest and not offline:
             with network.session() as session:
                 # Largest first, so that none of them is left to run alone at the end.
@@ -96,19 +96,28 @@ def _from_folders(
     folder: Path,
     wheelhouses: Sequence[Path],
     progress: Progress,
-) -> list[WantedFile]:
+) -> dict[WantedFile, str]:
+    """Return the files that no folder has, each with why."""
     # One wheelhouse at a time: a damaged file in the first must not hide a good one in the next.
+    absent = "it is in no wheelhouse, and --offline was given"
+    reasons = dict.fromkeys(wanted, absent)
     for wheelhouse in wheelhouses:
-        for item, path in find_artifacts(wanted, [wheelhouse]).items():
-            if _copy(path, item, folder):
-                wanted = [other for other in wanted if other != item]
-            else:
+        for item in list(reasons):
+            path = wheelhouse / item.filename
+            if not path.is_file():
+                continue
+            found = _copy(path, item, folder)
+            if found == item.sha256:
+                del reasons[item]
+                continue
+            if wheelhouse != folder:  # where it is replaced
                 progress.note(f"ignored {path}: its sha256 is not the lock's")
-    return wanted
+                reasons[item] = f"{path} has sha256 {found}, copy it again"
+    return reasons
 
 
-def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
-    """Copy a file to its final name if its hash is right; return whether it is."""
+def _copy(source: Path, item: WantedFile, folder: Path) -> str:
+    """Copy a file to its final name if its hash is right; return the one that it has."""
     # The copy is hashed, as the source may belong to another user and change in between.
     path = folder / item.filename
     part = folder / PARTIAL / item.filename
@@ -116,14 +125,15 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
         f"cannot copy {source} to {path.parent}", "check the folder and the free space"
     ):
         if source == path:
-            return sha256_file(path) == item.sha256
+            return sha256_file(path)
         part.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, part)
-        if sha256_file(part) != item.sha256:
+        digest = sha256_file(part)
+        if digest == item.sha256:
+            part.replace(path)
+        else:
             part.unlink()
-            return False
-        part.replace(path)
-    return True
+    return digest
 
 
 def _download(

@@ -48,15 +48,15 @@ def find_artifacts(
     return files
 
 
-def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
-    """Return the files whose SHA-256 is not the lock's."""
+def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> dict[Path, str]:
+    """Return the files whose SHA-256 is not the lock's, each with what it is."""
 
-    def damaged(pair: tuple[ItemT, Path]) -> Path | None:
-        item, path = pair
-        return None if sha256_file(path) == item.sha256 else path
+    def digest(pair: tuple[ItemT, Path]) -> tuple[ItemT, Path, str]:
+        return *pair, sha256_file(pair[1])
 
     # hashlib lets other threads run while it hashes.
-    return list(filter(None, in_threads(damaged, found)))
+    hashed = in_threads(digest, found)
+    return {path: sha256 for item, path, sha256 in hashed if sha256 != item.sha256}
 
 
 def may_unpack(item: Artifact | WantedFile, path: Path) -> bool:

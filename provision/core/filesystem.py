@@ -199,6 +199,14 @@ def swap_link(link: Path, folder: Path) -> None:
             _swap_symlink(link, folder)
 
 
+def link_or_copy(source: str | Path, target: str | Path) -> None:
+    """Hard-link one of gigabytes of files that are only read; copy it where that cannot be."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def _pointer(link: Path) -> Path:
     return link.with_name(f".{link.name}")
 

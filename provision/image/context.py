@@ -1,7 +1,6 @@
 """Make the build context of an image, with its labels and links to wheels, from spec and lock alone."""
 
 import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from provision.commands.own_sources import with_built_wheels
 from provision.core.errors import UsageError
 from provision.core.filesystem import (
     is_tagged,
+    link_or_copy,
     make_tagged,
     remove_tagged,
     write_atomic,
@@ -28,7 +28,7 @@ from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import PACKAGE, fact, shipped
 from provision.core.temporary import scratch
-from provision.core.text import plural
+from provision.core.text import plural, shortened
 from provision.image.base import find_base, required_glibc
 from provision.image.drivers import copy_drivers, require_drivers
 from provision.image.interpreter import copy_interpreter, find_interpreter
@@ -164,23 +164,15 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     if request.supply.offline and missing:
         raise UsageError(
             f"{plural(len(missing), 'file')} of the lock in no wheelhouse",
-            evidence="\n".join(missing[:8]),
+            evidence="\n".join(shortened(missing, 8)),
             cause="--offline was given",
-            remedy="put them into a folder and name it with --wheelhouse, or drop --offline",
+            remedy="put them into a folder and name it with --wheelhouse DIR",
         )
     wheelhouse = request.context / "wheelhouse"
     wheelhouse.mkdir()
     for path in paths.values():
-        _link(path, wheelhouse / path.name)
+        link_or_copy(path, wheelhouse / path.name)
     progress.step(f"{plural(len(paths), 'file')} of {len(items)} from wheelhouses")
-
-
-def _link(source: str | Path, target: str | Path) -> None:
-    """Hard-link one of gigabytes of files that are only read; copy it where that cannot be."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def _copy_system(request: ImageRequest) -> None:
@@ -202,7 +194,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     top = request.context / "toolkit"
     name = request.target.name
     lib = top / "lib"
-    shutil.copytree(tools, lib, copy_function=_link, ignore=_BYTECODE)
+    shutil.copytree(tools, lib, copy_function=link_or_copy, ignore=_BYTECODE)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
     shutil.copytree(PACKAGE, lib / "provision", ignore=bare)
     envs = top / "envs"

@@ -40,8 +40,7 @@ def make_prefix(
             f"could not get {count} of the conda layer",
             evidence="\n".join(map(str, missing)),
             cause="neither a wheelhouse nor the channel has them",
-            remedy="check the network, or put them into a folder and name it "
-            "with --wheelhouse DIR",
+            remedy=supply.remedy,
         )
     # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:

@@ -4,12 +4,13 @@ With several indexes in one call, a package of the same name on another index co
 (dependency confusion): the hash would stop it, but the build would fail without need.
 """
 
-import os
 import re
 import secrets
 import shutil
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from provision.artifacts.parallel_fetch import (
@@ -25,9 +26,10 @@ from provision.artifacts.wheelhouse import (
     size_on_disk,
 )
 from provision.core.errors import ToolError, os_errors
-from provision.core.filesystem import is_link
+from provision.core.filesystem import is_link, link_or_copy
 from provision.core.process import Completed, Run
 from provision.core.progress import Progress
+from provision.core.temporary import scratch
 from provision.core.text import plural, shortened, size
 from provision.core.wheel_name import split_variant
 from provision.installer import uv
@@ -119,8 +121,7 @@ def _install_variants(
             f"could not get {plural(len(missing), 'wheel variant')}",
             evidence="\n".join(map(str, missing)),
             cause="neither a wheelhouse nor its index has a file with the name and the hash",
-            remedy="check the network, or put them into a folder and name it "
-            "with --wheelhouse DIR",
+            remedy=supply.remedy,
         )
     houses = [_without_label(artifact, folder) for artifact in artifacts]
     # uv compares each file with the hash of the lock again.
@@ -150,10 +151,7 @@ def _without_label(artifact: Artifact, folder: Path) -> Path:
             return house  # which another build may be reading
         part = house / f"{secrets.token_hex(8)}.part"  # a killed build left its own
         try:
-            try:
-                os.link(wheel, part)
-            except OSError:  # the file system has no hard links
-                shutil.copyfile(wheel, part)
+            link_or_copy(wheel, part)
             part.replace(house / plain)
         finally:
             part.unlink(missing_ok=True)
@@ -170,75 +168,129 @@ def _install_of_index(
     progress: Progress,
 ) -> None:
     arrived: dict[str, tuple[int, int]] = {}
+    install = partial(
+        _install, python=python, index=index, supply=supply, run=run, arrived=arrived
+    )
     progress.step(
         f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
     )
-
-    def install(houses: Sequence[Path], *, offline: bool) -> Completed:
+    with scratch() as links:
+        # uv hashes each file; only what would do harm before that is hashed first.
+        damaged = _damaged(artifacts, supply.wheelhouses, {}, progress, may_unpack)
+        houses = _without(damaged, artifacts, supply.wheelhouses, links)
+        # From uv's cache first: with the network allowed uv asks the index again for every page
+        # that is older than ten minutes, even if it has all the wheels. The hashes decide in both.
+        finished = install(artifacts, houses, offline=True)
+        if finished.returncode:
+            more = _damaged(artifacts, supply.wheelhouses, damaged, progress)
+            damaged |= more
+            houses = _without(damaged, artifacts, supply.wheelhouses, links)
+            if more:
+                finished = install(artifacts, houses, offline=True)
         local = find_artifacts(artifacts, houses)
-        used = {path.parent for path in local.values()}
-        return uv.install_wheels(
-            python,
-            artifacts,
-            run,
-            arrived,
-            index_url=supply.indexes.get(index),
-            wheelhouses=[folder for folder in houses if folder in used],
-            # A built wheel is on no index: another file of its name there is another package.
-            complete=len(local) == len(artifacts) or index == WHEELHOUSE,
-            offline=offline,
-        )
-
-    # uv hashes each file; only what would do harm before that is hashed first.
-    houses = _without_damaged(artifacts, supply.wheelhouses, progress, may_unpack)
-    # From uv's cache first: with the network allowed uv asks the index again for every page
-    # that is older than ten minutes, even if it has all the wheels. The hashes decide in both.
-    finished = install(houses, offline=True)
+        rest = [artifact for artifact in artifacts if artifact not in local]
+        if finished.returncode and not supply.offline:
+            what = f"downloading from {_index_name(index)}"
+            progress.step(what, lambda: {"files": arrived.copy()})
+            # Apart, as uv prefers an index to a wheelhouse.
+            if local:
+                finished = install([*local], houses, offline=True)
+            if rest and not (local and finished.returncode):
+                finished = install(rest, houses, offline=False)
     if finished.returncode:
-        undamaged = _without_damaged(artifacts, houses, progress)
-        if undamaged != houses:
-            houses = undamaged
-            finished = install(houses, offline=True)
-    if finished.returncode and not supply.offline:
-        what = f"downloading from {_index_name(index)}"
-        progress.step(what, lambda: {"files": arrived.copy()})
-        finished = install(houses, offline=False)
-    if finished.returncode:
-        local = find_artifacts(artifacts, houses)
-        missing = [artifact for artifact in artifacts if artifact not in local]
-        raise _install_error(index, missing, supply, finished)
+        raise _install_error(index, rest, damaged, supply, finished)
 
 
-def _without_damaged(
+def _install(
+    artifacts: Sequence[Artifact],
+    houses: Sequence[Path],
+    *,
+    offline: bool,
+    python: Path,
+    index: str,
+    supply: ArtifactSources,
+    run: Run,
+    arrived: dict[str, tuple[int, int]],
+) -> Completed:
+    local = find_artifacts(artifacts, houses)
+    used = {path.parent for path in local.values()}
+    return uv.install_wheels(
+        python,
+        artifacts,
+        run,
+        arrived,
+        index_url=supply.indexes.get(index),
+        wheelhouses=[folder for folder in houses if folder in used],
+        # A built wheel is on no index: another file of its name there is another package.
+        complete=len(local) == len(artifacts) or index == WHEELHOUSE,
+        offline=offline,
+    )
+
+
+def _damaged(
     artifacts: Sequence[Artifact],
     wheelhouses: tuple[Path, ...],
+    known: Mapping[Path, str],
     progress: Progress,
     trusted: Callable[[Artifact, Path], bool] = lambda *_: False,
-) -> tuple[Path, ...]:
-    """Return the wheelhouses of which no file has a locked name and another hash.
+) -> dict[Path, str]:
+    """Return the files that have a locked name and another SHA-256, with that.
 
     Args:
         artifacts: What is locked.
-        wheelhouses: Folders; uv takes each as a whole.
-        progress: Gets the names of damaged files.
+        wheelhouses: Folders.
+        known: Damaged files, which are left out.
+        progress: Gets the names of the others.
         trusted: Whether a file need not be hashed.
     """
     suspects = []
     for folder in wheelhouses:
         for artifact in artifacts:
             path = folder / artifact.filename
-            if path.is_file() and not trusted(artifact, path):
+            new = path not in known and path.is_file()
+            if new and not trusted(artifact, path):
                 suspects.append((artifact, path))
     damaged = damaged_artifacts(suspects)
     for path in damaged:
         progress.note(f"ignored {path}: its sha256 is not the lock's")
-    folders = {path.parent for path in damaged}
-    return tuple(folder for folder in wheelhouses if folder not in folders)
+    return damaged
+
+
+def _without(
+    damaged: Mapping[Path, str],
+    artifacts: Sequence[Artifact],
+    wheelhouses: tuple[Path, ...],
+    links: Path,
+) -> tuple[Path, ...]:
+    """Return the wheelhouses, for one with damaged files a folder of links to its others.
+
+    uv takes each folder as a whole.
+    """
+    houses = []
+    for number, folder in enumerate(wheelhouses):
+        house = folder
+        if any(path.parent == folder for path in damaged):
+            house = links / str(number)
+            shutil.rmtree(house, ignore_errors=True)
+            house.mkdir()
+            for path in find_artifacts(artifacts, [folder]).values():
+                if path not in damaged:
+                    _show(path, house / path.name)
+        houses.append(house)
+    return tuple(houses)
+
+
+def _show(path: Path, link: Path) -> None:
+    if sys.platform == "win32":  # where symbolic links are an administrator's right
+        link_or_copy(path, link)
+    else:
+        link.symlink_to(path.absolute())
 
 
 def _install_error(
     index: str,
     missing: Sequence[Artifact],
+    damaged: Mapping[Path, str],
     supply: ArtifactSources,
     finished: Completed,
 ) -> ToolError:
@@ -252,17 +304,31 @@ def _install_error(
     files = [f"{a.filename}  sha256 {a.sha256}" for a in named or missing]
     printed = finished.stderr.strip().splitlines()
     cause = f"{name} did not provide them"
-    remedy = f"check that {supply.indexes.get(index) or name} answers"
+    remedy = f"check that {supply.indexes.get(index) or name} answers, or "
     if supply.offline:
         cause = "--offline was given"
-        remedy = "drop --offline"
+        remedy = ""
+    if wrong := _wrong(missing, damaged):
+        files = wrong
+        cause = f"the files of these names have another sha256, and {cause}"
+        remedy += "copy them again, or "
     return ToolError(
         f"could not install from {name}; these files are in no wheelhouse",
         evidence="\n".join([*shortened(files, 8), *printed[-8:]]),
         cause=cause,
-        remedy=f"{remedy}, or put the files into a folder and name it "
+        remedy=f"{remedy}put the files into a folder and name it "
         "with --wheelhouse DIR (pip's find-links is read too)",
     )
+
+
+def _wrong(missing: Sequence[Artifact], damaged: Mapping[Path, str]) -> list[str]:
+    """Return the damaged files of which no wheelhouse has a good one, with both hashes."""
+    locked = {artifact.filename: artifact.sha256 for artifact in missing}
+    return [
+        f"{path}  sha256 {sha256}, must be {locked[path.name]}"
+        for path, sha256 in damaged.items()
+        if path.name in locked
+    ]
 
 
 def _index_name(index: str) -> str:

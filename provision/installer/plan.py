@@ -15,6 +15,12 @@ class ArtifactSources:
     indexes: dict[str, str | None]
     offline: bool
 
+    @property
+    def remedy(self) -> str:
+        """How files are supplied that none of these has."""
+        folder = "put them into a folder and name it with --wheelhouse DIR"
+        return folder if self.offline else f"check the network, or {folder}"
+
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:

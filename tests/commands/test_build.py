@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import shutil
@@ -221,6 +222,39 @@ def test_a_damaged_file_in_a_wheelhouse_is_left_aside(lab: Lab, tmp_path: Path) 
     lab.build(wheelhouses=(house,))
     assert lab.says("import alpha; print(alpha.version)") == "1.0"
     assert any(str(damaged) in note for note in lab.listener.notes)
+
+
+@pytest.mark.parametrize("damage", ["longer", "other bytes", "cut"])
+def test_one_damaged_file_of_a_wheelhouse_is_named_and_the_others_are_used(
+    lab: Lab, tmp_path: Path, damage: str
+) -> None:
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    house = tmp_path / "house"
+    house.mkdir()
+    for wheel in lab.wheels:
+        shutil.copy(wheel, house)
+    damaged = house / lab.wheels[0].name
+    good = damaged.read_bytes()
+    changes = {
+        "longer": good + b"x",
+        "other bytes": good.replace(b"version", b"VERSION"),
+        "cut": good[:100],
+    }
+    damaged.write_bytes(changes[damage])
+    with pytest.raises(ToolError) as caught:
+        lab.build(wheelhouses=(house,), offline=True)
+    is_, must = (hashlib.sha256(data).hexdigest() for data in (changes[damage], good))
+    named = f"{damaged}  sha256 {is_}, must be {must}"
+    assert named == caught.value.evidence.splitlines()[0]
+    assert "gamma" not in caught.value.evidence
+    assert "copy them again" in caught.value.remedy
+    assert "--offline" not in caught.value.remedy
+    assert lab.index.asked == []
+    # With an index, of all files that one alone is downloaded.
+    lab.build(wheelhouses=(house,))
+    assert {path for path in lab.index.asked if path.endswith(".whl")} == {
+        f"/default/{damaged.name}"
+    }
 
 
 def test_offline_without_the_files_names_them(lab: Lab) -> None:
