@@ -120,12 +120,18 @@ class Environment:
             return f"Write `exclude = [{every}]` into [pip] of {spec}, {steps}"
         if self.source:
             return f"Leave {' and '.join(names)} out of {self.source}"
-        python = shlex.quote(str(self.prefix))
-        return f"Run `uv pip uninstall --python {python} {' '.join(names)}`"
+        return f"Run `uv pip uninstall {self.option} {' '.join(names)}`"
+
+    @property
+    def option(self) -> str:
+        """The option of uv that names it."""
+        return f"--python {shlex.quote(str(self.prefix))}"
 
     def require(self, pin: str) -> str:
-        """Return how to have another version where Provision builds it, "" in other environments."""
-        return f"`provision add {self.built_for} '{pin}'`" if self.built_for else ""
+        """Return how to have another version by what requires it, "" where nothing does."""
+        if self.built_for:
+            return f"`provision add {self.built_for} '{pin}'`"
+        return f"Require {pin} in {self.source}" if self.source else ""
 
     @property
     def accelerator(self) -> str:

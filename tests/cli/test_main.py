@@ -254,6 +254,18 @@ def test_a_log_that_is_no_text_is_refused(
         assert f"{path} is no text" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_report_of_a_repository_has_its_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pins = "torch==2.4.0\ntorchvision==0.17.0\n"
+    (tmp_path / "requirements.txt").write_text(pins, "utf-8")
+    words = ["doctor", "--project", str(tmp_path)]
+    assert main.main(words) == Exit.FINDINGS
+    capsys.readouterr()
+    assert main.main([*words, "--report"]) == Exit.FINDINGS
+    assert "torchvision 0.17.0 is for torch 2.2" in capsys.readouterr().out
+
+
 def test_doctor_without_the_log_or_the_environment_is_a_usage_error(
     project: Project,
 ) -> None:

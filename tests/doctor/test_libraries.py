@@ -219,6 +219,7 @@ def test_dll_that_windows_does_not_name(windows_env: Env) -> None:
         ("libsycl.so.8", "oneapi-runtime-missing", "intel-sycl-rt"),
         ("libze_loader.so.1", "oneapi-runtime-missing", "libze1"),
         ("libcudart.so.12", "cuda-library-mismatch", "--no-deps NAME==VERSION"),
+        ("libcudnn.so.9", "cuda-library-mismatch", "uv pip check --python "),
         ("libjpeg.so.62", "missing-library", "libjpeg.so.62"),
     ],
 )
@@ -232,6 +233,14 @@ def test_findings_of_missing_libraries(
     assert remedy in finding.remedy
     (evidence,) = finding.evidence
     assert evidence == f"libtorch.so imports {library}, which is not found"
+
+
+def test_each_missing_library_has_its_remedy(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    put(env, "torch/lib/libtorch.so", elf("libsycl.so.8", "libze_loader.so.1"))
+    (finding,) = env.diagnose()
+    assert "intel-sycl-rt" in finding.remedy
+    assert "`sudo apt-get install libze1`" in finding.remedy
 
 
 def test_no_driver_matters_only_beside_a_card(env: Env) -> None:

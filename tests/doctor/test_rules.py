@@ -296,6 +296,19 @@ def test_what_provision_built_is_mended_by_its_own_verbs(
             assert parser([words[0]]).parse_args(words)
 
 
+@pytest.mark.parametrize(
+    ("code", "name", "dirty"), CASES, ids=[f"{c}:{n}" for c, n, _ in CASES]
+)
+def test_a_command_of_uv_names_the_environment(
+    code: str, name: str, dirty: Callable[[Env], None], env: Env
+) -> None:
+    dirty(env)
+    env.add("accelerate", "1.4.0")
+    for finding in env.diagnose():
+        for command in re.findall(r"uv pip \w+[^`]*", finding.remedy):
+            assert f"--python {env.prefix}" in command, finding.remedy
+
+
 def test_every_rule_is_applied() -> None:
     modules = [
         importlib.import_module(f"{rules.__name__}.{found.name}")

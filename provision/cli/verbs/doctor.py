@@ -50,7 +50,7 @@ def handle(call: Call) -> Outcome:
         log = read_log_file(options.log)
     environment = options.python or options.target
     has_notes = _note_locks(call)
-    if options.project and not (environment or log or options.report):
+    if options.project and not (environment or log):
         found = diagnose_repository(options.project.absolute(), call.project)
         if not found:
             call.console.note(

@@ -1,6 +1,7 @@
 """Rules on native libraries: missing ones, and ones of another release or origin."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from provision.core.findings import Level
 from provision.doctor.context import (
@@ -11,6 +12,7 @@ from provision.doctor.context import (
     unless,
 )
 from provision.doctor.data import data, is_library_of
+from provision.doctor.environment import Environment
 
 
 def setvars(context: DoctorContext) -> Findings:
@@ -45,10 +47,8 @@ def missing_libraries(context: DoctorContext) -> Findings:
         # Without an NVIDIA card this is no error: `pip install torch` gives a CUDA build on Linux.
         if code == "driver-missing" and not context.gpus("nvidia"):
             level = Level.NOTE
-        facts = {
-            "names": ", ".join(missing.name for missing in libraries[:6]),
-            "remedy": _remedy(libraries[0].name, context.env.built_for),
-        }
+        names = [missing.name for missing in libraries[:6]]
+        facts = {"names": ", ".join(names), "remedy": _remedies(names, context.env)}
         evidence = []
         for missing in libraries[:6]:
             line = f"{missing.importer} imports {missing.name}, which is not found"
@@ -66,16 +66,25 @@ def _code_of(library: str, *, windows: bool) -> str:
     return "missing-dll-windows" if windows else "missing-library"
 
 
-def _remedy(library: str, built_for: str) -> str:
+def _remedies(names: Sequence[str], env: Environment) -> str:
+    remedies = list(dict.fromkeys(_remedy(name, env) for name in names))
+    if len(remedies) == 1:
+        return remedies[0]
+    # A command alone becomes a part of a text.
+    return ". ".join(f"`{text}`" if text[0].islower() else text for text in remedies)
+
+
+def _remedy(library: str, env: Environment) -> str:
     for start, remedy in data("packages")["install"].items():
         if library.lower().startswith(start):
             return str(remedy)
     if is_library_of("cuda", library) or is_library_of("oneapi", library):
-        if built_for:
-            return f"`provision verify {built_for} --repair`, where the wheels have it"
+        if env.built_for:
+            repair = f"`provision verify {env.built_for} --repair`"
+            return f"{repair}, where the wheels have it"
         return (
-            "Run `uv pip check`, which names the libraries that torch requires, and"
-            " install them with `uv pip install --no-deps NAME==VERSION`; in a built"
-            " target run `provision verify TARGET --repair`"
+            f"Run `uv pip check {env.option}`, which names the libraries that torch"
+            f" requires, and install them with `uv pip install {env.option} --no-deps"
+            " NAME==VERSION`"
         )
     return f"Install the system's package that provides {library}, or build the target again"

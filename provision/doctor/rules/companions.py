@@ -158,10 +158,11 @@ def extensions(context: DoctorContext) -> Findings:
             wrong.append(f"{dist} was built for torch {built_for}")
     if wrong:
         names = [line.partition(" ")[0] for line in wrong]
-        source = "--no-build-isolation --no-binary PACKAGE PACKAGE==VERSION"
+        options = f"{context.env.option} --reinstall --no-deps --no-build-isolation"
         remedy = (
             "Take the wheel for this torch, Python and CUDA, or build it from source"
-            f" against this torch: `uv pip install --reinstall --no-deps {source}`"
+            " against this torch:"
+            f" `uv pip install {options} --no-binary PACKAGE PACKAGE==VERSION`"
         )
         if context.env.built_for or context.env.source:
             remedy = (

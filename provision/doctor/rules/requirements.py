@@ -39,9 +39,7 @@ def numpy2(context: DoctorContext) -> Findings:
     if not (numpy and numpy.parsed and torch):
         return
     if numpy.parsed.major >= 2 and torch.is_before(first):
-        install = f"Run `uv pip install --python {env.prefix} --no-deps numpy==1.26.4`"
-        if env.source:
-            install = f"Require numpy==1.26.4 in {env.source}"
+        install = f"Run `uv pip install {env.option} --no-deps numpy==1.26.4`"
         yield Finding(
             code="numpy2-abi",
             level=Level.ERROR,

@@ -14,11 +14,13 @@ def transformers_for_ipex_llm(context: DoctorContext) -> Findings:
     versions = sorted(version for version in pins if version)
     if versions and transformers.parsed > versions[-1]:
         names = ", ".join(map(str, versions))
+        pin = f"transformers=={versions[0]}"
+        # With what it requires, such as its tokenizers; torch is not among it.
+        install = f"uv pip install {context.env.option} {pin}"
         yield case(
             "transformers-too-new",
             (f"{transformers} is installed", f"{llm} pins {names}"),
-            env=context.env,
             version=llm.version,
             newest=versions[-1],
-            oldest=versions[0],
+            remedy=context.env.require(pin) or install,
         )
