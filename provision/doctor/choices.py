@@ -17,7 +17,7 @@ from provision.doctor.repository import (
     at,
     requirements_of,
 )
-from provision.doctor.rules.requirements import requirement
+from provision.doctor.rules.requirements import pinned, requirement
 from provision.doctor.unpinned import BRING_TORCH, NAMES, newest
 
 
@@ -75,13 +75,22 @@ def _add_unpinned(packages: dict[str, list[Package]]) -> None:
     if not brings_torch:
         return
     if "torch" not in packages:
-        first = packages[brings_torch[0]][0]
-        where = f"{first.where}, with {first.name}"
-        torch = replace(first, name="torch", version="", line="torch", where=where)
-        packages["torch"] = [replace(torch, requires=())]
+        packages["torch"] = [_brought(packages, brings_torch)]
     for name in NAMES:
         if name in packages:
             packages[name] = [_with_newest(package) for package in packages[name]]
+
+
+def _brought(packages: dict[str, list[Package]], names: Sequence[str]) -> Package:
+    """Return the torch that one of some packages pins, or else any."""
+    first, version = packages[names[0]][0], ""
+    for name in names:
+        for package in packages[name]:
+            for pin in pinned(package, "torch") if "[xpu]" in package.line else ():
+                first, version = package, pin
+    where = f"{first.where}, with {first.name}"
+    torch = replace(first, name="torch", version=version, line="torch", where=where)
+    return replace(torch, requires=())
 
 
 def _with_newest(package: Package) -> Package:

@@ -232,6 +232,9 @@ def _from_requirement(path: Path, where: str, text: str) -> Package | None:
         if not version and bound.operator in ("==", "==="):
             version = bound.version
     url = wanted.url or ""
+    file = unquote(url).rpartition("/")[2]
+    if file.endswith(".whl") and "-" in file:
+        version = file.split("-")[1]
     return Package(
         name=wanted.name,
         version=version,

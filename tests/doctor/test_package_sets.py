@@ -160,6 +160,17 @@ def test_what_a_file_leaves_open_is_judged_by_what_an_installer_takes(
         assert any(build in finding.remedy for finding in told), (name, findings)
 
 
+def test_torch_is_the_one_that_ipex_llm_pins(tmp_path: Path, devices: Devices) -> None:
+    lines = ("ipex-llm[xpu]==2.2.0", f"{IPEX}==2.3.110+xpu", "transformers==4.45.0")
+    findings = required(lines, tmp_path, devices)
+    assert (
+        findings[0]
+        .evidence[0]
+        .startswith("requirements.txt:1, with ipex-llm: torch 2.1.0a0")
+    )
+    assert not required(lines[:1], tmp_path, devices)
+
+
 def test_sets_that_work_together_are_accepted(tmp_path: Path, devices: Devices) -> None:
     for lines in SOUND:
         findings = required(lines, tmp_path, devices)

@@ -106,6 +106,11 @@ torchvision==0.18.0+cpu --hash=sha256:00
 """
 
 
+BY_URL = f"""torch==2.4.0+cu121
+torchvision @ {TORCH}/cpu/torchvision-0.19.0%2Bcpu-cp311-cp311-linux_x86_64.whl
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -134,6 +139,9 @@ torchvision==0.18.0+cpu --hash=sha256:00
             ["torch-companion-mismatch"],
         ),
         ("requirements.txt", "torch==2.4.1\nxformers==0.0.28.post1\n", []),
+        ("requirements.txt", BY_URL, ["torch-companion-mismatch"]),
+        ("requirements.txt", BY_URL.replace("+cu121", "+cpu"), []),
+        ("requirements.txt", "x @ https://x.example/x.whl\ntorch==2.4.0\n", []),
         ("uv.lock", "version = 1\n", []),
         ("pyproject.toml", "[tool.other]\nx = 1\n", []),
     ],

@@ -33,9 +33,8 @@ def numpy2(context: DoctorContext) -> Findings:
     env = context.env
     numpy, torch = env.get("numpy"), env.get("torch")
     # https://github.com/pytorch/pytorch/issues/107302
-    first = (
-        "2.4" if env.windows and not env.source else "2.3"
-    )  # files are of all systems
+    # Files are of all systems.
+    first = "2.4" if env.windows and not env.source else "2.3"
     if not (numpy and numpy.parsed and torch):
         return
     if numpy.parsed.major >= 2 and torch.is_before(first):
