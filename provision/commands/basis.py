@@ -32,8 +32,8 @@ from provision.report.history import suite_digest
 LAYERS = "layers of the host"  # a part of a basis
 CHANGED = "changed"  # of a package of the user's own that the checks may run
 PURE = " pure: "  # before the modules of a distribution that is pure Python
-# Modules that each start of Python runs.
 _OF_COMMANDS = {"console_scripts", "gui_scripts"}  # groups of entry points
+# Modules that each start of Python runs.
 _AT_START = (".pth", "customize.py", "_virtualenv.py")
 
 

@@ -390,6 +390,8 @@ def test_own_packages_and_files_stand_where_the_others_do(
     assert "local" in base.read_text()
     removed = Words(folders=[package], files=[file])
     require_removable([spec], removed)
+    with pytest.raises(UsageError, match="does not require absent"):
+        require_removable([spec], Words(["absent"]))
     remove(spec, removed)
     assert base.read_text() == '[pip]\nfiles = ["more.txt"]\n'
     add(spec, Words(folders=[package]))
