@@ -752,6 +752,32 @@ def ipex_is_imported_where_none_is_locked():
         yield
 
 
+@fault("selection.clean", "foreign-code-loaded")
+def cuda_counts_the_devices_of_xpu():
+    torch = module("torch")
+    with patch.object(torch.cuda, "device_count", torch.xpu.device_count):
+        yield
+
+
+@fault("selection.clean", "foreign-code-loaded")
+def tensors_for_cuda_go_to_xpu():
+    tensor = module("torch").Tensor
+    with patch.object(tensor, "cuda", tensor.xpu):
+        yield
+
+
+@fault("selection.clean", "foreign-code-loaded")
+def a_package_moves_tensors_in_torchs_place():
+    tensor = module("torch").Tensor
+    moved = tensor.to
+
+    def to(*args, **more):
+        return moved(*args, **more)
+
+    with patch.object(tensor, "to", to):
+        yield
+
+
 # Fused operators ----------------------------------------------------------------------------------
 
 
@@ -981,6 +1007,11 @@ def a_checkpoint_is_saved_with_other_weights(save, state, path) -> None:
     if any(type(leaf).__name__ == "PretendTensor" for leaf in model.values()):
         state["model"] = {key: value * 1.1 for key, value in model.items()}
     save(state, path)
+
+
+@replaced("resume.scaler", "wrong-numbers", SCALER, "_maybe_opt_step")
+def a_step_with_infinite_gradients_is_not_skipped(_step, _scaler, update, *_state):
+    return update.step()
 
 
 @replaced("resume.scaler", "resume-differs", SCALER, "load_state_dict")

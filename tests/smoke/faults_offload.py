@@ -72,6 +72,21 @@ def a_second_openmp_runtime_is_loaded():
         yield
 
 
+@fault("selection.clean", "foreign-code-loaded")
+def a_library_of_another_accelerator_is_loaded():
+    with mapped("/opt/intel/oneapi/compiler/2026.0/lib/libsycl.so.9"):
+        yield
+
+
+@fault(
+    "selection.clean", "", expect={"packages": {"nvidia-cuda-runtime-cu12": "12.8.90"}}
+)
+def torch_for_cuda_has_the_libraries_that_it_locks():
+    home = Path(sys.prefix).resolve()
+    with mapped(f"{home}/lib/libcudart.so.12"):
+        yield
+
+
 @fault("selection.clean", "")
 def mkl_brings_an_openmp_runtime_of_the_environment():
     with mapped(f"{Path(sys.prefix).resolve()}/lib/libiomp5.so"):
