@@ -162,6 +162,13 @@ def installed_twice(env: Env) -> None:
     env.add("numpy", "1.26.4")
 
 
+@case("half-installed")
+def torch_of_another_release_than_its_metadata(env: Env) -> None:
+    env.torch("2.6.0+cpu")
+    metadata = env.site / "torch-2.6.0+cpu.dist-info/METADATA"
+    metadata.write_text(metadata.read_text().replace("2.6.0+cpu", "2.4.0"))
+
+
 @case("wrong-interpreter-site-packages")
 def interpreter_is_gone(env: Env) -> None:
     (env.prefix / "bin").mkdir()

@@ -3,7 +3,7 @@
 import re
 
 from provision.core.findings import Finding, Level
-from provision.doctor.context import DoctorContext, Findings, case
+from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.rules.requirements import pinned
 from provision.doctor.targets import build_command
 from provision.environment.installed import InstalledDistribution as Dist
@@ -95,6 +95,7 @@ def _is_for_cpus(ipex: Dist, torch: Dist | None) -> bool:
     return ipex.minor == torch.minor
 
 
+@unless("ipex-llm-with-separate-ipex")
 def ipex_other_torch(context: DoctorContext) -> Findings:
     """IPEX is installed beside a torch of another minor version or build."""
     env = context.env

@@ -4,7 +4,7 @@ import re
 
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case
-from provision.doctor.environment import STACK
+from provision.doctor.environment import STACK, Environment
 from provision.environment.installed import InstalledDistribution
 
 
@@ -21,7 +21,7 @@ def half_installed(context: DoctorContext) -> Findings:
     """A distribution is installed in part, or twice: an installation was interrupted."""
     env = context.env
     leftovers = [f"leftover {env.site / name}" for name in env.leftovers]
-    evidence = {}
+    evidence = _mixed_torch(env)
     for name, dists in env.distributions.items():
         folders = []
         for dist in dists:
@@ -38,6 +38,17 @@ def half_installed(context: DoctorContext) -> Findings:
         yield case("half-installed", lines, what=" ".join(sorted(evidence)), env=env)
     elif leftovers:
         yield case("leftovers", leftovers[:5], env=env)
+
+
+def _mixed_torch(env: Environment) -> dict[str, str]:
+    """Return, by its name, that torch's files are of another release than its metadata."""
+    torch, dist = env.torch, env.get("torch")
+    if torch is None or dist is None or dist.folder.parent != env.site:
+        return {}
+    minor = ".".join(torch.version.split(".")[:2])
+    if not (dist.parsed and torch.version) or dist.minor == minor:
+        return {}
+    return {"torch": f"{dist} is installed, and torch/version.py is of {torch}"}
 
 
 def _is_incomplete(dist: InstalledDistribution) -> bool:
