@@ -42,6 +42,7 @@ from provision.ui.console import print_json, print_text
 _CODES = {"keep": Exit.OK, "remove": Exit.FINDINGS, "none": Exit.USAGE}
 _UNTIL_IDLE = 10.0  # seconds in which what an ended job left may go
 _UNTIL_ENDED = 5.0  # seconds: a driver that hangs may hold the main thread for ever
+_MORE_TIME = {"interrupted": "", "time-limit": "give it more with --time-limit"}
 _HUNG = "the run could not be ended: a driver may hang"
 _UNFIT = re.compile(r"^[^A-Za-z0-9]|[^A-Za-z0-9_.-]")  # in a part of a file's name
 
@@ -78,7 +79,7 @@ class Contract:
         except KeyboardInterrupt as ended:
             notes = getattr(ended, "__notes__", ())
             reason = ", ".join([f"the run was ended: {self._why}", *notes])
-            return self._give(self._none(self._why, reason))
+            return self._give(self._none(self._why, reason, _MORE_TIME[self._why]))
         finally:
             self._ended.set()
 

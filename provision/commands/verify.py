@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from provision.commands.current import current_folder
 from provision.core.findings import Finding, Level
+from provision.core.prefix import environment_python
 from provision.core.process import run
 from provision.core.project import Project
 from provision.environment.bytecode import bytecode_findings
@@ -48,8 +49,10 @@ def verify_generation(
     result = verify(contents, lock, forbid, deep=deep)
     findings = [*result.findings, *seal_findings(folder, seal)]
     generation = read_generation(folder)
-    if deep and generation:
-        findings += interpreter_findings(folder, generation.record.interpreter)
+    # One that is gone is found without a hash, and told first: nothing runs without it.
+    if generation and (deep or not environment_python(folder).exists()):
+        built = generation.record.interpreter
+        findings = [*interpreter_findings(folder, built), *findings]
     return replace(result, findings=of_target(findings, lock.folder.name))
 
 

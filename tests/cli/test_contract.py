@@ -290,6 +290,7 @@ def test_a_run_that_is_ended_leaves_nothing_behind(
     assert found["code"] == how
     words = f"the run was ended: {how}, during device.ready@2, device.ready@3"
     assert found["reason"] == words
+    assert ("--time-limit" in found["remedy"]) == (how == "time-limit")
     assert "left-by-a-test" not in _processes()
     assert list(room.iterdir()) == []
 

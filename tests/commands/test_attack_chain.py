@@ -121,6 +121,17 @@ def test_attack_verify_runs_no_python_that_was_replaced(ready: Lab) -> None:
     assert not ran.exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="its programs are in Scripts")
+def test_programs_that_are_gone_are_found_without_a_hash_and_the_interpreter_first(
+    ready: Lab,
+) -> None:
+    shutil.rmtree(prefix(ready) / "bin")
+    for deep in (False, True):
+        first, *_ = look(ready, deep=deep).findings
+        assert first.code == "changed-interpreter"
+        assert first.symptom.endswith(" is gone")
+
+
 def _poison_cache(lab: Lab) -> None:
     cache = lab.project.root.parent / "cache"
     (module,) = cache.rglob("alpha.py")
