@@ -41,7 +41,8 @@ class MissingFile:
     """Why it could not be obtained."""
 
     def __str__(self) -> str:
-        return f"{self.filename}  sha256 {self.sha256}  {self.size or 'unknown'} bytes: {self.why}"
+        size = f"  {self.size} bytes" if self.size else ""
+        return f"{self.filename}  sha256 {self.sha256}{size}: {self.why}"
 
 
 def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:

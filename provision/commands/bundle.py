@@ -4,6 +4,7 @@
 ``toolkit/`` itself with the target. Run again, it resumes where it stopped.
 """
 
+import re
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from provision.artifacts.parallel_fetch import (
 )
 from provision.artifacts.tools import RUNTIME, choose_wheels, read_tools
 from provision.artifacts.wheelhouse import WantedFile
+from provision.catalog.pythons import newest, pythons_for
 from provision.commands.own_sources import with_built_wheels
 from provision.core import process
 from provision.core.errors import UsageError, os_errors
@@ -66,6 +68,8 @@ class Bundle:
     """Size of these files, in bytes."""
     missing: tuple[MissingFile, ...]
     """What the next run adds, with `--wheelhouse`; then the exit code is 1."""
+    python: str | None
+    """The archive of Python in it; null where there is none, and the machine needs one."""
     command: str
     """The command that builds the target; run it in the folder."""
 
@@ -89,13 +93,20 @@ def bundle(
         supply = with_built_wheels(project, lock, supply, run, progress)
         missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
         missing += _tools(target, supply, folder / TOOLS, progress)
-        _interpreter(target, folder / PYTHON, progress)
+        missing += _interpreter(project, target, supply, folder / PYTHON, progress)
         progress.step("copying the toolkit")
         _copy_toolkit(project, target, folder / TOOLKIT)
         command = _write_command(target, folder)
         sizes = _write_manifest(target, lock, folder, missing)
+    python = next((folder / PYTHON).glob("*.tar.gz"), None)
     return Bundle(
-        target.name, folder, len(sizes), sum(sizes.values()), tuple(missing), command
+        target.name,
+        folder,
+        len(sizes),
+        sum(sizes.values()),
+        tuple(missing),
+        python.name if python else None,
+        command,
     )
 
 
@@ -145,16 +156,35 @@ def _tools(
     return missing + _collect(wanted, folder, supply, progress)
 
 
-def _interpreter(target: Target, folder: Path, progress: Progress) -> None:
-    """Add the archive of a Python for the target's platform; without it the machine needs one."""
-    progress.step(f"collecting Python {target.python_version} for {target.platform}")
-    done = uv.fetch_python(target.python_version, target.platform, folder, process.run)
-    if done.returncode:
-        shutil.rmtree(folder, ignore_errors=True)
-        why = done.stderr.strip().rpartition("\n")[2]
-        progress.note(
-            f"no Python is in the bundle, the machine needs {target.python}: {why}"
-        )
+def _interpreter(
+    project: Project,
+    target: Target,
+    supply: ArtifactSources,
+    folder: Path,
+    progress: Progress,
+) -> list[MissingFile]:
+    """Add an archive of a Python: the catalog's where a wheelhouse has it, else one of uv's."""
+    version = target.python_version
+    progress.step(f"collecting Python {version} for {target.platform}")
+    listed = newest(pythons_for(project.catalog, target.platform), version)
+    if listed:
+        file = WantedFile(listed.filename, listed.sha256, None, listed.url, None)
+        houses = (folder, *supply.wheelhouses)
+        if not fetch_all([file], folder, houses, progress, offline=True):
+            return _collect([file], folder, supply, progress)
+        shutil.rmtree(folder / PARTIAL)
+    done = uv.fetch_python(version, target.platform, folder, process.run)
+    if not done.returncode:
+        return []
+    shutil.rmtree(folder, ignore_errors=True)
+    last = done.stderr.strip().rpartition("\n")[2]
+    why = last.strip().removeprefix("cause:").removeprefix("Caused by:").strip()
+    if listed:
+        why = f"{why}; its address is {listed.url}"
+        return [MissingFile(listed.filename, listed.sha256, None, why)]
+    addresses = " ".join(re.findall(r"https?://[^\s)]+", done.stderr)[:1])
+    progress.note(f"no Python {version} is in the bundle: {why} {addresses}".strip())
+    return []
 
 
 def _collect(

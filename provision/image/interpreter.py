@@ -1,31 +1,21 @@
 """The Python of an image: an archive of the catalog, by its hash, that runs on any base image."""
 
 from provision.artifacts.wheelhouse import WantedFile
-from provision.catalog.snapshot import Interpreter, Interpreters, load_snapshot
+from provision.catalog.pythons import CATALOG, newest, pythons_for
+from provision.catalog.snapshot import Interpreter
 from provision.core.errors import UsageError
-from provision.core.platforms import PLATFORMS
 from provision.core.progress import Progress
 from provision.image.request import ImageRequest, docker_file
 from provision.image.supply import copy_verified
-
-CATALOG = "python-standalone"
 
 
 def find_interpreter(request: ImageRequest) -> Interpreter:
     """Return the newest Python of the catalog that is the spec's; UsageError if there is none."""
     target = request.target
-    machine = PLATFORMS[target.platform].machine
-    snapshot = load_snapshot(request.project.catalog, CATALOG, Interpreters)
-    versions = set()
-    fitting = []
-    for file in snapshot.files:
-        if file.processor == machine:
-            versions.add(file.version)
-            if f"{file.version}.".startswith(f"{target.python_version}."):
-                fitting.append(file)
-    if fitting:
-        return max(fitting, key=lambda file: (file.version, file.release))
-    listed = ", ".join(map(str, sorted(versions)))
+    pythons = pythons_for(request.project.catalog, target.platform)
+    if found := newest(pythons, target.python_version):
+        return found
+    listed = ", ".join(map(str, sorted({file.version for file in pythons})))
     raise UsageError(
         f"no Python {target.python_version} for an image of {target.name}",
         evidence=f"the catalog {CATALOG} has {listed}",

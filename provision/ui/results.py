@@ -86,9 +86,7 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
 def show_bundle(result: Bundle, console: Console) -> None:
     """Print what a bundle lacks, or how it is used."""
     for item in result.missing:
-        length = "size unknown" if item.size is None else f"{item.size} bytes"
-        head = f"missing: {item.filename}  sha256 {item.sha256}  {length}"
-        console.line(f"{head}: {item.why}", "bold red")
+        console.line(f"missing: {item}", "bold red")
     content = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"
     if result.missing:
         console.verdict(f"{result.target} is not complete: {content}", good=False)
@@ -96,7 +94,8 @@ def show_bundle(result: Bundle, console: Console) -> None:
             "put what is missing into a folder and name it with --wheelhouse DIR"
         )
     else:
-        console.verdict(f"{result.target} is complete: {content}", good=True)
+        but = "" if result.python else ", but for a Python, which the machine needs"
+        console.verdict(f"{result.target} is complete{but}: {content}", good=True)
         console.line(
             f"Copy the folder; on the other machine run `{result.command}` in it"
         )

@@ -13,7 +13,7 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.catalog.snapshot import DriverSet, load_snapshot, render_snapshot
-from provision.core.errors import UsageError
+from provision.core.errors import ToolError, UsageError
 from provision.core.process import Completed
 from provision.core.project import Project
 from provision.host.drivers import DriverVerdict, judge_version
@@ -166,21 +166,24 @@ def test_the_context_has_the_packages_and_their_hashes(tiny: ImageRequest) -> No
 
 def test_offline_a_wrong_or_missing_package_is_refused(tiny: ImageRequest) -> None:
     set_of_one(tiny)
-    assert refused_offline(tiny) == []
+    assert refused_offline(tiny, "--offline was given") == []
     put_into_wheelhouse(tiny, b"another driver")
-    first, *_ = refused_offline(tiny)
+    first, *_ = refused_offline(tiny, "copy it again")
     assert "its sha256 is not the lock's" in first
 
 
-def refused_offline(request: ImageRequest) -> list[str]:
+def refused_offline(request: ImageRequest, why: str) -> list[str]:
     """Return what was noted before the refusal."""
     listener = Silent()
-    missing = f"1 package of the driver {VERSION} missing"
-    with pytest.raises(UsageError, match=missing) as caught:
+    missing = f"could not get 1 file of the driver {VERSION}"
+    with pytest.raises(ToolError, match=missing) as caught:
         prepare_context(request, run, listener)
     assert NAME in caught.value.evidence
-    assert "--offline was given" in caught.value.evidence
+    assert why in caught.value.evidence
+    assert "unknown" not in caught.value.evidence
+    assert f"https://vendor.example/{NAME}" in caught.value.evidence
     assert "--wheelhouse" in caught.value.remedy
+    assert caught.value.exit_code == 3
     return listener.notes
 
 
@@ -193,7 +196,9 @@ def test_a_package_of_a_distribution_is_left_to_apt_unless_a_wheelhouse_has_it(
     without_url = made.model_copy(update={"files": (of_apt,)})
     path = tiny.project.catalog / "gpu.json"
     path.write_text(render_snapshot(without_url))
-    with pytest.raises(UsageError, match=f"1 package of the driver {VERSION} missing"):
+    with pytest.raises(
+        ToolError, match=f"could not get 1 file of the driver {VERSION}"
+    ):
         prepare_context(tiny, run, Silent())
     folder = tiny.context / "system" / "drivers"
     prepare_context(online(tiny), run, Silent())
