@@ -163,14 +163,17 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
     from provision.core.process import run  # noqa: PLC0415
 
     pip, uv = settings()
+    local, usual = [], "check the network"
+    if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"}:
+        local = ["--no-index"]
+        links = pip.get("PIP_FIND_LINKS", "what find-links names")
+        usual = f"copy the files of {links} again: no index is asked"
 
     def call(
-        *argv: str | Path,
-        env: dict[str, str] | None = None,
-        remedy: str = "check the network",
+        *argv: str | Path, env: dict[str, str] | None = None, remedy: str = usual
     ) -> None:
         run(argv, env=uv if env is None else env, pass_fds=(lock,)).require(
-            f"could not set up {TOOLS.name}", remedy=remedy
+            f"could not set up {TOOLS.name}", remedy=remedy, offline=remedy
         )
 
     program = BIN / f"uv{EXE}"
@@ -224,11 +227,6 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
     ]
     if wanted.name != "dev.txt":  # of whose 4,600 modules a session imports a quarter
         install += ["--compile-bytecode"]
-    local = (
-        ["--no-index"]
-        if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"}
-        else []
-    )
     call(*install, *local, "--require-hashes", "-r", wanted)
     # The backend that pyproject.toml names is one of the tools, so this needs no network.
     call(*install, "--offline", "--no-build-isolation", "-e", HERE)

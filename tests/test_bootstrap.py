@@ -291,3 +291,27 @@ def test_a_moved_clone_keeps_its_tools(clone: Path) -> None:
         [moved / ".tools/bin/provision", "targets"], cwd=moved, check=False
     )
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("failing", ["pip", "uv"])
+def test_without_an_index_the_remedy_names_the_folder_and_no_network(
+    door: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+) -> None:
+    from provision.core import process
+    from provision.core.errors import ToolError
+
+    def run(argv: list[Any], **_: Any) -> process.Completed:  # noqa: ANN401
+        words = tuple(map(str, argv))
+        code = int("install" in words and failing in Path(words[0]).name + words[3])
+        # As uv says it; the word alone made the remedy one about networks.
+        return process.Completed(words, code, "", "Network connectivity is off", 0)
+
+    monkeypatch.setattr(process, "run", run)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "../tools")
+    with pytest.raises(ToolError) as caught:
+        door.make_tools(door.HERE / "made", door.LOCKS / "requirements.txt", 0)
+    assert "copy the files of ../tools again" in caught.value.remedy
+    assert "network" not in caught.value.remedy

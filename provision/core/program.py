@@ -35,6 +35,16 @@ def program_name() -> str:
         return str(script)
 
 
+def elsewhere() -> str:
+    """Return the folder of this process as ``, in FOLDER`` where a session's caller is not in it."""
+    # nox enters the folder of its noxfile, and paths of messages are relative to that.
+    here = Path.cwd()
+    caller = Path(os.environ.get("PWD", here))
+    if "NOX_CURRENT_SESSION" not in os.environ or not caller.is_dir():
+        return ""
+    return "" if caller.samefile(here) else f", in {here}"
+
+
 def naming(project: Path) -> str:
     """Return the option that names a project, and where nox started this command, nox's form of it."""
     option = f"--project {shlex.quote(str(project))}"

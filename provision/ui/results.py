@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis, Finding, worst_first
 from provision.core.platforms import this_platform
+from provision.core.program import elsewhere
 from provision.core.text import plural, size
 from provision.lockfile.requirers import THE_SPEC
 from provision.ui.console import Console, print_text
@@ -430,7 +431,7 @@ def show_build(result: BuildResult, console: Console) -> None:
 
 def show_next_steps(target: str, folder: Path, console: Console) -> None:
     """Print the commands that use an environment, the current generation of a target."""
-    console.line("Next:")
+    console.line(f"Next{elsewhere()}:")
     console.command(f"{console.program} run {target} -- python your_script.py")
     console.command(f"{console.program} smoke {target} --full")
     if activation := _activation(folder):

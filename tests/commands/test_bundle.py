@@ -29,12 +29,20 @@ from provision.spec.reader import load_target
 from tests.condapkg import File, lock_text, make_package
 from tests.image.python_archive import archive_name, bytes_archive
 from tests.lab import Lab, without_a_route
-from tests.small import TARGET, make_wheel
+from tests.small import PYTHON, TARGET, make_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 CLONE = Path(__file__).parents[2]
+
+
+def posix(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that runs the command of a bundle for Linux."""
+    reason = "that of Windows is run under Wine"
+    return pytest.mark.machine(
+        pytest.mark.skipif(sys.platform == "win32", reason=reason)(test)
+    )
 
 
 def sha256(path: Path) -> str:
@@ -53,7 +61,9 @@ def clone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
         "LICENSE",
     ):
         shutil.copy(CLONE / name, root)
-    (root / "provision").mkdir()
+    (root / "provision" / "commands").mkdir(parents=True)
+    check = "provision/commands/bundle_check.py"
+    shutil.copy(CLONE / check, root / check)
     bytes_archive(root / "pythons", lab.project.catalog)
     monkeypatch.setattr(bundling, "shipped", lambda: lab.project)
     monkeypatch.setattr(bundling, "PACKAGE", root / "provision")
@@ -341,14 +351,14 @@ def test_a_bundle_brings_the_interpreter_that_a_machine_may_lack(
     clone: Lab, tmp_path: Path, with_python: Path
 ) -> None:
     out = tmp_path / "out"
+    (clone.project.root / "noxfile.py").write_text(
+        "import ssl, sys, venv; print(sys.base_prefix, *sys.argv[1:3])"
+    )
     made = make(clone, out)
     (archive,) = (out / "python").iterdir()
     assert sha256(archive) == sha256(next((with_python / "1").iterdir()))
     listed = json.loads((out / "manifest.json").read_text())["files"]
     assert f"python/{archive.name}" in {entry["path"] for entry in listed}
-    (out / "toolkit" / "noxfile.py").write_text(
-        "import ssl, sys, venv; print(sys.base_prefix, *sys.argv[1:3])"
-    )
     for _ in range(2):  # the second time it is there
         done = subprocess.run(
             [out / made.command],
@@ -396,3 +406,62 @@ def test_a_python_that_cannot_be_had_is_missing_with_its_address_and_supplied(
     assert make(clone, out).missing == ()
     archive.unlink()
     assert make(clone, out).python == archive.name, "it is in the bundle"
+
+
+def started(
+    lab: Lab, made: Bundle, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command of a bundle whose noxfile says where it was called."""
+    return subprocess.run(
+        [made.folder / made.command],
+        cwd=lab.project.root,
+        env={"PATH": os.defpath, "PYTHON": sys.executable} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@posix
+def test_the_command_compares_every_file_before_anything_else(
+    clone: Lab, tmp_path: Path
+) -> None:
+    (clone.project.root / "noxfile.py").write_text(
+        "import os; print('builds, called in', os.environ['PWD'])"
+    )
+    made = make(clone, tmp_path / "air gap")
+    done = started(clone, made)
+    assert done.stdout == f"builds, called in {clone.project.root}\n", done.stderr
+    out = made.folder
+    wheel = out / "artifacts" / clone.wheels[0].name
+    good = sha256(wheel)
+    wheel.write_bytes(wheel.read_bytes() + b"x")
+    (out / "tools" / "tool-1.0-py3-none-any.whl").unlink()
+    (out / "toolkit" / "smoke" / "run.py").write_text("print('passed')")
+    done = started(clone, made)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "error: 3 of " in done.stderr
+    assert f"{wheel.name}  sha256 {sha256(wheel)}, must be {good}" in done.stderr
+    assert "tools/tool-1.0-py3-none-any.whl  No such file" in done.stderr
+    assert "toolkit/smoke/run.py  sha256 " in done.stderr
+    assert "copy them again" in done.stderr
+    (out / "manifest.json").write_text("{")
+    done = started(clone, made)
+    assert done.returncode == 3
+    assert "manifest.json cannot be read" in done.stderr
+
+
+@posix
+def test_without_any_python_the_command_says_what_to_install(
+    clone: Lab, tmp_path: Path
+) -> None:
+    made = make(clone, tmp_path / "out")
+    (archive,) = (made.folder / "python").iterdir()
+    archive.write_bytes(archive.read_bytes()[:100])  # which no tar reads
+    done = started(clone, made, PYTHON="absent")
+    assert done.returncode == 3
+    assert f"{archive.name} : copy it again" in done.stderr
+    archive.unlink()
+    done = started(clone, made, PYTHON="absent")
+    assert done.returncode == 3
+    assert f"no Python: install Python {PYTHON}, or set PYTHON=" in done.stderr

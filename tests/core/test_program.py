@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.core.program import program_name
+from provision.core.program import elsewhere, program_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,3 +41,16 @@ def test_another_command_of_the_name_on_path_is_not_meant(
     (tmp_path / "provision").touch(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{script.parent}")
     assert program_name() == "tools/bin/provision"
+
+
+def test_a_session_s_caller_in_another_folder_is_told_where_paths_begin(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PWD", str(script.parent))
+    monkeypatch.delenv("NOX_CURRENT_SESSION", raising=False)
+    assert not elsewhere(), "only nox enters another folder"
+    monkeypatch.setenv("NOX_CURRENT_SESSION", "build-tiny")
+    assert elsewhere() == f", in {tmp_path}"
+    for same in (str(tmp_path), str(tmp_path / "gone")):
+        monkeypatch.setenv("PWD", same)
+        assert not elsewhere()
