@@ -7,9 +7,7 @@ import hashlib
 import json
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 _MANIFEST = "manifest.json"
 _SAID = 8  # damaged files that are named
@@ -26,21 +24,19 @@ def main(folder: Path) -> int:
         return _refuse(f"this bundle's {_MANIFEST} cannot be read", [str(error)])
     damaged = []
     spoken = time.monotonic()
-    with ThreadPoolExecutor() as pool:
-        for number, fault in enumerate(pool.map(_fault, files)):
-            if fault:
-                damaged.append(fault)
-            if time.monotonic() - spoken > _PATIENCE:
-                spoken = time.monotonic()
-                _say(f"compared {number + 1} of {len(files)} files with their hashes")
+    for number, (file, path) in enumerate(files):
+        if fault := _fault(file, path):
+            damaged.append(fault)
+        if time.monotonic() - spoken > _PATIENCE:
+            spoken = time.monotonic()
+            _say(f"compared {number + 1} of {len(files)} files with their hashes")
     if not damaged:
         return 0
     what = f"{len(damaged)} of {len(files)} files of this bundle are damaged or absent"
     return _refuse(f"{what}; nothing was installed", damaged)
 
 
-def _fault(pair: tuple[dict[str, Any], Path]) -> str:
-    file, path = pair
+def _fault(file: dict[str, str], path: Path) -> str:
     digest = hashlib.sha256()
     try:
         with path.open("rb") as stream:

@@ -13,7 +13,7 @@ from provision.artifacts.tools import RUNTIME
 from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.commands.expectation import expectation
 from provision.commands.own_sources import with_built_wheels
-from provision.core.errors import UsageError
+from provision.core.errors import ToolError
 from provision.core.filesystem import (
     is_tagged,
     link_or_copy,
@@ -162,7 +162,7 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     paths = find_artifacts(items, folders)
     missing = [item.filename for item in items if item not in paths]
     if request.supply.offline and missing:
-        raise UsageError(
+        raise ToolError(
             f"{plural(len(missing), 'file')} of the lock in no wheelhouse",
             evidence="\n".join(shortened(missing, 8)),
             cause="--offline was given",

@@ -192,13 +192,23 @@ def _install_of_index(
         if finished.returncode and not supply.offline:
             what = f"downloading from {_index_name(index)}"
             progress.step(what, lambda: {"files": arrived.copy()})
-            # Apart, as uv prefers an index to a wheelhouse.
-            if local:
-                finished = install([*local], houses, offline=True)
-            if rest and not (local and finished.returncode):
-                finished = install(rest, houses, offline=False)
+            finished = _in_two_parts(install, [*local], rest, houses)
     if finished.returncode:
         raise _install_error(index, rest, damaged, supply, finished)
+
+
+def _in_two_parts(
+    install: Callable[..., Completed],
+    local: Sequence[Artifact],
+    rest: Sequence[Artifact],
+    houses: Sequence[Path],
+) -> Completed:
+    """Install what wheelhouses have, then the rest: of both at once uv downloads both."""
+    if local:
+        finished = install(local, houses, offline=True)
+        if finished.returncode or not rest:
+            return finished
+    return install(rest, houses, offline=False)
 
 
 def _install(
@@ -301,19 +311,22 @@ def _install_error(
         for a in missing
         if re.search(rf"(?<![\w-]){a.name}(?![\w-])", finished.stderr)
     ]
-    files = [f"{a.filename}  sha256 {a.sha256}" for a in named or missing]
+    wrong = _wrong(missing, damaged)
+    shown = [a for a in missing if a in named or a.filename in wrong] or missing
+    files = [wrong.get(a.filename, f"{a.filename}  sha256 {a.sha256}") for a in shown]
     printed = finished.stderr.strip().splitlines()
     cause = f"{name} did not provide them"
     remedy = f"check that {supply.indexes.get(index) or name} answers, or "
     if supply.offline:
         cause = "--offline was given"
         remedy = ""
-    if wrong := _wrong(missing, damaged):
-        files = wrong
-        cause = f"the files of these names have another sha256, and {cause}"
+    fault = "are in no wheelhouse"
+    if wrong:
+        fault = "are damaged" if len(wrong) == len(shown) else "are damaged or absent"
+        cause = f"a damaged file has not the sha256 of the lock, and {cause}"
         remedy += "copy them again, or "
     return ToolError(
-        f"could not install from {name}; these files are in no wheelhouse",
+        f"could not install from {name}; these files {fault}",
         evidence="\n".join([*shortened(files, 8), *printed[-8:]]),
         cause=cause,
         remedy=f"{remedy}put the files into a folder and name it "
@@ -321,14 +334,15 @@ def _install_error(
     )
 
 
-def _wrong(missing: Sequence[Artifact], damaged: Mapping[Path, str]) -> list[str]:
-    """Return the damaged files of which no wheelhouse has a good one, with both hashes."""
+def _wrong(missing: Sequence[Artifact], damaged: Mapping[Path, str]) -> dict[str, str]:
+    """Return a line on each damaged file of which no wheelhouse has a good one, by its name."""
     locked = {artifact.filename: artifact.sha256 for artifact in missing}
-    return [
-        f"{path}  sha256 {sha256}, must be {locked[path.name]}"
-        for path, sha256 in damaged.items()
-        if path.name in locked
-    ]
+    lines = {}
+    for path, sha256 in damaged.items():
+        if path.name in locked:
+            must = locked[path.name]
+            lines[path.name] = f"{path}  sha256 {sha256}, must be {must}"
+    return lines
 
 
 def _index_name(index: str) -> str:

@@ -208,7 +208,7 @@ def test_offline_without_a_file_is_refused_before_anything_is_built(
     supply = dataclasses.replace(image_request.supply, offline=True)
     offline = dataclasses.replace(image_request, supply=supply)
     refused = "1 file of the lock in no wheelhouse"
-    with pytest.raises(UsageError, match=refused) as caught:
+    with pytest.raises(ToolError, match=refused) as caught:
         prepare_context(offline, refuse, Silent())
     assert caught.value.evidence == "beta-1.0-py3-none-any.whl"
 
