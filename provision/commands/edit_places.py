@@ -27,7 +27,7 @@ from provision.commands.edit_spec import (
 from provision.core.errors import UsageError
 from provision.spec.extends import SpecFile, spec_chain
 from provision.spec.places import Line, read_places
-from provision.spec.pyproject import METADATA, local_folder, relative
+from provision.spec.pyproject import METADATA, local_folder, read_pyproject, relative
 from provision.spec.reader import load_spec
 
 
@@ -246,6 +246,9 @@ def _append(root: Path, entry: str, requirement: str) -> bool:
     if path.name != "pyproject.toml":
         rewrite(path, appended(text_of(path), requirement))
         return True
+    # One of dependency groups alone, or whose dependencies the build computes.
+    if not read_pyproject(path, root).says("dependencies"):
+        return False
     document = tomlkit.parse(text_of(path))
     document["project"].setdefault("dependencies", []).append(requirement)
     rewrite(path, tomlkit.dumps(document))

@@ -152,7 +152,10 @@ def _why_again(
         return "a later run failed"
     # Of a shared installation the record stays as it was built, whatever a user's run proved.
     ours = os.access(current.folder, os.W_OK)
-    if last.proves and ours and current.record.proof != "proven":
+    # Checks that a build left out are not among those of the health.
+    left_out = current.record.proof == "skipped" and request.suite != "health"
+    open_proof = left_out or current.record.proof == "unproven"
+    if last.proves and ours and open_proof:
         why = current.record.reason or "its build left the checks out"
         return f"the environment is not proven: {why}"
     changes = changed_layers(last, request.layers, current.record.lock)

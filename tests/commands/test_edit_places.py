@@ -286,6 +286,15 @@ def test_pyproject_keeps_its_layout_and_a_marker(spec: Path) -> None:
     assert text == gone.replace("'einops ; python_version > \"3\"'", marked)
 
 
+def test_what_only_a_group_requires_gets_no_dependencies(spec: Path) -> None:
+    refer(spec, "pyproject.toml:dev")
+    path = beside(spec, "pyproject.toml")
+    lines = ["tqdm ; python_version < '3.12'", "tqdm>=4.66 ; python_version >= '3.12'"]
+    path.write_text(f"[dependency-groups]\ndev = {lines}\n")
+    file, _ = edited(spec, "tqdm<5")  # neither of the two, and there is no package
+    assert file == "envs/thing.toml"
+
+
 def test_environment_yml_is_edited_where_it_has_the_line(spec: Path) -> None:
     refer(spec, "environment.yml")
     text = CONDA.replace('"tqdm>=4"', "tqdm>=4.66")

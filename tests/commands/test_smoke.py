@@ -155,6 +155,18 @@ def test_it_runs_where_the_build_left_the_checks_out(
     assert proof(ready, capsys) == "proven (1 of 1)"
 
 
+def test_health_is_not_asked_again_for_the_checks_that_a_build_left_out(
+    ready: Lab,
+) -> None:
+    current = current_generation(ready.home)
+    assert current
+    mark_proof(current, "skipped", "")
+    assert call(ready, "--health") == Exit.OK
+    seen = reports(ready)
+    assert call(ready, "--health", "--if-driver-changed") == Exit.OK
+    assert reports(ready) == seen, "it ran, though no run of it makes a proof"
+
+
 def test_an_edited_file_changes_no_verdict_and_is_found_by_verify(
     ready: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
