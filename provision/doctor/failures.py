@@ -44,16 +44,14 @@ def last_failure(lines: Sequence[Line], errors: Container[int]) -> Failure:
     worked = max(matching("at_work", lines), default=-1)
     until_end = lines[: ended + 1]
     earlier = [at for at, line in enumerate(until_end) if _TRACEBACK in line.text]
-    computed = matching("computed", lines[ended + 1 :])
-    if ended <= worked or computed or matching("ended_well", lines[ended + 1 :]):
-        # Of several processes one may go on for a while: nothing fails after it.
-        alone = ended == max(ends, default=-1)
-        if (
-            computed
-            and alone
-            and earlier
-            and ended == _end_of_traceback(lines, earlier[-1])
-        ):
+    after = lines[ended + 1 :]
+    computed, well = matching("computed", after), matching("ended_well", after)
+    if ended <= worked or computed or well:
+        # A program that failed may print late what it computed before, from a buffer, but no good
+        # end. Of several processes one may go on for a while: nothing fails after it.
+        finished = computed and max(well, default=-1) > max(computed)
+        raised = [_end_of_traceback(lines, at) for at in earlier[-1:]]
+        if finished and raised == [ended] and ended == max(ends):
             worked = max(worked, ended)
         return Failure(worked + 1, None)
     start = _first_of_chain(lines, earlier)

@@ -310,7 +310,10 @@ def test_an_error_that_was_survived_is_not_blamed() -> None:
         ("100%|██████████| 20/20 [00:07<00:00,  2.83it/s]", False),
         ("{'train_runtime': 81.3, 'train_loss': 0.41, 'epoch': 3.0}", False),
         ("===== 210 passed, 52 skipped in 93.10s =====", False),
-        ("INFO: epoch 1 loss 0.4", False),
+        ("INFO: epoch 1 loss 0.4\nINFO: exit code 0", False),
+        # The standard output of a program that failed, which was in a buffer.
+        ("epoch 1 loss 0.4\nepoch 2 loss 0.3", True),
+        ("epoch 1 loss 0.4\ncheckpoint saved\nepoch 2 loss 0.3", True),
         ("step 7 loss 0.4\ntorch.distributed.elastic.ChildFailedError:", True),
         ("Successfully installed quux-1.0", True),
         ("===== 1 failed, 209 passed in 93.10s =====", True),
