@@ -214,6 +214,9 @@ def test_a_remedy_fits_every_machine_that_its_rule_can_meet() -> None:
         for remedy in REMEDIES:
             text = machine.fitting(machine.with_commands(remedy))
             assert text
+            # No sentence that was left out ended within parentheses, or within a command.
+            assert text.count("(") == text.count(")"), text
+            assert text.count("`") % 2 == 0, text
             for name in names:
                 assert not re.search(FOREIGN[name], text), (name, text)
 
