@@ -281,7 +281,8 @@ def _images(play: Played, folder: Path) -> None:
         # A toolkit whose one tool the index has.
         patch.setattr(bundling, "shipped", lambda: play.project)
         patch.setattr(bundling, "PACKAGE", play.scene.root / "provision")
-        play(f"bundle {TARGET} -o", folder / "bundle")
+        pythons = bytes_archive(folder / "pythons", play.project.catalog).parent
+        play(f"bundle {TARGET} --wheelhouse", pythons, "-o", folder / "bundle")
     new = folder / "new"
     play("init -C", new, "--target", "cpu-linux")
     play("init -C", new, "--target", "no-such-target", code=2)
