@@ -24,7 +24,7 @@ from provision.doctor.locked import LockedDistribution
 from provision.doctor.rules.requirements import requirement
 from provision.environment.installed import name_of
 from provision.spec.pip_files import logical_lines
-from provision.spec.pyproject import Pyproject, read_pyproject
+from provision.spec.pyproject import FAULTS, Pyproject, read_pyproject
 
 Table = dict[str, Any]
 FORMATS = data("formats")
@@ -118,11 +118,7 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
     else:
         project = read_pyproject(path, path.parent)
         document = project.document
-        packages, unread = list[Package](), [*_left_to_locks(project)]
-        for part in ("", *project.extras):
-            told, others = _required(path, _lines_of(project, part))
-            packages += [replace(package, part=part) for package in told]
-            unread += others
+        packages, unread = _of_manifest(project)
     allowed = at(document, form.get("python", ""))
     pythons = re.findall(r"\b3\.\d+", str(allowed))
     return RepositoryFile(
@@ -138,6 +134,24 @@ def _read_file(path: Path, form: Table, manifest: Table) -> RepositoryFile:
 
 
 # --- pyproject.toml -----------------------------------------------------------------------
+
+
+def _of_manifest(project: Pyproject) -> tuple[list[Package], list[str]]:
+    """Return the packages of a package itself and of its extras, and what was not examined."""
+    packages, unread = list[Package](), [*_left_to_locks(project)]
+    for part in ("", *project.extras):
+        try:
+            lines = _lines_of(project, part)
+        except FAULTS as error:
+            if not part:
+                raise
+            # An installer takes the package without it.
+            unread.append(f"{project.path.name}: extra {part}: {error}")
+            continue
+        told, others = _required(project.path, lines)
+        packages += [replace(package, part=part) for package in told]
+        unread += others
+    return packages, unread
 
 
 def _lines_of(project: Pyproject, part: str) -> list[tuple[str, str]]:

@@ -218,6 +218,23 @@ optional-dependencies.new = ["torchvision==0.19.0", "torchaudio==2.4.0"]
     assert found(tmp_path, devices) == []
 
 
+def test_an_extra_that_cannot_be_read_hides_nothing_else(
+    tmp_path: Path, devices: Devices
+) -> None:
+    manifest = """[project]
+name = "x"
+dependencies = ["torch==2.4.0", "torchvision==0.18.0"]
+optional-dependencies.dev = ["x[gone]"]
+optional-dependencies.doc = "sphinx"
+"""
+    (tmp_path / "pyproject.toml").write_text(manifest, "utf-8")
+    error, note = found(tmp_path, devices)
+    assert error.code == "torch-companion-mismatch"
+    assert note.code == "requirement-unread"
+    assert "extra dev: it has no extra 'gone'" in note.evidence[0]
+    assert "extra doc" in note.evidence[1]
+
+
 @pytest.mark.parametrize(
     "text",
     [
