@@ -23,7 +23,7 @@ from provision.resolver import local_index
 from provision.resolver.uv import UvResolver
 from provision.spec.reader import load_target
 from tests.checkout import copy_files
-from tests.small import TARGET, make_wheel
+from tests.small import CATALOG, TARGET, make_wheel
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -117,6 +117,7 @@ def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
     spec.write_text(f"{text}\n[docker]\n", encoding="utf-8")
     path = lab.project.catalog / "vendor.json"
     path.write_text(render_snapshot(offer(lab)), encoding="utf-8")
+    shutil.copy(CATALOG / "python-standalone.json", path.parent)
     lines = (f"lock {TARGET}", f"bundle {TARGET} -o out", f"sbom {TARGET}")
     printed = call(lab, toolkit, *lines)
     lock = read_lock(lab.project.lock(TARGET))
