@@ -323,7 +323,7 @@ def _install_error(
     fault = "are in no wheelhouse"
     if wrong:
         fault = "are damaged" if len(wrong) == len(shown) else "are damaged or absent"
-        cause = f"a damaged file has not the sha256 of the lock, and {cause}"
+        cause = f"a damaged file does not have the sha256 of the lock, and {cause}"
         remedy += "copy them again, or "
     return ToolError(
         f"could not install from {name}; these files {fault}",
