@@ -79,9 +79,8 @@ def test_the_gate_of_eight_devices(checked: Any) -> None:
         working -= "result" in event or "excused" in event
         most = max(most, working)
     after = side_by_side.at_once()  # the memory that is free can be another
+    # No fewer is asserted: two workers may never compute at once, of which one still loads torch.
     assert most <= max(before, after)
-    if min(before, after) > 1:
-        assert most > 1
 
 
 @pytest.mark.parametrize(
