@@ -563,7 +563,8 @@ def _long_lines() -> list[str]:
     words = "error cuda libsycl.so.8 torch device /home/u/x " * 70
     tracebacks = "Traceback (most recent call last):\n" * 3000
     lines = [words[:3000], "RuntimeError: " + words[:2986], "'" * 3000, "\\" * 3000]
-    return [*lines, tracebacks]
+    devices = "/dev/nvidia/dev/dri/dev/kfd" * 110 + " Permission, Invalid"
+    return [*lines, tracebacks, devices]
 
 
 def test_a_line_of_3000_signs_takes_no_time() -> None:
