@@ -93,7 +93,7 @@ def bundle(
         supply = with_built_wheels(project, lock, supply, run, progress)
         missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
         missing += _tools(target, supply, folder / TOOLS, progress)
-        missing += _interpreter(project, target, supply, folder / PYTHON, progress)
+        _interpreter(project, target, supply, folder / PYTHON, progress)
         progress.step("copying the toolkit")
         _copy_toolkit(project, target, folder / TOOLKIT)
         command = _write_command(target, folder)
@@ -162,29 +162,36 @@ def _interpreter(
     supply: ArtifactSources,
     folder: Path,
     progress: Progress,
-) -> list[MissingFile]:
-    """Add an archive of a Python: the catalog's where a wheelhouse has it, else one of uv's."""
+) -> None:
+    """Add an archive of a Python: the catalog's where a wheelhouse has it, else one of uv's.
+
+    Without one the bundle is complete all the same: the machine may have a Python.
+    """
     version = target.python_version
     progress.step(f"collecting Python {version} for {target.platform}")
     listed = newest(pythons_for(project.catalog, target.platform), version)
     if listed:
         file = WantedFile(listed.filename, listed.sha256, None, listed.url, None)
         houses = (folder, *supply.wheelhouses)
-        if not fetch_all([file], folder, houses, progress, offline=True):
-            return _collect([file], folder, supply, progress)
+        absent = fetch_all([file], folder, houses, progress, offline=True)
         shutil.rmtree(folder / PARTIAL)
+        if not absent:
+            return
     done = uv.fetch_python(version, target.platform, folder, process.run)
     if not done.returncode:
-        return []
+        return
     shutil.rmtree(folder, ignore_errors=True)
     last = done.stderr.strip().rpartition("\n")[2]
     why = last.strip().removeprefix("cause:").removeprefix("Caused by:").strip()
+    note = f"no Python {version} is in the bundle: {why}"
     if listed:
-        why = f"{why}; its address is {listed.url}"
-        return [MissingFile(listed.filename, listed.sha256, None, why)]
-    addresses = " ".join(re.findall(r"https?://[^\s)]+", done.stderr)[:1])
-    progress.note(f"no Python {version} is in the bundle: {why} {addresses}".strip())
-    return []
+        note += (
+            f"; `--wheelhouse DIR` takes {listed.filename}, sha256 {listed.sha256}, "
+            f"from {listed.url}"
+        )
+    elif address := re.search(r"https?://[^\s)]+", done.stderr):
+        note += f" {address[0]}"
+    progress.note(note)
 
 
 def _collect(

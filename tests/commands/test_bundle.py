@@ -27,7 +27,7 @@ from provision.installer.plan import ArtifactSources
 from provision.lockfile.pip import CONDA_LAYER, read_lock
 from provision.spec.reader import load_target
 from tests.condapkg import File, lock_text, make_package
-from tests.image.python_archive import archive_name, bytes_archive
+from tests.image.python_archive import bytes_archive
 from tests.lab import Lab, without_a_route
 from tests.small import PYTHON, TARGET, make_wheel
 
@@ -260,8 +260,7 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
     made = subprocess.run(
         [*argv, "--project", CLONE], check=False, cwd=CLONE, capture_output=True
     )
-    # 1 where no server gives it a Python, which PYTHON names below.
-    assert made.returncode in {0, 1}, made.stderr
+    assert made.returncode == 0, made.stderr
     bare = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     python = {"PYTHON": sys.executable}
     built = subprocess.run(
@@ -382,12 +381,12 @@ def test_attack_another_archive_than_uv_knows_is_left_out(
         stream.write(b"more")
     monkeypatch.setenv("UV_PYTHON_INSTALL_MIRROR", mirror.as_uri())
     made = make(clone, tmp_path / "out")
-    assert [file.filename for file in made.missing] == [archive_name()]
+    assert made.python is None
     assert not (tmp_path / "out" / "python").exists()
 
 
 @pytest.mark.machine
-def test_a_python_that_cannot_be_had_is_missing_with_its_address_and_supplied(
+def test_a_python_that_cannot_be_had_is_told_with_its_address_and_can_be_supplied(
     clone: Lab, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -395,12 +394,12 @@ def test_a_python_that_cannot_be_had_is_missing_with_its_address_and_supplied(
     content = archive.read_bytes()
     archive.write_bytes(b"cut")
     made = make(clone, out)
-    (missing,) = made.missing
-    assert missing.filename == archive.name
-    assert missing.sha256 == hashlib.sha256(content).hexdigest()
-    assert f"its address is https://vendor.example/{archive.name}" in missing.why
-    assert not missing.why.startswith(("cause", "Caused", " "))
+    assert made.missing == ()  # the other machine may have one
     assert made.python is None
+    (note,) = [note for note in clone.listener.notes if "no Python" in note]
+    assert f"{archive.name}, sha256 {hashlib.sha256(content).hexdigest()}, " in note
+    assert f"from https://vendor.example/{archive.name}" in note
+    assert "cause" not in note.casefold()
     assert f"ignored {archive}: its sha256 is not the lock's" in clone.listener.notes
     archive.write_bytes(content)
     assert make(clone, out).missing == ()
