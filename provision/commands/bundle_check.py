@@ -20,6 +20,8 @@ def main(folder: Path) -> int:
     try:
         text = (folder / _MANIFEST).read_text(encoding="utf-8")
         files = [(file, folder / file["path"]) for file in json.loads(text)["files"]]
+    except FileNotFoundError:  # of a fleet's hosts: rsync compares what it brings
+        return 0
     except (OSError, ValueError, KeyError, TypeError) as error:
         return _refuse(f"this bundle's {_MANIFEST} cannot be read", [str(error)])
     damaged = []
