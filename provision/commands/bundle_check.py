@@ -5,11 +5,14 @@ It needs a Python alone and imports nothing of the bundle, which may be damaged.
 
 import hashlib
 import json
+import os
 import sys
 import time
 from pathlib import Path
 
 _MANIFEST = "manifest.json"
+# Set by the role for Ansible, which pushes no manifest: rsync compares what it brings.
+_PUSHED = "PROVISION_PUSHED"
 _SAID = 8  # damaged files that are named
 _PIECE = 1 << 20  # bytes
 _PATIENCE = 1.0  # seconds without a word
@@ -17,11 +20,11 @@ _PATIENCE = 1.0  # seconds without a word
 
 def main(folder: Path) -> int:
     """Return 0 if all files are as they were collected; else name those that are not."""
+    if os.environ.get(_PUSHED):
+        return 0
     try:
         text = (folder / _MANIFEST).read_text(encoding="utf-8")
         files = [(file, folder / file["path"]) for file in json.loads(text)["files"]]
-    except FileNotFoundError:  # of a fleet's hosts: rsync compares what it brings
-        return 0
     except (OSError, ValueError, KeyError, TypeError) as error:
         return _refuse(f"this bundle's {_MANIFEST} cannot be read", [str(error)])
     damaged = []
